@@ -1,0 +1,76 @@
+#ifndef AUTH_KEYRING_H
+#define AUTH_KEYRING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "auth/keys.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+enum role {
+#define ROLE(id, name, number, help) ROLE_##id = number,
+#include "auth/role.def"
+#undef ROLE
+};
+const char *role_name(enum role r);                     /* "?" when unknown */
+bool role_parse(const char *name, enum role *out);      /* "none" is no answer */
+
+/* Who may do what: the contents of an authorized_keys file.  One entry a line,
+ * blank lines and lines that begin with # are skipped, blanks separate:
+ *
+ *   worker x25519:BASE64 w7 [expires=2027-01-31]
+ *   monitor token:BLAKE2B-256-HEX grafana [expires=2027-01-31T12:00:00Z]
+ *
+ * Names are 1 to 63 of A-Z a-z 0-9 . _ - and unique, and so are keys and
+ * tokens; only a monitor can have a token.  A key is refused from the moment of
+ * `expires` on (a bare date: from its 00:00 UTC on).
+ *
+ * A keyring is NOT thread-safe.  Entries that it gives out are valid until the
+ * next change of it. */
+#define KEYRING_NAME_MAX 63
+struct keyring_entry {
+	enum role role;
+	char name[KEYRING_NAME_MAX + 1];
+	bool is_token;
+	uint8_t pk[KEY_BYTES];          /* X25519 key or, for a token, its hash */
+	int64_t expires;                /* seconds since 1970; 0: never */
+};
+struct keyring;
+
+struct keyring *keyring_new(void);
+void keyring_free(struct keyring *kr);
+
+/* Read a whole text; `name` stands in messages as "name:LINE: ...".  On success
+ * *out is a fresh keyring.  ERR_FORMAT; ERR_EXISTS for what is there twice. */
+enum err_code keyring_parse(const char *text, const char *name, struct keyring **out, struct err *e);
+/* The same of a file of at most 1 MiB, which must be regular, owned
+ * by us or root, writable by nobody else (ERR_AUTH), and end in a newline (else
+ * it is half written). */
+enum err_code keyring_load(const char *path, struct keyring **out, struct err *e);
+/* ERR_FORMAT for a bad name or role, ERR_EXISTS for a name or key that is there. */
+enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry, struct err *e);
+bool keyring_remove(struct keyring *kr, const char *name);
+
+/* The entry of a key, of a bearer token's text (hashed, and compared in constant
+ * time), or of a name.  `now` is the wall clock in seconds: an entry that has
+ * expired is not found.  To tell the reason, ask again with now = 0. */
+const struct keyring_entry *keyring_find(const struct keyring *kr, const uint8_t pk[static KEY_BYTES],
+                                         int64_t now);
+const struct keyring_entry *keyring_find_token(const struct keyring *kr, const char *token,
+                                               int64_t now);
+const struct keyring_entry *keyring_find_name(const struct keyring *kr, const char *name);
+size_t keyring_count(const struct keyring *kr);
+void keyring_each(const struct keyring *kr, void (*fn)(void *ctx, const struct keyring_entry *entry),
+                  void *ctx);
+
+/* Append the entry's line, with its newline, as keyring_parse reads it. */
+void keyring_line(const struct keyring_entry *entry, struct buf *out);
+
+/* A fresh bearer token of 43 characters that fit a header and a URL, and the
+ * hash by which a token is known. */
+void keyring_token_new(char out[static 48]);
+void keyring_token_hash(const char *token, uint8_t hash[static KEY_BYTES]);
+
+#endif

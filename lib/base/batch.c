@@ -1,0 +1,13 @@
+#include "base/batch.h"
+
+void batch_release(struct batch *b)
+{
+	free(b->x);
+	free(b->start);
+	free(b->col);
+	free(b->val);
+	free(b->id);
+	free(b->y);
+	free(b->label);
+	*b = (struct batch){ 0 };
+}

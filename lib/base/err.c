@@ -1,0 +1,87 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+static const struct {
+	const char *name, *text;
+	int exit_code;
+} rows[] = {
+#define ERR(id, name, number, exit_code, text) [number] = { name, text, exit_code },
+#include "base/err.def"
+#undef ERR
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* The arguments may point into e->msg itself, so the text is made aside. */
+static void fill(struct err *e, enum err_code code, const char *prefix, const char *fmt, va_list ap)
+{
+	char text[sizeof e->msg];
+
+	vsnprintf(text, sizeof text, fmt, ap);
+	e->code = code;
+	snprintf(e->msg, sizeof e->msg, "%s%s", text, prefix);
+}
+
+enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return code;
+	va_start(ap, fmt);
+	fill(e, code, "", fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+enum err_code err_sys(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	char why[128] = ": ";
+	va_list ap;
+
+	if (!e)
+		return code;
+	snprintf(why + 2, sizeof why - 2, "%s", strerrordesc_np(errno) ? strerrordesc_np(errno) : "unknown error");
+	va_start(ap, fmt);
+	fill(e, code, why, fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+enum err_code err_prefix(struct err *e, const char *fmt, ...)
+{
+	char rest[sizeof e->msg + 2];
+	va_list ap;
+
+	if (!e)
+		return ERR_FAILED;
+	snprintf(rest, sizeof rest, ": %s", e->msg);
+	va_start(ap, fmt);
+	fill(e, e->code, rest, fmt, ap);
+	va_end(ap);
+	return e->code;
+}
+
+int err_exit_code(enum err_code code)
+{
+	return (size_t)code < ROWS ? rows[code].exit_code : 1;
+}
+
+const char *err_text(enum err_code code)
+{
+	return (size_t)code < ROWS ? rows[code].text : "failed";
+}
+
+const char *err_name(enum err_code code)
+{
+	return (size_t)code < ROWS ? rows[code].name : "failed";
+}
+
+enum err_code err_by_name(const char *name)
+{
+	for (size_t i = 0; i < ROWS; i++)
+		if (strcmp(name, err_name((enum err_code)i)) == 0)
+			return (enum err_code)i;
+	return ERR_FAILED;
+}

@@ -1,0 +1,32 @@
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* The whole of a regular file of at most max bytes, appended to out. */
+enum err_code file_read(const char *path, size_t max, struct buf *out, struct err *e);
+/* Replace path by data: temporary file beside it, fsync, rename, fsync of the
+ * directory.  The old contents survive any failure. */
+enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* Whole reads and writes on a descriptor, EINTR and short counts seen to. */
+enum err_code fd_write_all(int fd, const void *data, size_t n, struct err *e);
+enum err_code fd_read_all(int fd, void *data, size_t n, struct err *e);   /* ERR_CLOSED at an early end */
+/* mkdir -p with the mode for the last component. */
+enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e);
+/* rm -r, without following links out of it. */
+enum err_code file_remove_tree(const char *path, struct err *e);
+
+/* Joined path in a fresh string: absolute `name` wins over dir. */
+char *path_join(const char *dir, const char *name);
+char *path_dirname(const char *path);
+const char *path_basename(const char *path);
+/* Base name without directory and last suffix: "a/b.json" -> "b", fresh. */
+char *path_stem(const char *path);
+/* realpath of the directory part plus the name; works for files to be made. */
+char *path_absolute(const char *path);
+
+#endif

@@ -1,0 +1,235 @@
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/num.h"
+#include "base/suggest.h"
+
+#define DEPTH_MAX 32
+
+/* jansson recurses up to 2048 deep, more than a thread's stack may hold, so
+ * the depth is counted first. */
+static bool too_deep(const char *s, size_t n)
+{
+	int depth = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (quoted) {
+			if (s[i] == '\\')
+				i++;
+			else if (s[i] == '"')
+				quoted = false;
+		} else if (s[i] == '"') {
+			quoted = true;
+		} else if (s[i] == '{' || s[i] == '[') {
+			if (++depth > DEPTH_MAX)
+				return true;
+		} else if (s[i] == '}' || s[i] == ']') {
+			depth--;
+		}
+	}
+	return false;
+}
+
+json_t *json_parse(const char *text, size_t n, size_t max, struct err *e)
+{
+	json_error_t why;
+	json_t *v;
+
+	if (n > max) {
+		err_set(e, ERR_LIMIT, "JSON of %zu bytes, the limit is %zu", n, max);
+		return NULL;
+	}
+	if (too_deep(text, n)) {
+		err_set(e, ERR_FORMAT, "JSON nested deeper than %d levels", DEPTH_MAX);
+		return NULL;
+	}
+	v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (!v)
+		err_set(e, ERR_FORMAT, "line %d column %d: %s", why.line, why.column, why.text);
+	return v;
+}
+
+json_t *json_parse_file(const char *path, size_t max, struct err *e)
+{
+	struct buf b = BUF_INIT;
+	json_t *v = NULL;
+
+	if (file_read(path, max, &b, e) == ERR_OK) {
+		v = json_parse((const char *)b.data, b.len, max, e);
+		if (!v)
+			err_prefix(e, "%s", path);
+	}
+	buf_release(&b);
+	return v;
+}
+
+/* ---- typed members ----------------------------------------------------------- */
+
+static bool wrong(struct err *e, const char *path, const char *key, const char *what)
+{
+	err_set(e, ERR_CONFIG, "%s%s%s: must be %s", path, *path ? "." : "", key, what);
+	return false;
+}
+
+static const json_t *member(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_null(v) ? NULL : v;
+}
+
+bool json_want_str(const json_t *o, const char *path, const char *key, const char **out, struct err *e)
+{
+	const json_t *v = member(o, key);
+
+	if (!v)
+		return false;
+	if (!json_is_string(v))
+		return wrong(e, path, key, "a string");
+	*out = json_string_value(v);
+	return true;
+}
+
+bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max, int64_t *out, struct err *e)
+{
+	const json_t *v = member(o, key);
+	char what[96];
+
+	if (!v)
+		return false;
+	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max) {
+		snprintf(what, sizeof what, "an integer from %" PRId64 " to %" PRId64, min, max);
+		return wrong(e, path, key, what);
+	}
+	*out = json_integer_value(v);
+	return true;
+}
+
+bool json_want_num(const json_t *o, const char *path, const char *key, double *out, struct err *e)
+{
+	const json_t *v = member(o, key);
+
+	if (!v)
+		return false;
+	if (!json_is_number(v))
+		return wrong(e, path, key, "a number");
+	*out = json_number_value(v);
+	return true;
+}
+
+bool json_want_bool(const json_t *o, const char *path, const char *key, bool *out, struct err *e)
+{
+	const json_t *v = member(o, key);
+
+	if (!v)
+		return false;
+	if (!json_is_boolean(v))
+		return wrong(e, path, key, "true or false");
+	*out = json_is_true(v);
+	return true;
+}
+
+bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out, struct err *e)
+{
+	const json_t *v = member(o, key);
+
+	if (!v)
+		return false;
+	if (!json_is_string(v) || !num_uint(json_string_value(v), UINT64_MAX, out))
+		return wrong(e, path, key, "a string of decimal digits below 2^64");
+	return true;
+}
+
+/* ---- with defaults ------------------------------------------------------------- */
+
+const char *json_str(const json_t *o, const char *key, const char *deflt)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_string(v) ? json_string_value(v) : deflt;
+}
+
+int64_t json_int(const json_t *o, const char *key, int64_t deflt)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_integer(v) ? json_integer_value(v) : deflt;
+}
+
+double json_num(const json_t *o, const char *key, double deflt)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_number(v) ? json_number_value(v) : deflt;
+}
+
+bool json_flag(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+uint64_t json_u64s(const json_t *o, const char *key, uint64_t deflt)
+{
+	const json_t *v = json_object_get(o, key);
+	uint64_t out;
+
+	return json_is_string(v) && num_uint(json_string_value(v), UINT64_MAX, &out) ? out : deflt;
+}
+
+bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e)
+{
+	const char *key, *near;
+	json_t *v;
+	size_t n = 0;
+
+	while (keys[n])
+		n++;
+	json_object_foreach((json_t *)o, key, v) {
+		size_t i = 0;
+
+		while (i < n && strcmp(key, keys[i]) != 0)
+			i++;
+		if (i < n)
+			continue;
+		near = suggest(key, keys, n);
+		err_set(e, ERR_CONFIG, near ? "%s%s%s: unknown key; did you mean \"%s\"?" : "%s%s%s: unknown key",
+		    path, *path ? "." : "", key, near);
+		return false;
+	}
+	return true;
+}
+
+/* ---- making -------------------------------------------------------------------- */
+
+json_t *json_of_u64(uint64_t v)
+{
+	return json_sprintf("%" PRIu64, v);
+}
+
+json_t *json_of_num(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+json_t *json_event(const char *kind)
+{
+	char stamp[32];
+
+	clock_stamp(stamp);
+	return json_pack("{s:i, s:s, s:s}", "v", 1, "ts", stamp, "kind", kind);
+}
+
+char *json_text(const json_t *v)
+{
+	char *s = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+
+	if (!s)
+		abort();        /* only for lack of memory: the documents are our own */
+	return s;
+}

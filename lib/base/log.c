@@ -1,0 +1,78 @@
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const char *const level_name[] = { "error", "warn", "info", "debug" };
+
+void log_init(struct log *l, const char *name, int fd, enum log_level level)
+{
+	atomic_init(&l->level, level);
+	l->fd = fd;
+	snprintf(l->name, sizeof l->name, "%s", name);
+}
+
+void log_at(struct log *l, enum log_level level, const char *fmt, ...)
+{
+	char line[1200], stamp[32];
+	va_list ap;
+	size_t n;
+
+	if ((int)level > atomic_load_explicit(&l->level, memory_order_relaxed))
+		return;
+	clock_stamp(stamp);
+	n = (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
+	va_start(ap, fmt);
+	vsnprintf(line + n, sizeof line - n - 1, fmt, ap);
+	va_end(ap);
+	n = strlen(line);
+	line[n++] = '\n';
+	/* A log that cannot be written is nobody's reason to stop. */
+	while (write(l->fd, line, n) < 0 && errno == EINTR)
+		;
+}
+
+uint32_t log_allowed(struct log_limit *limit, uint32_t burst)
+{
+	int64_t now = clock_now(), next = atomic_load(&limit->next);
+
+	if (atomic_load(&limit->tokens) < burst) {
+		atomic_fetch_add(&limit->tokens, 1);
+		return 1;
+	}
+	if (now >= next && atomic_compare_exchange_strong(&limit->next, &next, now + NSEC_PER_SEC))
+		return atomic_exchange(&limit->swallowed, 0) + 1;
+	atomic_fetch_add(&limit->swallowed, 1);
+	return 0;
+}
+
+int log_level_parse(const char *s)
+{
+	for (int i = 0; i < 4; i++)
+		if (strcmp(s, level_name[i]) == 0)
+			return i;
+	return -1;
+}
+
+const char *log_level_name(enum log_level level)
+{
+	return level_name[level];
+}
+
+void log_escape(char *out, size_t outlen, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n && at + 5 <= outlen; i++) {
+		if (b[i] >= 0x20 && b[i] < 0x7f && b[i] != '\\')
+			out[at++] = (char)b[i];
+		else
+			at += (size_t)snprintf(out + at, 5, "\\x%02x", b[i]);
+	}
+	if (outlen)
+		out[at] = 0;
+}

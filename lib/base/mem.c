@@ -1,0 +1,59 @@
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+
+static void *sure(void *p)
+{
+	if (!p) {
+		fputs("out of memory\n", stderr);
+		abort();
+	}
+	return p;
+}
+
+void *mem_alloc(size_t size)
+{
+	return sure(calloc(1, size ? size : 1));
+}
+
+void *mem_array(size_t n, size_t size)
+{
+	return sure(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *mem_regrow(void *p, size_t n, size_t size)
+{
+	return sure(reallocarray(p, n ? n : 1, size ? size : 1));
+}
+
+char *mem_strdup(const char *s)
+{
+	return sure(strdup(s));
+}
+
+char *mem_printf(const char *fmt, ...)
+{
+	va_list ap;
+	char *out;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&out, fmt, ap);
+	va_end(ap);
+	return sure(n < 0 ? NULL : out);
+}
+
+void *mem_try_array(size_t n, size_t size)
+{
+	size_t bytes;
+	void *p;
+
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - 64)
+		return NULL;
+	bytes = (bytes + 63) / 64 * 64;
+	p = aligned_alloc(64, bytes ? bytes : 64);
+	if (p)
+		memset(p, 0, bytes);
+	return p;
+}

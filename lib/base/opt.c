@@ -1,0 +1,301 @@
+#include "base/opt.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/suggest.h"
+#include "base/version.h"
+
+/* Options that every program has. */
+static const char *const common[] = { "help", "version" };
+
+static void complain(const struct opt_spec *spec, const char *what)
+{
+	fprintf(stderr, "%s: %s (see %s -h)\n", spec->prog, what, spec->prog);
+}
+
+/* ---- help ----------------------------------------------------------------------- */
+
+static void print_option(const struct opt *o, FILE *f)
+{
+	char left[80];
+	int n = 0;
+
+	if (o->letter)
+		n = snprintf(left, sizeof left, "-%c, ", o->letter);
+	else
+		n = snprintf(left, sizeof left, "    ");
+	snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+	fprintf(f, "  %-28s %s", left, o->help);
+	if (o->choices)
+		fprintf(f, " (%s)", o->choices);
+	fputc('\n', f);
+}
+
+void opt_help(const struct opt_spec *spec, FILE *f, bool whole)
+{
+	fprintf(f, "usage: %s%s%s%s\n%s\n", spec->prog, spec->nopts ? " [options]" : "", spec->args ? " " : "",
+	    spec->args ? spec->args : "", spec->about);
+	if (whole && spec->more)
+		fprintf(f, "\n%s\n", spec->more);
+	fprintf(f, "\noptions:\n");
+	for (size_t i = 0; i < spec->nopts; i++)
+		print_option(&spec->opts[i], f);
+	fprintf(f, "  %-28s %s\n  %-28s %s\n", "-h, --help", whole ? "short and whole help" :
+	    "short help; --help tells all", "    --version", "version and exit");
+	if (spec->examples)
+		fprintf(f, "\nexamples:\n%s", spec->examples);
+}
+
+static void print_version(const struct opt_spec *spec)
+{
+	int n = (int)strcspn(spec->prog, " ");
+
+	printf("%.*s %s (protocol %d, libsodium %s)\n", n, spec->prog, PSKIT_VERSION, PSKIT_PROTOCOL,
+	    sodium_version_string());
+}
+
+static void print_names(const struct opt_spec *spec)
+{
+	for (size_t i = 0; i < spec->nopts; i++)
+		printf("--%s\n", spec->opts[i].name);
+	printf("--help\n--version\n");
+}
+
+/* ---- values ---------------------------------------------------------------------- */
+
+static bool out_of_bounds(const struct opt *o, double v)
+{
+	return (o->min != 0 || o->max != 0) && (v < o->min || v > o->max);
+}
+
+static bool is_choice(const char *choices, const char *v)
+{
+	size_t n = strlen(v);
+
+	for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+		if (strncmp(p, v, n) == 0 && (p[n] == 0 || p[n] == '|') && n)
+			return true;
+	return false;
+}
+
+/* What the value should have been, for the complaint; NULL when it is fine. */
+static const char *store(const struct opt *o, void *field, const char *v)
+{
+	struct opt_list *l = field;
+	uint64_t size;
+	int64_t i;
+	double d;
+
+	switch (o->kind) {
+	case OPT_FLAG:
+		*(bool *)field = true;
+		return NULL;
+	case OPT_STR:
+		*(const char **)field = v;
+		return NULL;
+	case OPT_INT:
+		if (!num_int(v, INT64_MIN, INT64_MAX, &i) || out_of_bounds(o, (double)i))
+			return "an integer";
+		*(int64_t *)field = i;
+		return NULL;
+	case OPT_NUM:
+		if (!num_double(v, &d) || out_of_bounds(o, d))
+			return "a number";
+		*(double *)field = d;
+		return NULL;
+	case OPT_SIZE:
+		if (!num_size(v, &size) || out_of_bounds(o, (double)size))
+			return "a size such as 4096, 64K or 4M";
+		*(uint64_t *)field = size;
+		return NULL;
+	case OPT_DURATION:
+		if (!num_duration(v, &i) || out_of_bounds(o, (double)i))
+			return "a time such as 200ms or 30s";
+		*(int64_t *)field = i;
+		return NULL;
+	case OPT_CHOICE:
+		if (!is_choice(o->choices, v))
+			return "one of";
+		*(const char **)field = v;
+		return NULL;
+	case OPT_LIST:
+		l->item = mem_regrow((void *)l->item, l->n + 1, sizeof *l->item);
+		l->item[l->n++] = v;
+		return NULL;
+	}
+	return "of a known kind";
+}
+
+static bool set_value(const struct opt_spec *spec, const struct opt *o, void *out, const char *v)
+{
+	const char *want = store(o, (char *)out + o->offset, v);
+	char what[400], bounds[96] = "";
+
+	if (!want)
+		return true;
+	if (o->kind == OPT_CHOICE)
+		snprintf(bounds, sizeof bounds, " %s", o->choices);
+	else if (o->min != 0 || o->max != 0)
+		snprintf(bounds, sizeof bounds, " from %g to %g", o->min, o->max);
+	snprintf(what, sizeof what, "--%s: must be %s%s, got \"%.100s\"", o->name, want, bounds, v);
+	complain(spec, what);
+	return false;
+}
+
+/* ---- parsing --------------------------------------------------------------------- */
+
+static const struct opt *by_name(const struct opt_spec *spec, const char *s, size_t n)
+{
+	for (size_t i = 0; i < spec->nopts; i++)
+		if (strlen(spec->opts[i].name) == n && strncmp(spec->opts[i].name, s, n) == 0)
+			return &spec->opts[i];
+	return NULL;
+}
+
+static const struct opt *by_letter(const struct opt_spec *spec, char c)
+{
+	for (size_t i = 0; i < spec->nopts; i++)
+		if (spec->opts[i].letter == c)
+			return &spec->opts[i];
+	return NULL;
+}
+
+static void unknown(const struct opt_spec *spec, const char *arg, size_t n)
+{
+	const char **names = mem_array(spec->nopts + 2, sizeof *names), *near;
+	char word[64], what[300];
+
+	snprintf(word, sizeof word, "%.*s", (int)n, arg + 2);
+	for (size_t i = 0; i < spec->nopts; i++)
+		names[i] = spec->opts[i].name;
+	memcpy(names + spec->nopts, common, sizeof common);
+	near = arg[1] == '-' ? suggest(word, names, spec->nopts + 2) : NULL;
+	if (near)
+		snprintf(what, sizeof what, "unknown option \"--%s\"; did you mean \"--%s\"?", word, near);
+	else
+		snprintf(what, sizeof what, "unknown option \"%.60s\"", arg);
+	complain(spec, what);
+	free((void *)names);
+}
+
+static bool missing(const struct opt_spec *spec, const struct opt *o)
+{
+	char what[200];
+
+	snprintf(what, sizeof what, "--%s needs a value: %s", o->name, o->arg ? o->arg : "VALUE");
+	complain(spec, what);
+	return false;
+}
+
+struct cursor {
+	int argc, at, nargs;
+	char **argv;
+};
+
+static bool parse_long(const struct opt_spec *spec, void *out, struct cursor *c)
+{
+	const char *arg = c->argv[c->at], *eq = strchr(arg, '=');
+	size_t n = eq ? (size_t)(eq - arg) - 2 : strlen(arg + 2);
+	const struct opt *o = by_name(spec, arg + 2, n);
+	char what[200];
+
+	if (!o) {
+		unknown(spec, arg, n);
+		return false;
+	}
+	if (o->kind == OPT_FLAG && eq) {
+		snprintf(what, sizeof what, "--%s takes no value", o->name);
+		complain(spec, what);
+		return false;
+	}
+	if (o->kind == OPT_FLAG)
+		return set_value(spec, o, out, "");
+	if (eq)
+		return set_value(spec, o, out, eq + 1);
+	if (c->at + 1 >= c->argc)
+		return missing(spec, o);
+	return set_value(spec, o, out, c->argv[++c->at]);
+}
+
+static bool parse_letters(const struct opt_spec *spec, void *out, struct cursor *c)
+{
+	const char *arg = c->argv[c->at];
+
+	for (const char *p = arg + 1; *p; p++) {
+		const struct opt *o = by_letter(spec, *p);
+
+		if (!o) {
+			unknown(spec, arg, 0);
+			return false;
+		}
+		if (o->kind == OPT_FLAG) {
+			if (!set_value(spec, o, out, ""))
+				return false;
+			continue;
+		}
+		if (p[1])
+			return set_value(spec, o, out, p + 1);
+		if (c->at + 1 >= c->argc)
+			return missing(spec, o);
+		return set_value(spec, o, out, c->argv[++c->at]);
+	}
+	return true;
+}
+
+/* Asked for in passing: help, version, names for completion. */
+static bool answered(const struct opt_spec *spec, const char *arg)
+{
+	if (strcmp(arg, "-h") == 0)
+		opt_help(spec, stdout, false);
+	else if (strcmp(arg, "--help") == 0)
+		opt_help(spec, stdout, true);
+	else if (strcmp(arg, "--version") == 0)
+		print_version(spec);
+	else if (strcmp(arg, "--ps-complete") == 0)
+		print_names(spec);
+	else
+		return false;
+	return true;
+}
+
+enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
+{
+	struct cursor c = { .argc = argc, .at = 1, .argv = argv };
+	bool only_args = false;
+
+	for (; c.at < argc; c.at++) {
+		char *arg = argv[c.at];
+
+		if (only_args || arg[0] != '-' || !arg[1])
+			argv[++c.nargs] = arg;
+		else if (strcmp(arg, "--") == 0)
+			only_args = true;
+		else if (answered(spec, arg))
+			return OPT_EXIT_OK;
+		else if (!(arg[1] == '-' ? parse_long(spec, out, &c) : parse_letters(spec, out, &c)))
+			return OPT_EXIT_USAGE;
+	}
+	*nargs = c.nargs;
+	if (c.nargs < spec->min_args) {
+		complain(spec, spec->args ? "an operand is missing" : "something is missing");
+		fprintf(stderr, "usage: %s [options] %s\n", spec->prog, spec->args ? spec->args : "");
+		return OPT_EXIT_USAGE;
+	}
+	if (spec->max_args >= 0 && c.nargs > spec->max_args) {
+		char what[200];
+
+		snprintf(what, sizeof what, "unexpected operand \"%.100s\"", argv[spec->max_args + 1]);
+		complain(spec, what);
+		return OPT_EXIT_USAGE;
+	}
+	return OPT_GO;
+}
+
+void opt_list_release(struct opt_list *l)
+{
+	free((void *)l->item);
+	*l = (struct opt_list){ 0 };
+}

@@ -1,0 +1,26 @@
+#ifndef BASE_RNG_H
+#define BASE_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by
+ * splitmix64).  Equal seeds give equal sequences on every machine.  For keys
+ * and nonces use libsodium's randombytes. */
+struct rng {
+	uint64_t s[4];
+};
+
+void rng_init(struct rng *r, uint64_t seed);
+uint64_t rng_next(struct rng *r);
+uint64_t rng_below(struct rng *r, uint64_t n);         /* unbiased, n > 0 */
+double rng_unit(struct rng *r);                        /* [0, 1) */
+double rng_normal(struct rng *r);                      /* mean 0, variance 1 */
+/* Fisher-Yates shuffle of 0..n-1 into out. */
+void rng_permutation(struct rng *r, uint32_t *out, size_t n);
+
+/* One splitmix64 step as a hash: well mixed, stateless, for initialisers that
+ * must not depend on order. */
+uint64_t rng_mix(uint64_t x);
+
+#endif

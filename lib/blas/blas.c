@@ -1,0 +1,44 @@
+#include "blas/blas.h"
+
+#include <assert.h>
+#include <cblas.h>
+#include <limits.h>
+#include <string.h>
+
+void blas_init(void)
+{
+	openblas_set_num_threads(1);
+}
+
+static blasint dim(size_t n)
+{
+	assert(n <= INT_MAX);
+	return (blasint)n;
+}
+
+/* CBLAS refuses leading dimensions of 0 even where there is nothing to do. */
+static blasint lead(size_t n)
+{
+	return n == 0 ? 1 : dim(n);
+}
+
+void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+               const float *b, float beta, float *c)
+{
+	cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
+	            dim(m), dim(n), dim(k), alpha, a, lead(ta ? m : k), b, lead(tb ? k : n), beta,
+	            c, lead(n));
+}
+
+void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x,
+               float beta, float *y)
+{
+	size_t out = ta ? n : m;
+
+	/* BLAS libraries differ on whether 0 * NaN in y survives, and return
+	 * early, leaving y alone, when the inner dimension is 0. */
+	if (beta == 0 && out > 0)
+		memset(y, 0, out * sizeof *y);
+	cblas_sgemv(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, dim(m), dim(n), alpha, a,
+	            lead(n), x, 1, beta, y, 1);
+}

@@ -1,0 +1,250 @@
+#include "conf/conf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "conf/conf_key.h"
+
+#define FILE_MAX (1u << 20)
+#define LOSS_WAIT (30 * NSEC_PER_SEC)
+
+void conf_init(struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	memset(c, 0, sizeof *c);
+	for (size_t i = 0; i < n; i++) {
+		enum err_code rc = ERR_OK;
+
+		if (k[i].deflt[0] != '\0')
+			rc = conf_value_parse(&k[i], k[i].deflt, NULL, c, NULL);
+		assert(rc == ERR_OK);
+		(void)rc;
+	}
+	c->given = 0;
+}
+
+void conf_release(struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; i < n; i++)
+		conf_value_release(&k[i], c);
+	memset(c, 0, sizeof *c);
+}
+
+/* Defaults that depend on other keys. */
+static void derive(struct conf *c)
+{
+	if (conf_given(c, conf_key_find("on_worker_loss", NULL)))
+		return;
+	c->on_worker_loss.policy = c->deterministic ? CONF_WAIT : CONF_SHRINK;
+	c->on_worker_loss.wait = c->deterministic ? LOSS_WAIT : 0;
+}
+
+static bool of_job(const struct conf_key *k)
+{
+	return strncmp(k->path, "job.", 4) == 0;
+}
+
+static enum err_code read_members(const json_t *o, bool job, const char *dir, struct conf *c,
+                                  struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)o, name, v) {
+		const struct conf_key *k;
+		char *path = mem_printf("%s%s", job ? "job." : "", name);
+
+		if (!job && strcmp(name, "job") == 0) {
+			free(path);
+			continue;
+		}
+		k = conf_key_find(path, NULL);
+		if (k && strcmp(k->path, path) != 0)
+			err_set(e, ERR_CONFIG, "%s: belongs into \"job\": { ... }", name);
+		else if (!k && job && (k = conf_key_find(name, NULL)) != NULL)
+			err_set(e, ERR_CONFIG, "%s: belongs outside of \"job\"", path);
+		else if (!k)
+			conf_key_find(path, e);
+		else if (conf_value_read(k, v, dir, c, e) == ERR_OK) {
+			free(path);
+			continue;
+		}
+		free(path);
+		return ERR_CONFIG;
+	}
+	return ERR_OK;
+}
+
+static enum err_code read_all(const json_t *o, const char *dir, struct conf *c, struct err *e)
+{
+	const json_t *job;
+	enum err_code rc;
+
+	conf_init(c);
+	if (!json_is_object(o))
+		return err_set(e, ERR_CONFIG, "must hold one JSON object: { \"servers\": 1, ... }");
+	job = json_object_get(o, "job");
+	if (job && !json_is_object(job))
+		return err_set(e, ERR_CONFIG, "job: must be an object: { \"model\": ... }");
+	rc = read_members(o, false, dir, c, e);
+	if (rc == ERR_OK && job) {
+		c->has_job = true;
+		rc = read_members(job, true, dir, c, e);
+	}
+	derive(c);
+	return rc;
+}
+
+enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e)
+{
+	enum err_code rc = read_all(o, NULL, c, e);
+
+	if (rc != ERR_OK)
+		conf_release(c);
+	return rc;
+}
+
+enum err_code conf_set(struct conf *c, const char *assignment, struct err *e)
+{
+	const char *equals = strchr(assignment, '=');
+	const struct conf_key *k;
+	char *name, *dir;
+	enum err_code rc = ERR_CONFIG;
+
+	if (!equals)
+		return err_set(e, ERR_USAGE, "\"%.80s\" must be key=value", assignment);
+	name = mem_printf("%.*s", (int)(equals - assignment), assignment);
+	k = conf_key_find(name, e);
+	if (k) {
+		dir = getcwd(NULL, 0);
+		rc = conf_value_parse(k, equals + 1, dir, c, e);
+		free(dir);
+	}
+	if (rc == ERR_OK) {
+		c->has_job = c->has_job || of_job(k);
+		derive(c);
+	}
+	free(name);
+	return rc;
+}
+
+char *conf_file(const char *arg)
+{
+	char *with = mem_printf("%s.json", arg);
+
+	if (access(arg, F_OK) != 0 && access(with, F_OK) == 0)
+		return with;
+	free(with);
+	return mem_strdup(arg);
+}
+
+/* The directory of a file that exists, absolute. */
+static char *dir_of(const char *file)
+{
+	char *dir = path_dirname(file);
+	char *absolute = realpath(dir, NULL);
+
+	if (!absolute)
+		return dir;
+	free(dir);
+	return absolute;
+}
+
+static enum err_code load(const char *file, const char **sets, size_t nsets, struct conf *c,
+                          struct err *e)
+{
+	const struct conf_key *name = conf_key_find("name", NULL);
+	json_t *o = json_parse_file(file, FILE_MAX, e);
+	enum err_code rc;
+	char *dir;
+
+	if (!o)
+		return e->code;
+	dir = dir_of(file);
+	rc = read_all(o, dir, c, e);
+	free(dir);
+	json_decref(o);
+	if (rc != ERR_OK)
+		return err_prefix(e, "%s", file);
+	if (!conf_given(c, name))
+		c->name = path_stem(file);
+	for (size_t i = 0; i < nsets; i++)
+		if (conf_set(c, sets[i], e) != ERR_OK)
+			return err_prefix(e, "--set %.80s", sets[i]);
+	if (conf_validate(c, e) != ERR_OK)
+		return err_prefix(e, "%s", file);
+	return ERR_OK;
+}
+
+enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
+                        struct err *e)
+{
+	struct err own;
+	char *file = conf_file(path);
+	enum err_code rc;
+
+	if (!e)
+		e = &own;
+	memset(c, 0, sizeof *c);
+	if (access(file, F_OK) != 0)
+		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one", path);
+	else
+		rc = load(file, sets, nsets, c, e);
+	if (rc != ERR_OK)
+		conf_release(c);
+	free(file);
+	return rc;
+}
+
+json_t *conf_to_json(const struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	json_t *o = json_object();
+	json_t *job = json_object();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = conf_value_json(&k[i], c);
+
+		if (v && of_job(&k[i]))
+			json_object_set_new(job, k[i].path + 4, v);
+		else if (v)
+			json_object_set_new(o, k[i].path, v);
+	}
+	if (c->has_job)
+		json_object_set(o, "job", job);
+	json_decref(job);
+	return o;
+}
+
+char *conf_diff(const struct conf *a, const struct conf *b)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *x = conf_value_json(&k[i], a);
+		json_t *y = conf_value_json(&k[i], b);
+
+		if ((x || y) && !(x && y && json_equal(x, y)))
+			buf_printf(&out, "%s%s", out.len ? ", " : "", k[i].path);
+		json_decref(x);
+		json_decref(y);
+	}
+	if (a->has_job != b->has_job && out.len == 0)
+		buf_puts(&out, "job");
+	return (char *)out.data;
+}

@@ -1,0 +1,240 @@
+/* What one key alone cannot tell.  One function a subject; each says the first
+ * thing that is wrong. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "codec/codec.h"
+#include "conf/conf_key.h"
+#include "model/model.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+
+#define NAMES_MAX 64
+
+/* 'KEY: there is no WHAT "NAME"; there are a, b and c', with "did you mean". */
+static enum err_code unknown(const char *key, const char *what, const char *got,
+                             const char *const *names, size_t n, struct err *e)
+{
+	const char *near = suggest(got, names, n);
+	struct buf list = BUF_INIT;
+	enum err_code rc;
+
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&list, "%s%s", i == 0 ? "" : ", ", names[i]);
+	if (near)
+		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; did you mean \"%s\"?", key, what, got,
+		             near);
+	else
+		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\" (this version has %s)", key, what, got,
+		             (char *)list.data);
+	buf_release(&list);
+	return rc;
+}
+
+enum err_code conf_model_check(const char *name, struct err *e)
+{
+	const char *names[NAMES_MAX];
+	size_t n = 0;
+
+	if (model_find(name))
+		return ERR_OK;
+	while (n < NAMES_MAX && model_at(n)) {
+		names[n] = model_at(n)->name;
+		n++;
+	}
+	return unknown("job.model", "model", name, names, n, e);
+}
+
+static enum err_code check_codec(const struct conf *c, struct err *e)
+{
+	const char *names[NAMES_MAX];
+	size_t n = 0;
+
+	if (codec_by_name(c->codec))
+		return ERR_OK;
+	while (n < NAMES_MAX && codec_at(n)) {
+		names[n] = codec_at(n)->name;
+		n++;
+	}
+	return unknown("codec", "codec", c->codec, names, n, e);
+}
+
+static enum err_code check_optimizer(const struct conf_job *job, struct err *e)
+{
+	const struct optim_rule *rule = optim_find(job->optimizer);
+	const char *names[NAMES_MAX];
+	struct buf list = BUF_INIT;
+	size_t n = 0;
+	enum err_code rc;
+
+	for (; n < NAMES_MAX && optim_at(n); n++) {
+		names[n] = optim_at(n)->name;
+		if (optim_at(n)->uses & OPTIM_USES_L1)
+			buf_printf(&list, "%s%s", list.len ? ", " : "", names[n]);
+	}
+	if (!rule)
+		rc = unknown("job.optimizer", "update rule", job->optimizer, names, n, e);
+	else if (job->l1 != 0 && !(rule->uses & OPTIM_USES_L1))
+		rc = err_set(e, ERR_CONFIG, "job.l1: only job.optimizer %s has l1, this is %s",
+		             list.data ? (char *)list.data : "of another kind", rule->name);
+	else
+		rc = ERR_OK;
+	buf_release(&list);
+	return rc;
+}
+
+/* A name becomes a directory's, a log's, a label's. */
+static enum err_code check_name(const struct conf *c, struct err *e)
+{
+	size_t n = c->name ? strlen(c->name) : 0;
+
+	if (!c->name || (n <= 64 && c->name[0] != '.' && c->name[0] != '-' &&
+	    strspn(c->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n))
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "name: must be at most 64 letters, digits, or . _ - (these not "
+	               "first), got \"%.80s\"", c->name);
+}
+
+static enum err_code check_deterministic(const struct conf *c, struct err *e)
+{
+	char mode[32];
+
+	if (!c->deterministic)
+		return ERR_OK;
+	sync_format(&c->sync, mode);
+	if (c->sync.kind != SYNC_bsp)
+		return err_set(e, ERR_CONFIG, "sync: must be bsp when deterministic, got \"%s\"", mode);
+	if (c->backup != 0)
+		return err_set(e, ERR_CONFIG, "backup: must be 0 when deterministic, got %lld",
+		               (long long)c->backup);
+	if (strcmp(c->codec, "raw") != 0)
+		return err_set(e, ERR_CONFIG, "codec: must be raw when deterministic, got \"%.80s\"",
+		               c->codec);
+	if (c->on_worker_loss.policy != CONF_WAIT)
+		return err_set(e, ERR_CONFIG, "on_worker_loss: must be wait:T when deterministic, got "
+		               "\"%s\"", c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
+	if (c->workers.min != c->workers.max)
+		return err_set(e, ERR_CONFIG, "workers: must be one number when deterministic, got "
+		               "%lld:%lld", (long long)c->workers.min, (long long)c->workers.max);
+	return ERR_OK;
+}
+
+/* Keys whose other values are described already and not built yet. */
+static const struct { const char *path, *instead; } later[] = {
+	{ "replicas", "keeps one copy" },
+	{ "backup", "waits for every worker" },
+	{ "accumulate", "pushes after every batch" },
+	{ "local_steps", "pushes after every step" },
+	{ "outer", "averages" },
+	{ "checkpoint_every", "writes no checkpoints" },
+	{ "keep_last", "writes no checkpoints" },
+};
+
+static enum err_code check_later(const struct conf *c, struct err *e)
+{
+	struct conf deflt;
+	enum err_code rc = ERR_OK;
+
+	conf_init(&deflt);
+	for (size_t i = 0; i < sizeof later / sizeof *later && rc == ERR_OK; i++) {
+		const struct conf_key *k = conf_key_find(later[i].path, NULL);
+		json_t *want = conf_value_json(k, &deflt), *got = conf_value_json(k, c);
+		char *text = json_text(got);
+
+		if (!json_equal(want, got))
+			rc = err_set(e, ERR_CONFIG, "%s: %s needs a later version, this one %s", k->path,
+			             text, later[i].instead);
+		free(text);
+		json_decref(want);
+		json_decref(got);
+	}
+	conf_release(&deflt);
+	if (rc == ERR_OK && strcmp(c->transport, "shm") == 0)
+		rc = err_set(e, ERR_CONFIG, "transport: \"shm\" needs a later version, this one has unix "
+		             "and tcp");
+	return rc;
+}
+
+static enum err_code check_times(const struct conf *c, struct err *e)
+{
+	if (c->lease < 2 * c->heartbeat)
+		return err_set(e, ERR_CONFIG, "lease: must be at least twice the heartbeat of %g s, got "
+		               "%g s", (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
+	if (c->on_worker_loss.policy == CONF_WAIT && c->on_worker_loss.wait <= 0)
+		return err_set(e, ERR_CONFIG, "on_worker_loss: must wait for longer than 0 s");
+	return ERR_OK;
+}
+
+static bool has_stdin(const struct conf_strs *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (conf_path_is_stdin(s->item[i]))
+			return true;
+	return false;
+}
+
+static enum err_code check_data(const struct conf *c, struct err *e)
+{
+	const struct conf_job *job = &c->job;
+	enum err_code rc = ERR_OK;
+
+	if (job->data.n == 0)
+		return err_set(e, ERR_CONFIG, "job.data: must name the training data");
+	if (has_stdin(&job->data) && c->workers.max > 1)
+		return err_set(e, ERR_CONFIG, "job.data: \"-\" feeds one worker only, got workers %lld",
+		               (long long)c->workers.max);
+	if (has_stdin(&job->data) && has_stdin(&job->eval))
+		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is job.data already");
+	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
+		rc = conf_path_check("job.data", job->data.item[i], e);
+	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
+		rc = conf_path_check("job.eval", job->eval.item[i], e);
+	return rc;
+}
+
+static enum err_code check_init(const struct conf_job *job, struct err *e)
+{
+	size_t n = strlen(job->init);
+
+	if (strcmp(job->init, "auto") == 0 || strcmp(job->init, "zeros") == 0 ||
+	    strcmp(job->init, "glorot") == 0)
+		return ERR_OK;
+	if (n < 13 || strcmp(job->init + n - 12, ".safetensors") != 0)
+		return err_set(e, ERR_CONFIG, "job.init: must be auto, zeros, glorot or a .safetensors "
+		               "file, got \"%.200s\"", job->init);
+	return conf_path_check_file("job.init", job->init, e);
+}
+
+static enum err_code check_job(const struct conf *c, struct err *e)
+{
+	const struct conf_job *job = &c->job;
+	struct schedule schedule;
+	enum err_code rc;
+
+	if (!c->has_job)
+		return ERR_OK;
+	if (!job->model)
+		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
+	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
+	    (rc = check_optimizer(job, e)) != ERR_OK || (rc = check_init(job, e)) != ERR_OK ||
+	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
+		return rc;
+	if (job->epochs == 0 && job->steps == 0)
+		return err_set(e, ERR_CONFIG, "job.epochs: this or job.steps must say when training ends");
+	return check_data(c, e);
+}
+
+enum err_code conf_validate(const struct conf *c, struct err *e)
+{
+	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
+		check_name, check_codec, check_deterministic, check_later, check_times, check_job,
+	};
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < sizeof checks / sizeof *checks && rc == ERR_OK; i++)
+		rc = checks[i](c, e);
+	return rc;
+}

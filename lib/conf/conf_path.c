@@ -1,0 +1,90 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "conf/conf_key.h"
+#include "data/data_uri.h"
+
+bool conf_path_is_stdin(const char *spec)
+{
+	return strcmp(spec, "-") == 0 || strncmp(spec, "-?", 2) == 0;
+}
+
+/* A glob is matched where the directory's own name must stand for itself. */
+static char *escaped(const char *dir)
+{
+	struct buf out = BUF_INIT;
+
+	for (const char *p = dir; *p; p++) {
+		if (strchr("*?[]\\", *p))
+			buf_puts(&out, "\\");
+		buf_append(&out, p, 1);
+	}
+	return (char *)out.data;
+}
+
+char *conf_path_from(const char *dir, const char *spec)
+{
+	struct data_options options;
+	char *file, *there, *name, *out;
+
+	if (!dir || conf_path_is_stdin(spec))
+		return mem_strdup(spec);
+	/* With options that are wrong it stays as it is: conf_path_check says so. */
+	if (data_uri_parse(spec, &file, &options, NULL) != ERR_OK)
+		return path_join(dir, spec);
+	data_uri_release(&options);
+	there = path_join(dir, file);
+	name = strpbrk(file, "*?[") && access(there, F_OK) != 0 ? escaped(dir) : mem_strdup(dir);
+	out = path_join(name, spec);
+	free(file);
+	free(there);
+	free(name);
+	return out;
+}
+
+enum err_code conf_path_check_file(const char *key, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+		return err_set(e, ERR_CONFIG, "%s: no such file \"%s\"", key, path);
+	if (access(path, R_OK) != 0)
+		return err_sys(e, ERR_CONFIG, "%s: cannot read \"%s\"", key, path);
+	if (S_ISDIR(st.st_mode))
+		return err_set(e, ERR_CONFIG, "%s: \"%s\" is a directory; name its files, as \"%s/*\"", key,
+		               path, path);
+	return ERR_OK;
+}
+
+enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
+{
+	struct data_options options;
+	char *path, **files;
+	size_t n;
+	enum err_code rc = data_uri_parse(spec, &path, &options, e);
+
+	if (rc != ERR_OK) {
+		if (e)
+			err_prefix(e, "%s", key);
+		return ERR_CONFIG;
+	}
+	data_uri_release(&options);
+	if (strcmp(path, "-") == 0) {
+		free(path);
+		return ERR_OK;
+	}
+	rc = data_uri_expand(path, NULL, &files, &n, NULL);
+	if (rc != ERR_OK)
+		rc = err_set(e, ERR_CONFIG, "%s: no file matches \"%s\"", key, path);
+	for (size_t i = 0; i < n && rc == ERR_OK; i++)
+		rc = conf_path_check_file(key, files[i], e);
+	data_uri_free(files, n);
+	free(path);
+	return rc;
+}

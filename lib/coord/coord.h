@@ -1,0 +1,77 @@
+#ifndef COORD_COORD_H
+#define COORD_COORD_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Who is there, who holds what, and what changes at which step: a state
+ * machine without clock, thread or socket.  Every call takes the time; effects
+ * go out through struct coord_io.  The owner serialises the calls. */
+struct coord;
+
+enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
+
+struct coord_config {
+	const char *name, *cluster_id;
+	unsigned servers, workers;      /* how many make the cluster whole */
+	bool has_job, bsp, deterministic;
+	enum coord_policy on_worker_loss;
+	int64_t loss_wait, lease, server_lost, deadline;        /* nanoseconds */
+	uint64_t batch, epochs, steps;  /* 0: no bound by this one */
+	json_t *config;                 /* effective configuration, for the view; borrowed */
+};
+
+struct coord_io {
+	void *ctx;
+	/* A message to one server (borrowed; CTL on its session). */
+	void (*to_server)(void *ctx, unsigned server, json_t *msg);
+	/* The view has changed: send coord_view() to every session, soon. */
+	void (*view_changed)(void *ctx);
+	/* For the log and GET /v1/events. */
+	void (*event)(void *ctx, const char *kind, const char *text);
+};
+
+enum coord_phase { COORD_FORMING, COORD_RUNNING, COORD_FINISHING, COORD_DONE, COORD_FAILED, COORD_STOPPED };
+
+struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
+void coord_free(struct coord *c);
+
+/* What a peer asks: op is "server_join", "worker_join", "ack", "vote", "beat",
+ * "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
+ * the session is: its server number or slot, and its incarnation, set by a
+ * join.  The answer is a new object, or NULL with e (and for one-way ops NULL
+ * with e->code ERR_OK). */
+struct coord_self {
+	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN } kind;
+	unsigned index;
+	uint64_t incarnation;
+	const char *name, *key;         /* from the key ring */
+	char host[64];
+};
+json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+/* The session of this peer has broken. */
+void coord_gone(struct coord *c, const struct coord_self *self, int64_t now);
+/* Leases and deadlines; call it every 50 ms or so. */
+void coord_tick(struct coord *c, int64_t now);
+
+void coord_stop(struct coord *c, const char *why, int64_t now);
+void coord_fail(struct coord *c, const char *why, int64_t now);
+
+enum coord_phase coord_phase(const struct coord *c);
+const char *coord_phase_name(enum coord_phase p);
+
+/* Documents, new references.  The view is what processes need to work; the
+ * others are what people ask for (ps-http(7)). */
+json_t *coord_view(const struct coord *c);
+json_t *coord_status(const struct coord *c, int64_t now);
+json_t *coord_servers(const struct coord *c, int64_t now);
+json_t *coord_workers(const struct coord *c, int64_t now);
+json_t *coord_tables(const struct coord *c);
+json_t *coord_layout(const struct coord *c);
+json_t *coord_tasks(const struct coord *c);
+json_t *coord_result(const struct coord *c, int64_t now);
+
+#endif

@@ -1,0 +1,211 @@
+#include "coord/coord_state.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+
+/* Who takes part changes at one step S, the same for every server.  The
+ * coordinator proposes S; a server that has taken a push of step S or later
+ * says no and tells its frontier; one that says yes takes nothing of S and
+ * later until it has seen the decision.  All yes: the view carries the new
+ * members from S on.  A no: the next proposal lies beyond every frontier. */
+
+/* ---- members ---------------------------------------------------------- */
+
+static void add_members(struct coord *c, uint64_t step, struct deal_pos at, const unsigned *slot, unsigned n)
+{
+	struct members *m;
+
+	c->members = mem_regrow(c->members, c->nmembers + 1, sizeof *c->members);
+	m = &c->members[c->nmembers++];
+	m->step = step;
+	m->at = at;
+	m->n = n;
+	m->slot = mem_array(n + 1, sizeof *m->slot);
+	memcpy(m->slot, slot, n * sizeof *slot);
+	if (c->nmembers > MEMBERS_KEPT) {
+		free(c->members[0].slot);
+		memmove(c->members, c->members + 1, --c->nmembers * sizeof *c->members);
+		c->members_base++;
+	}
+}
+
+void members_begin(struct coord *c)
+{
+	unsigned *slot = mem_array(c->cfg.workers + 1, sizeof *slot), n = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		if (c->worker[i].state == WORKER_JOINING)
+			slot[n++] = i;
+	add_members(c, 0, (struct deal_pos){ 0, 0 }, slot, n);
+	free(slot);
+}
+
+void members_release(struct coord *c)
+{
+	for (unsigned i = 0; i < c->nmembers; i++)
+		free(c->members[i].slot);
+	free(c->members);
+}
+
+/* The members from `step` on: as the last ones, with or without `slot`. */
+static void change_members(struct coord *c, uint64_t step, unsigned slot, bool in)
+{
+	const struct members *m = &c->members[c->nmembers - 1];
+	struct deal_shape shape = { c->examples, c->cfg.batch, m->n ? m->n : 1 };
+	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	unsigned *list = mem_array(c->cfg.workers + 1, sizeof *list), n = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		bool was = false;
+
+		for (unsigned k = 0; k < m->n; k++)
+			was |= m->slot[k] == i;
+		if (i == slot ? in : was)
+			list[n++] = i;
+	}
+	add_members(c, step, at, list, n);
+	free(list);
+}
+
+static bool is_member(const struct coord *c, unsigned slot)
+{
+	const struct members *m = &c->members[c->nmembers - 1];
+
+	for (unsigned k = 0; k < m->n; k++)
+		if (m->slot[k] == slot)
+			return true;
+	return false;
+}
+
+/* ---- proposals -------------------------------------------------------- */
+
+void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after)
+{
+	struct change *ch = mem_alloc(sizeof *ch);
+
+	ch->kind = kind;
+	ch->slot = slot;
+	ch->incarnation = c->worker[slot].incarnation;
+	ch->after = after;
+	*c->changes_last = ch;
+	c->changes_last = &ch->next;
+}
+
+static void propose(struct coord *c, uint64_t step)
+{
+	struct proposal *p = &c->prop;
+	static const char *const kind[] = { "join", "resume", "leave" };
+	json_t *msg;
+
+	p->id = ++c->next_proposal;
+	p->step = step;
+	p->yes = p->answers = p->asked = 0;
+	p->frontier = 0;
+	p->clock = UINT64_MAX;
+	memset(p->answered, 0, c->cfg.servers * sizeof *p->answered);
+	msg = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
+	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
+	    json_of_u64(p->change->incarnation), "step", (json_int_t)step);
+	for (unsigned i = 0; i < c->cfg.servers; i++)
+		if (c->server[i].live) {
+			p->asked++;
+			c->io.to_server(c->io.ctx, i, msg);
+		}
+	json_decref(msg);
+}
+
+/* A first guess: the greatest step that a worker has told of. */
+static uint64_t guess_frontier(const struct coord *c)
+{
+	uint64_t top = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		uint64_t step = (uint64_t)json_int(c->worker[i].stats, "step", 0);
+
+		if (step > top)
+			top = step;
+	}
+	return top + 1;
+}
+
+/* Still wanted: the slot has the incarnation that the change speaks of. */
+static bool stands(const struct coord *c, const struct change *ch)
+{
+	return c->worker[ch->slot].incarnation == ch->incarnation;
+}
+
+void change_next(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+
+	while (c->changes && !p->open) {
+		struct change *ch = c->changes;
+
+		c->changes = ch->next;
+		if (!c->changes)
+			c->changes_last = &c->changes;
+		if (!stands(c, ch)) {
+			free(ch);
+			continue;
+		}
+		free(p->change);
+		p->change = ch;
+		p->open = true;
+		p->rounds = 0;
+		if (!p->answered)
+			p->answered = mem_array(c->cfg.servers, sizeof *p->answered);
+		propose(c, guess_frontier(c));
+	}
+}
+
+static void decide(struct coord *c, uint64_t step)
+{
+	struct change *ch = c->prop.change;
+	struct member_worker *w = &c->worker[ch->slot];
+
+	c->prop.open = false;
+	c->decided = c->prop.id;
+	if (!stands(c, ch)) {
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_LEAVE) {
+		w->state = ch->after;
+		if (is_member(c, ch->slot))
+			change_members(c, step, ch->slot, false);
+	} else {
+		w->state = WORKER_ACTIVE;
+		w->from = step;
+		if (ch->kind == CHANGE_JOIN && !is_member(c, ch->slot))
+			change_members(c, step, ch->slot, true);
+	}
+	coord_event(c, "members", "worker-%u %s from step %llu on", ch->slot,
+	    ch->kind == CHANGE_LEAVE ? "is out" : "takes part", (unsigned long long)step);
+	coord_changed(c);
+}
+
+void change_vote(struct coord *c, unsigned server, const json_t *msg)
+{
+	struct proposal *p = &c->prop;
+	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
+	uint64_t clock = (uint64_t)json_int(msg, "clock", 0);
+
+	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
+		return;
+	p->answered[server] = true;
+	p->answers++;
+	p->yes += json_flag(msg, "yes");
+	if (frontier > p->frontier)
+		p->frontier = frontier;
+	if (clock < p->clock)
+		p->clock = clock;
+	if (p->answers < p->asked)
+		return;
+	if (p->change->kind == CHANGE_RESUME)
+		decide(c, p->clock);
+	else if (p->yes == p->asked)
+		decide(c, p->step);
+	else
+		/* Further ahead each time: fast workers move on while we ask. */
+		propose(c, p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+}

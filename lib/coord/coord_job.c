@@ -1,0 +1,155 @@
+#include "coord/coord_state.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* Leases of about this many for each worker and epoch keep the last ones short
+ * against the whole, and a lease long against the asking. */
+#define LEASES_PER_WORKER 8
+
+void job_begin(struct coord *c)
+{
+	uint64_t range = c->examples / (c->cfg.workers * LEASES_PER_WORKER);
+
+	if (c->cfg.bsp)
+		return;
+	range = range / c->cfg.batch * c->cfg.batch;
+	if (range < c->cfg.batch)
+		range = c->cfg.batch;
+	if (range > 64 * c->cfg.batch)
+		range = 64 * c->cfg.batch;
+	c->tasks = tasks_new(c->examples, range, c->cfg.epochs);
+}
+
+json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
+{
+	const json_t *done = json_object_get(msg, "done"), *id;
+	struct task t;
+	size_t i;
+
+	if (!c->tasks) {
+		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
+		return NULL;
+	}
+	json_array_foreach(done, i, id)
+		tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
+	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
+		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id, "epoch",
+		    (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end", (json_int_t)t.end);
+	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
+}
+
+void job_done(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
+{
+	struct member_worker *w = &c->worker[slot];
+
+	(void)now;
+	json_decref(w->report);
+	w->report = json_deep_copy(msg);
+	w->state = WORKER_DONE;
+	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(msg, "steps", 0));
+	coord_changed(c);
+}
+
+void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
+{
+	if (c->phase != COORD_FINISHING || (int)slot != c->evaluator)
+		return;
+	json_decref(c->result);
+	c->result = json_deep_copy(msg);
+	coord_enter(c, COORD_DONE, now);
+}
+
+static void count_states(const struct coord *c, unsigned n[static 6])
+{
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		n[c->worker[i].state]++;
+}
+
+static void choose_evaluator(struct coord *c, int64_t now)
+{
+	if (c->evaluator >= 0 && c->worker[c->evaluator].state == WORKER_DONE)
+		return;
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		if (c->worker[i].state == WORKER_DONE) {
+			c->evaluator = (int)i;
+			coord_changed(c);
+			return;
+		}
+	coord_fail(c, "every worker is gone before the final evaluation", now);
+}
+
+/* Is the work done, or nobody left to do it? */
+void job_settle(struct coord *c, int64_t now)
+{
+	unsigned n[6] = { 0 };
+
+	if (!c->cfg.has_job)
+		return;
+	if (c->phase == COORD_FINISHING) {
+		choose_evaluator(c, now);
+		return;
+	}
+	count_states(c, n);
+	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->prop.open || c->changes)
+		return;
+	if (n[WORKER_LOST] && c->cfg.on_worker_loss == COORD_WAIT)
+		return;
+	if (!n[WORKER_DONE]) {
+		coord_fail(c, "every worker is gone: nobody is left to train", now);
+		return;
+	}
+	coord_enter(c, COORD_FINISHING, now);
+	choose_evaluator(c, now);
+}
+
+/* ---- the result ------------------------------------------------------- */
+
+struct totals {
+	uint64_t steps, examples, pushed, pulled;
+	double loss, weight;
+};
+
+static void add_report(struct totals *t, const json_t *r)
+{
+	uint64_t steps = (uint64_t)json_int(r, "steps", 0);
+	double examples = (double)json_int(r, "loss_examples", 0);
+
+	if (steps < t->steps)
+		t->steps = steps;
+	t->examples += (uint64_t)json_int(r, "examples", 0);
+	t->pushed += (uint64_t)json_int(r, "pushed_bytes", 0);
+	t->pulled += (uint64_t)json_int(r, "pulled_bytes", 0);
+	t->loss += json_num(r, "train_loss", 0) * examples;
+	t->weight += examples;
+}
+
+json_t *coord_result(const struct coord *c, int64_t now)
+{
+	struct totals t = { .steps = UINT64_MAX };
+	int64_t end = c->ended_at ? c->ended_at : now;
+	json_t *r = json_event("result"), *eval;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		const json_t *report = w->report ? w->report : w->stats;
+
+		if (report && w->state != WORKER_EMPTY && w->state != WORKER_LOST)
+			add_report(&t, report);
+	}
+	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
+	if (c->reason[0])
+		json_object_set_new(r, "reason", json_string(c->reason));
+	json_object_set_new(r, "steps", json_integer(t.steps == UINT64_MAX ? 0 : (json_int_t)t.steps));
+	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
+	json_object_set_new(r, "seconds", json_of_num(c->running_at ?
+	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	json_object_set_new(r, "train_loss", t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
+	eval = json_object_get(c->result ? c->result : c->last_eval, "eval");
+	json_object_set(r, "eval", eval ? eval : json_null());
+	json_object_set_new(r, "model_digest", c->result && json_object_get(c->result, "digest") ?
+	    json_incref(json_object_get(c->result, "digest")) : json_null());
+	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
+	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
+	return r;
+}

@@ -1,0 +1,169 @@
+#include "coord/coord_state.h"
+
+#include "base/json.h"
+
+static void copy_text(char *out, size_t n, const json_t *msg, const char *key)
+{
+	snprintf(out, n, "%s", json_str(msg, key, ""));
+}
+
+/* ---- servers ---------------------------------------------------------- */
+
+static int free_server(const struct coord *c, int64_t wanted)
+{
+	if (wanted >= 0)
+		return wanted < (int64_t)c->cfg.servers && !c->server[wanted].live ? (int)wanted : -1;
+	for (unsigned i = 0; i < c->cfg.servers; i++)
+		if (!c->server[i].live && !c->server[i].ever)
+			return (int)i;
+	return -1;
+}
+
+json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	int at = free_server(c, json_int(msg, "index", -1));
+	struct member_server *s;
+
+	if (at < 0) {
+		err_set(e, ERR_LIMIT, "the cluster has all its %u servers: no place for one more", c->cfg.servers);
+		return NULL;
+	}
+	if (c->placed) {
+		err_set(e, ERR_NOTREADY, "the partitions are dealt out already: a server cannot join a running job");
+		return NULL;
+	}
+	s = &c->server[at];
+	s->live = s->ever = true;
+	s->incarnation = self->incarnation;
+	s->seen = now;
+	s->acked = 0;
+	s->pid = json_int(msg, "pid", 0);
+	snprintf(s->name, sizeof s->name, "server-%d", at);
+	snprintf(s->key, sizeof s->key, "%s", self->key);
+	copy_text(s->host, sizeof s->host, msg, "host");
+	copy_text(s->tcp, sizeof s->tcp, msg, "tcp");
+	copy_text(s->unix_path, sizeof s->unix_path, msg, "unix");
+	self->kind = COORD_SERVER;
+	self->index = (unsigned)at;
+	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host, (long long)s->pid);
+	coord_changed(c);
+	return json_pack("{s:i}", "index", at);
+}
+
+/* ---- tables ----------------------------------------------------------- */
+
+static enum err_code add_tables(struct coord *c, const json_t *tables, struct err *e)
+{
+	const json_t *item;
+	size_t i, before = c->layout.ntables;
+	enum err_code rc;
+
+	json_array_foreach(tables, i, item) {
+		struct table shape, *t;
+
+		rc = table_from_json(item, &shape, e);
+		if (rc)
+			return rc;
+		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
+			return err_set(e, ERR_CONFIG, "the model of the running job has no table \"%s\"", shape.name);
+		rc = layout_add(&c->layout, &shape, &t, e);
+		if (rc)
+			return rc;
+	}
+	if (c->placed && c->layout.ntables > before) {
+		layout_place(&c->layout, c->cfg.servers);
+		c->layout.epoch++;
+		coord_changed(c);
+	}
+	return ERR_OK;
+}
+
+json_t *join_tables(struct coord *c, const json_t *msg, struct err *e)
+{
+	if (add_tables(c, json_object_get(msg, "tables"), e))
+		return NULL;
+	return json_pack("{s:I}", "rev", (json_int_t)c->rev);
+}
+
+/* ---- workers ---------------------------------------------------------- */
+
+static bool open_slot(const struct member_worker *w)
+{
+	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT;
+}
+
+/* The slot asked for, or the first open one. */
+static int choose_slot(struct coord *c, const struct coord_self *self, int64_t wanted, struct err *e)
+{
+	if (wanted >= (int64_t)c->cfg.workers) {
+		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u workers", (long long)wanted,
+		    c->cfg.workers);
+		return -1;
+	}
+	if (wanted >= 0) {
+		const struct member_worker *w = &c->worker[wanted];
+
+		if (open_slot(w) || strcmp(w->key, self->key) == 0)
+			return (int)wanted;
+		err_set(e, ERR_EXISTS, "slot %lld is held by %s (%s, pid %lld), which has another key",
+		    (long long)wanted, w->name, w->host, (long long)w->pid);
+		return -1;
+	}
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		if (open_slot(&c->worker[i]))
+			return (int)i;
+	err_set(e, ERR_LIMIT, "all %u worker slots are taken", c->cfg.workers);
+	return -1;
+}
+
+static enum err_code may_join(struct coord *c, const json_t *msg, struct err *e)
+{
+	uint64_t examples = (uint64_t)json_int(msg, "examples", 0);
+
+	if (!c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "this cluster has no job: its file has no \"job\"");
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
+		    c->reason[0] ? ": " : "", c->reason);
+	if (examples == 0)
+		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
+	if (c->examples && c->examples != examples)
+		return err_set(e, ERR_CONFIG, "this worker's data has %llu examples, the others' has %llu: "
+		    "all workers must read the same data", (unsigned long long)examples,
+		    (unsigned long long)c->examples);
+	return add_tables(c, json_object_get(msg, "tables"), e);
+}
+
+json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	struct member_worker *w;
+	bool member;
+	int slot;
+
+	if (may_join(c, msg, e))
+		return NULL;
+	slot = choose_slot(c, self, json_int(msg, "slot", -1), e);
+	if (slot < 0)
+		return NULL;
+	c->examples = (uint64_t)json_int(msg, "examples", 0);
+	w = &c->worker[slot];
+	/* Still waited for: its step is open, and the deal counts it in. */
+	member = w->state == WORKER_ACTIVE || (w->state == WORKER_LOST && c->cfg.on_worker_loss == COORD_WAIT);
+	if (c->tasks)
+		tasks_return(c->tasks, (unsigned)slot);
+	w->incarnation = self->incarnation;
+	w->seen = now;
+	w->lost_at = 0;
+	w->pid = json_int(msg, "pid", 0);
+	w->state = WORKER_JOINING;
+	snprintf(w->name, sizeof w->name, "worker-%d", slot);
+	snprintf(w->key, sizeof w->key, "%s", self->key);
+	copy_text(w->host, sizeof w->host, msg, "host");
+	self->kind = COORD_WORKER;
+	self->index = (unsigned)slot;
+	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host, (long long)w->pid);
+	if (c->phase == COORD_RUNNING || c->placed)
+		change_queue(c, member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot, WORKER_ACTIVE);
+	coord_changed(c);
+	return json_pack("{s:i}", "slot", slot);
+}

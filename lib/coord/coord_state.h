@@ -1,0 +1,113 @@
+#ifndef COORD_COORD_STATE_H
+#define COORD_COORD_STATE_H
+
+/* Inside of a coord: shared by coord*.c. */
+#include "coord/coord.h"
+#include "coord/deal.h"
+#include "coord/layout.h"
+#include "coord/tasks.h"
+
+#define COORD_SERVERS_MAX 1024u
+#define COORD_WORKERS_MAX 4096u
+/* Membership entries kept in the view: a worker needs only those that are not
+ * far behind the slowest step. */
+#define MEMBERS_KEPT 16u
+
+struct member_server {
+	bool live, ever;
+	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
+	int64_t seen;
+	int64_t pid;
+	char name[64], key[64], host[64], tcp[160], unix_path[160];
+	json_t *stats;
+};
+
+enum worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WORKER_LOST, WORKER_LEFT };
+
+struct member_worker {
+	enum worker_state state;
+	uint64_t incarnation, from;
+	int64_t seen, lost_at;
+	int64_t pid;
+	char name[64], key[64], host[64];
+	json_t *stats;                  /* of its last beat */
+	json_t *report;                 /* of "done" */
+};
+
+struct members {
+	uint64_t step;                  /* they hold from this step on */
+	struct deal_pos at;
+	unsigned *slot, n;
+};
+
+enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE };
+
+struct change {
+	struct change *next;
+	enum change_kind kind;
+	unsigned slot;
+	uint64_t incarnation;
+	enum worker_state after;        /* of a leave: LOST or LEFT */
+};
+
+struct proposal {
+	bool open;
+	uint64_t id, step;
+	struct change *change;
+	unsigned asked, yes, answers;
+	uint64_t frontier, clock;       /* greatest and least told by the servers */
+	unsigned rounds;
+	bool *answered;                 /* by server */
+};
+
+struct coord {
+	struct coord_config cfg;
+	struct coord_io io;
+	enum coord_phase phase;
+	char reason[600];
+	char waiting[600];              /* who is missing, "" when nobody */
+	uint64_t rev;
+	int64_t started, running_at, ended_at;
+	struct layout layout;
+	bool placed;
+	struct member_server *server;
+	struct member_worker *worker;
+	uint64_t examples;              /* of the training data, as the workers say */
+	struct members *members;
+	unsigned nmembers, members_base;
+	struct change *changes, **changes_last;
+	struct proposal prop;
+	uint64_t next_proposal, decided;
+	struct tasks *tasks;
+	int evaluator;                  /* slot, -1 none yet */
+	json_t *result, *last_eval;     /* what the evaluator reported */
+};
+
+/* coord.c */
+void coord_changed(struct coord *c);
+void coord_event(struct coord *c, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
+void coord_progress(struct coord *c, int64_t now);
+unsigned coord_live_servers(const struct coord *c);
+const char *worker_state_name(enum worker_state s);
+
+/* coord_change.c: one change of membership at a time, by the servers' vote */
+void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after);
+void change_next(struct coord *c);
+void change_vote(struct coord *c, unsigned server, const json_t *msg);
+void members_begin(struct coord *c);
+void members_release(struct coord *c);
+
+/* coord_job.c: data, completion, result */
+json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
+void job_done(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
+void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
+void job_begin(struct coord *c);
+void job_settle(struct coord *c, int64_t now);
+
+/* coord_join.c */
+json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *join_tables(struct coord *c, const json_t *msg, struct err *e);
+
+#endif

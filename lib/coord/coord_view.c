@@ -1,0 +1,254 @@
+#include "coord/coord_state.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* ---- the view: what servers and workers work by ----------------------- */
+
+static json_t *view_servers(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->cfg.servers; i++) {
+		const struct member_server *s = &c->server[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "id", s->name, "live",
+		    s->live, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "key", s->key,
+		    "incarnation", json_of_u64(s->incarnation)));
+	}
+	return list;
+}
+
+static json_t *view_workers(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		const struct member_worker *w = &c->worker[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:s}", "state", worker_state_name(w->state),
+		    "incarnation", json_of_u64(w->incarnation), "from", (json_int_t)w->from, "key", w->key));
+	}
+	return list;
+}
+
+static json_t *view_members(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nmembers; i++) {
+		const struct members *m = &c->members[i];
+		json_t *slots = json_array();
+
+		for (unsigned k = 0; k < m->n; k++)
+			json_array_append_new(slots, json_integer(m->slot[k]));
+		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
+		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "slots", slots));
+	}
+	return list;
+}
+
+json_t *coord_view(const struct coord *c)
+{
+	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev", (json_int_t)c->rev,
+	    "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase", coord_phase_name(c->phase), "reason",
+	    c->reason, "waiting_for", c->waiting);
+
+	json_object_set(v, "config", c->cfg.config);
+	json_object_set_new(v, "servers", view_servers(c));
+	json_object_set_new(v, "workers", view_workers(c));
+	json_object_set_new(v, "layout", layout_to_json(&c->layout));
+	json_object_set_new(v, "members", view_members(c));
+	json_object_set_new(v, "members_base", json_integer(c->members_base));
+	json_object_set_new(v, "examples", json_integer((json_int_t)c->examples));
+	json_object_set_new(v, "decided", json_integer((json_int_t)c->decided));
+	json_object_set_new(v, "evaluator", json_integer(c->evaluator));
+	return v;
+}
+
+/* ---- for people: GET /v1/... ------------------------------------------ */
+
+/* Of the active workers, else of all that ever were: where the job stands. */
+static uint64_t slowest_step(const struct coord *c)
+{
+	uint64_t active = UINT64_MAX, any = UINT64_MAX;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		uint64_t step = (uint64_t)json_int(w->stats, "step", 0);
+
+		if (w->state == WORKER_ACTIVE && step < active)
+			active = step;
+		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST && step < any)
+			any = step;
+	}
+	return active != UINT64_MAX ? active : any != UINT64_MAX ? any : 0;
+}
+
+static double sum_stat(const struct coord *c, const char *key)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		sum += json_num(c->worker[i].stats, key, 0);
+	return sum;
+}
+
+static double mean_loss(const struct coord *c)
+{
+	double sum = 0, weight = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++) {
+		double n = json_num(c->worker[i].stats, "loss_examples", 0);
+
+		sum += n * json_num(c->worker[i].stats, "train_loss", 0);
+		weight += n;
+	}
+	return weight > 0 ? sum / weight : (double)NAN;
+}
+
+static unsigned count_workers(const struct coord *c, enum worker_state s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		n += c->worker[i].state == s;
+	return n;
+}
+
+json_t *coord_status(const struct coord *c, int64_t now)
+{
+	const json_t *job = json_object_get(c->cfg.config, "job"), *eval = json_object_get(c->last_eval, "eval");
+	int64_t end = c->ended_at ? c->ended_at : now;
+	json_t *s = json_event("cluster");
+
+	json_object_set_new(s, "name", json_string(c->cfg.name));
+	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
+	json_object_set_new(s, "reason", json_string(c->reason));
+	json_object_set_new(s, "waiting_for", json_string(c->waiting));
+	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", "bsp")));
+	json_object_set_new(s, "model", json_string(json_str(job, "model", "")));
+	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
+	json_object_set_new(s, "generation", json_integer(c->layout.generation));
+	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
+	json_object_set_new(s, "servers_wanted", json_integer(c->cfg.servers));
+	json_object_set_new(s, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));
+	json_object_set_new(s, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
+	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
+	json_object_set_new(s, "step", json_integer((json_int_t)slowest_step(c)));
+	json_object_set_new(s, "steps_total", json_integer((json_int_t)sum_stat(c, "steps_total") /
+	    (json_int_t)(c->cfg.workers ? c->cfg.workers : 1)));
+	json_object_set_new(s, "examples", json_integer((json_int_t)sum_stat(c, "examples")));
+	json_object_set_new(s, "train_loss", json_of_num(mean_loss(c)));
+	json_object_set_new(s, "examples_per_second", json_of_num(sum_stat(c, "examples_per_second")));
+	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum_stat(c, "pushed_bytes")));
+	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum_stat(c, "pulled_bytes")));
+	json_object_set_new(s, "seconds", json_of_num(c->running_at ?
+	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	if (eval) {
+		json_object_set(s, "eval", (json_t *)eval);
+		json_object_set(s, "eval_step", json_object_get(c->last_eval, "step"));
+	}
+	return s;
+}
+
+/* The last beat's figures, beside what the coordinator knows itself. */
+static void merge_stats(json_t *o, const json_t *stats)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)stats, key, v)
+		if (!json_object_get(o, key))
+			json_object_set(o, key, v);
+}
+
+json_t *coord_servers(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->cfg.servers; i++) {
+		const struct member_server *s = &c->server[i];
+		char id[24];
+		json_t *o = json_event("server");
+
+		snprintf(id, sizeof id, "server-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(s->live ? "live" : s->ever ? "lost" : "absent"));
+		json_object_set_new(o, "pid", json_integer(s->pid));
+		json_object_set_new(o, "host", json_string(s->host));
+		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "listen", json_string(s->tcp));
+		json_object_set_new(o, "seen_seconds", json_of_num(s->ever ?
+		    (double)(now - s->seen) / (double)NSEC_PER_SEC : 0));
+		merge_stats(o, s->stats);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *coord_workers(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; c->cfg.has_job && i < c->cfg.workers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		char id[24];
+		json_t *o = json_event("worker");
+
+		snprintf(id, sizeof id, "worker-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(worker_state_name(w->state)));
+		json_object_set_new(o, "pid", json_integer(w->pid));
+		json_object_set_new(o, "host", json_string(w->host));
+		json_object_set_new(o, "step", json_integer((json_int_t)json_int(w->stats, "step", 0)));
+		json_object_set_new(o, "listen", json_string("-"));
+		json_object_set_new(o, "seen_seconds", json_of_num(w->incarnation ?
+		    (double)(now - w->seen) / (double)NSEC_PER_SEC : 0));
+		merge_stats(o, w->stats);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *coord_tables(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->layout.ntables; i++) {
+		const struct table *t = &c->layout.table[i];
+		json_t *o = json_event("table");
+
+		json_object_set_new(o, "id", json_string(t->name));
+		json_object_set_new(o, "type", json_string(t->sparse ? "sparse" : "dense"));
+		json_object_set_new(o, "rows", json_integer((json_int_t)t->rows));
+		json_object_set_new(o, "cols", json_integer(t->cols));
+		json_object_set_new(o, "partitions", json_integer(t->nparts));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *coord_layout(const struct coord *c)
+{
+	json_t *o = json_event("layout"), *l = layout_to_json(&c->layout);
+
+	json_object_update(o, l);
+	json_decref(l);
+	return o;
+}
+
+json_t *coord_tasks(const struct coord *c)
+{
+	uint64_t done = 0, leased = 0, all = 0;
+	json_t *o = json_event("tasks");
+
+	if (c->tasks)
+		tasks_count(c->tasks, &done, &leased, &all);
+	json_object_set_new(o, "done", json_integer((json_int_t)done));
+	json_object_set_new(o, "leased", json_integer((json_int_t)leased));
+	json_object_set_new(o, "total", all && all != UINT64_MAX ? json_integer((json_int_t)all) : json_null());
+	return o;
+}

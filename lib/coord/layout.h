@@ -1,0 +1,72 @@
+#ifndef COORD_LAYOUT_H
+#define COORD_LAYOUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Tables, how their shapes cut them into partitions, and which servers hold
+ * which partitions.  Pure data; the owner locks. */
+
+/* A dense table is cut into runs of this many elements (256 KiB), so that a
+ * partition stays in the L2 cache from the socket to the sum. */
+#define PART_ELEMENTS 65536u
+#define CHAIN_MAX 3
+#define TABLE_NAME 64
+
+struct run {
+	uint32_t first, count;          /* partitions */
+	uint16_t chain[CHAIN_MAX];      /* servers, primary first */
+	uint8_t nchain;
+};
+
+enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE };
+
+struct table {
+	uint16_t id;
+	char name[TABLE_NAME];
+	bool sparse, decay;             /* decay: l1 and l2 act on it */
+	uint64_t rows;                  /* sparse: a hint, cuts the table, bounds nothing */
+	uint32_t cols;                  /* sparse: the row's width */
+	uint32_t nparts;
+	enum table_init init;
+	float init_limit;               /* uniform in -limit .. limit */
+	uint64_t seed;
+	struct run *run;
+	size_t nruns;
+};
+
+struct layout {
+	uint32_t epoch, generation;
+	struct table *table;
+	size_t ntables;
+};
+
+void layout_release(struct layout *l);
+/* Add a table by shape: sets id and nparts.  ERR_EXISTS when the name is there
+ * with another shape; the same shape again is fine (*out is the old one). */
+enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e);
+const struct table *layout_find(const struct layout *l, const char *name);
+/* Deal the partitions of tables that have no runs yet over nservers, evenly by
+ * elements and in long runs, starting each table where least lies. */
+void layout_place(struct layout *l, size_t nservers);
+
+/* Elements of one dense partition, and where it begins. */
+uint32_t table_part_elements(const struct table *t, uint32_t part);
+uint64_t table_part_begin(uint32_t part);
+/* The partition of a sparse row. */
+uint32_t table_part_of(const struct table *t, uint64_t id);
+/* The server that holds a partition first; UINT16_MAX when placed nowhere. */
+uint16_t table_owner(const struct table *t, uint32_t part);
+uint64_t table_elements(const struct table *t);         /* dense: rows * cols */
+
+json_t *layout_to_json(const struct layout *l);
+enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e);
+/* One table's shape as a worker proposes it ("name","sparse","rows","cols",...). */
+json_t *table_to_json(const struct table *t);
+enum err_code table_from_json(const json_t *j, struct table *out, struct err *e);
+
+#endif

@@ -1,0 +1,32 @@
+#ifndef COORD_TASKS_H
+#define COORD_TASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Data dealt out by leases (ssp and asp): each epoch's order of examples is
+ * cut into ranges; a worker leases one, says when it is done, and what a dead
+ * worker held is leased again.  So each range is trained on at least once an
+ * epoch, and exactly once when nobody dies.  Pure; the owner locks. */
+struct tasks;
+
+struct task {
+	uint64_t id, epoch, begin, end;
+};
+
+/* epochs 0: no end. */
+struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs);
+void tasks_free(struct tasks *t);
+
+/* The next range for this worker; false when none is to be had now. */
+bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out);
+/* True when this worker held it (a lease that was taken back is not counted). */
+bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
+/* Take back all that a worker holds. */
+void tasks_return(struct tasks *t, uint32_t worker);
+/* All ranges of all epochs are done. */
+bool tasks_finished(const struct tasks *t);
+void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
+
+#endif

@@ -1,0 +1,219 @@
+#include "data/data_uri.h"
+
+#include <glob.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/suggest.h"
+
+static const char *const keys[] = { "format", "label", "labels", "index_base" };
+#define NKEYS (sizeof(keys) / sizeof(keys[0]))
+
+static bool is_key_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+}
+
+/* The "?" that begins the options, or NULL. */
+static const char *options_of(const char *path)
+{
+	const char *q = strrchr(path, '?'), *p;
+
+	if (!q)
+		return NULL;
+	for (p = q + 1; is_key_char(*p); p++)
+		;
+	return p > q + 1 && *p == '=' ? q : NULL;
+}
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* n bytes at p with %XX undone, in a fresh string. */
+static char *decoded(const char *p, size_t n)
+{
+	char *out = mem_alloc(n + 1);
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '%' && i + 2 < n && hex(p[i + 1]) >= 0 && hex(p[i + 2]) >= 0) {
+			out[len++] = (char)(hex(p[i + 1]) << 4 | hex(p[i + 2]));
+			i += 2;
+		} else {
+			out[len++] = p[i];
+		}
+	}
+	return out;
+}
+
+static enum err_code unknown(const char *path, const char *what, const char *word,
+                             const char *const *names, size_t n, struct err *e)
+{
+	const char *near = suggest(word, names, n);
+	struct buf list = BUF_INIT;
+	enum err_code rc;
+
+	if (near) {
+		rc = err_set(e, ERR_CONFIG, "%s: unknown %s \"%s\"; did you mean \"%s\"?", path, what, word, near);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+		rc = err_set(e, ERR_CONFIG, "%s: unknown %s \"%s\"; there are %s", path, what, word,
+		             (const char *)list.data);
+	}
+	buf_release(&list);
+	return rc;
+}
+
+static enum err_code check_format(const char *path, const char *name, struct err *e)
+{
+	const char *names[16];
+	size_t n = 0;
+
+	for (const struct data_format *f = data_formats(); f->name && n < 16; f++) {
+		if (strcmp(f->name, name) == 0)
+			return ERR_OK;
+		names[n++] = f->name;
+	}
+	return unknown(path, "format", name, names, n, e);
+}
+
+/* Takes value over. */
+static enum err_code set_option(struct data_options *o, const char *path, const char *key, char *value,
+                                struct err *e)
+{
+	char **field = NULL;
+	enum err_code rc = ERR_OK;
+
+	if (strcmp(key, "format") == 0) {
+		field = &o->format;
+		rc = check_format(path, value, e);
+	} else if (strcmp(key, "label") == 0) {
+		field = &o->label;
+	} else if (strcmp(key, "labels") == 0) {
+		field = &o->labels;
+	} else if (strcmp(key, "index_base") == 0) {
+		if (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)
+			o->index_base = value[0] - '0';
+		else if (strcmp(value, "auto") != 0)
+			rc = err_set(e, ERR_CONFIG, "%s: index_base must be 0, 1 or auto, not \"%s\"", path, value);
+	} else {
+		rc = unknown(path, "option", key, keys, NKEYS, e);
+	}
+	if (!field || rc != ERR_OK) {
+		free(value);
+		return rc;
+	}
+	free(*field);
+	*field = value;
+	return *value ? ERR_OK : err_set(e, ERR_CONFIG, "%s: %s= needs a value", path, key);
+}
+
+enum err_code data_uri_parse(const char *path, char **file, struct data_options *o, struct err *e)
+{
+	const char *q = options_of(path), *p, *end, *eq;
+	enum err_code rc = ERR_OK;
+	char *key;
+
+	*o = (struct data_options){ .index_base = -1 };
+	*file = q ? mem_printf("%.*s", (int)(q - path), path) : mem_strdup(path);
+	for (p = q ? q + 1 : ""; *p && rc == ERR_OK; p = *end ? end + 1 : end) {
+		end = strchrnul(p, '&');
+		eq = memchr(p, '=', (size_t)(end - p));
+		if (!eq) {
+			rc = err_set(e, ERR_CONFIG, "%s: options are written key=value, joined by &", path);
+			break;
+		}
+		key = mem_printf("%.*s", (int)(eq - p), p);
+		rc = set_option(o, path, key, decoded(eq + 1, (size_t)(end - eq - 1)), e);
+		free(key);
+	}
+	if (rc == ERR_OK && !**file)
+		rc = err_set(e, ERR_CONFIG, "%s: no file is named", path);
+	if (rc != ERR_OK) {
+		free(*file);
+		*file = NULL;
+		data_uri_release(o);
+	}
+	return rc;
+}
+
+void data_uri_release(struct data_options *o)
+{
+	free(o->format);
+	free(o->label);
+	free(o->labels);
+	*o = (struct data_options){ .index_base = -1 };
+}
+
+/* dir/pattern, with what glob would read in dir made literal. */
+static char *pattern_in(const char *dir, const char *pattern)
+{
+	struct buf b = BUF_INIT;
+
+	if (dir && pattern[0] != '/') {
+		for (const char *p = dir; *p; p++) {
+			if (strchr("*?[]\\", *p))
+				buf_puts(&b, "\\");
+			buf_append(&b, p, 1);
+		}
+		buf_puts(&b, "/");
+	}
+	buf_puts(&b, pattern);
+	return (char *)b.data;
+}
+
+static enum err_code one_file(char *name, char ***out, size_t *n)
+{
+	*out = mem_array(1, sizeof(**out));
+	(*out)[0] = name;
+	*n = 1;
+	return ERR_OK;
+}
+
+enum err_code data_uri_expand(const char *file, const char *base_dir, char ***out, size_t *n,
+                              struct err *e)
+{
+	char *whole, *pattern;
+	enum err_code rc = ERR_OK;
+	glob_t g = { 0 };
+	int r;
+
+	*out = NULL;
+	*n = 0;
+	if (strcmp(file, "-") == 0)
+		return one_file(mem_strdup(file), out, n);
+	whole = base_dir ? path_join(base_dir, file) : mem_strdup(file);
+	if (!strpbrk(file, "*?[") || access(whole, F_OK) == 0)
+		return one_file(whole, out, n);
+	pattern = pattern_in(base_dir, file);
+	r = glob(pattern, 0, NULL, &g);
+	free(pattern);
+	if (r != 0)
+		rc = err_set(e, r == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "no file matches \"%s\"", whole);
+	free(whole);
+	if (r != 0)
+		return rc;
+	*out = mem_array(g.gl_pathc, sizeof(**out));
+	for (*n = 0; *n < g.gl_pathc; ++*n)
+		(*out)[*n] = mem_strdup(g.gl_pathv[*n]);
+	globfree(&g);
+	return ERR_OK;
+}
+
+void data_uri_free(char **files, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(files[i]);
+	free(files);
+}

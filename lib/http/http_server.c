@@ -1,0 +1,180 @@
+#include <sodium.h>
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "http/state.h"
+
+#define REQUEST_TIMEOUT (5 * NSEC_PER_SEC)
+#define STOP_PATIENCE NSEC_PER_SEC      /* for answers under way */
+#define CONNECTIONS 256u                /* a listener */
+#define CONNECTION_MEMORY 16384u        /* bytes: all headers of a request, and of its answer */
+#define NONCES 65536                    /* signed requests in two minutes */
+
+__attribute__((format(printf, 2, 0))) static void daemon_log(void *listener, const char *fmt,
+                                                             va_list ap)
+{
+	struct http_server *s = ((struct http_listener *)listener)->s;
+	char text[400], safe[800];
+	size_t n;
+
+	if (s->cfg.log == NULL || log_allowed(&s->limit, 10) == 0)
+		return;
+	vsnprintf(text, sizeof(text), fmt, ap);
+	n = strlen(text);
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	log_escape(safe, sizeof(safe), text, n);
+	log_debug(s->cfg.log, "http: %s", safe);
+}
+
+/* The target is taken as it was sent: escapes stand in no path of ours. */
+static size_t keep_escapes(void *ctx, struct MHD_Connection *mhd, char *text)
+{
+	(void)ctx;
+	(void)mhd;
+	return strlen(text);
+}
+
+/* Signals go to the program's own threads. */
+static void block_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+static enum err_code start_daemon(struct http_listener *l, struct err *e)
+{
+	struct MHD_OptionItem options[] = {
+		{ MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)daemon_log, l },
+		{ MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)http_request_uri, l },
+		{ MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escapes, NULL },
+		{ MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)http_request_done, l },
+		{ MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_conns_notify, l },
+		{ MHD_OPTION_LISTEN_SOCKET, l->bound.fd, NULL },
+		{ MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL },
+		{ MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL },
+		{ MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+
+	errno = 0;
+	l->mhd = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+	                          MHD_USE_ERROR_LOG, 0, NULL, NULL, http_request_step, l,
+	                          MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+	if (l->mhd == NULL)
+		return err_sys(e, ERR_IO, "cannot start the HTTP server on %s", l->bound.text);
+	return ERR_OK;
+}
+
+static void init_locks(struct http_server *s)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->auth_lock, NULL);
+	pthread_cond_init(&s->wake, &attr);
+	pthread_cond_init(&s->quiet, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void server_free(struct http_server *s)
+{
+	for (size_t i = 0; i < s->nlisteners; i++)
+		if (s->listener[i].bound.fd >= 0) {
+			http_listen_remove(&s->listener[i].bound);
+			close(s->listener[i].bound.fd);
+		}
+	pthread_cond_destroy(&s->quiet);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->auth_lock);
+	pthread_mutex_destroy(&s->lock);
+	replay_free(s->replay);
+	sodium_memzero(s, sizeof(*s));
+	free(s);
+}
+
+static enum err_code bind_all(struct http_server *s, const struct http_server_config *cfg,
+                              struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	/* TCP first, so that its address comes first. */
+	if (cfg->tcp_addr != NULL) {
+		rc = http_listen_tcp(cfg->tcp_addr, cfg->tcp_name, &s->listener[0].bound, e);
+		if (rc == ERR_OK)
+			s->nlisteners = 1;
+	}
+	if (rc == ERR_OK && cfg->unix_path != NULL) {
+		rc = http_listen_unix(cfg->unix_path, &s->listener[s->nlisteners].bound, e);
+		if (rc == ERR_OK)
+			s->nlisteners++;
+	}
+	return rc;
+}
+
+static enum err_code start_threads(struct http_server *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	sigset_t old;
+	int n;
+
+	block_signals(&old);
+	n = pthread_create(&s->reaper, NULL, http_conns_reaper, s);
+	if (n != 0) {
+		errno = n;
+		rc = err_sys(e, ERR_FAILED, "cannot start a thread for the HTTP server");
+		goto out;
+	}
+	for (size_t i = 0; i < s->nlisteners && rc == ERR_OK; i++)
+		rc = start_daemon(&s->listener[i], e);
+out:
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+enum err_code http_server_start(const struct http_server_config *cfg, struct http_server **out,
+                                struct err *e)
+{
+	struct http_server *s = mem_alloc(sizeof(*s));
+	enum err_code rc;
+
+	assert(cfg->tcp_addr != NULL || cfg->unix_path != NULL);
+	assert(cfg->tcp_addr == NULL || cfg->find_key != NULL);
+	s->cfg = *cfg;
+	s->cfg.unix_path = s->cfg.tcp_addr = s->cfg.tcp_name = NULL;
+	s->request_timeout = cfg->request_timeout > 0 ? cfg->request_timeout : REQUEST_TIMEOUT;
+	s->wake_at = INT64_MAX;
+	for (size_t i = 0; i < 2; i++) {
+		s->listener[i].s = s;
+		s->listener[i].bound.fd = -1;
+	}
+	s->replay = replay_new(NONCES);
+	sodium_bin2hex(s->boot, sizeof(s->boot), replay_boot(s->replay), REPLAY_BOOT_BYTES);
+	init_locks(s);
+	rc = bind_all(s, cfg, e);
+	if (rc != ERR_OK)
+		goto err0;
+	rc = start_threads(s, e);
+	if (rc != ERR_OK)
+		goto err1;
+	*out = s;
+	return ERR_OK;
+err1:
+	http_server_stop(s);
+	return rc;
+err0:
+	server_free(s);
+	return rc;
+}

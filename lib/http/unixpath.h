@@ -1,0 +1,17 @@
+#ifndef HTTP_UNIXPATH_H
+#define HTTP_UNIXPATH_H
+
+#include "base/err.h"
+
+#define UNIXPATH_MAX 108        /* sizeof sun_path */
+
+/* A name by which bind(2) and connect(2) reach the Unix socket at path, however
+ * long the path is: the path itself when it fits, else the file by way of its
+ * directory's descriptor under /proc/self/fd.  *dirfd is that descriptor, to
+ * be closed when the name is no longer needed, or -1.
+ * ERR_CONFIG when the last component alone does not fit, ERR_NOTFOUND or
+ * ERR_IO when the directory cannot be opened. */
+enum err_code unixpath_open(const char *path, char name[static UNIXPATH_MAX], int *dirfd,
+                            struct err *e);
+
+#endif

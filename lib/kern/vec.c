@@ -1,0 +1,90 @@
+#include "kern/vec.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kern/clones.h"
+
+KERN_CLONES void vec_axpy(size_t n, float a, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] += a * x[i];
+}
+
+KERN_CLONES void vec_add(size_t n, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] += x[i];
+}
+
+KERN_CLONES void vec_scale(size_t n, float a, float *x)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] *= a;
+}
+
+KERN_CLONES void vec_copy_scaled(size_t n, float a, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = a * x[i];
+}
+
+/* Adding one to the exponent field of |x| carries into bit 31 exactly when the
+ * field was all ones, which is what marks infinities and NaNs. */
+KERN_CLONES static uint32_t carry_of(size_t n, const float *x)
+{
+	uint32_t any = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t u;
+
+		memcpy(&u, x + i, sizeof u);
+		any |= (u & UINT32_C(0x7fffffff)) + UINT32_C(0x00800000);
+	}
+	return any >> 31;
+}
+
+bool vec_all_finite(size_t n, const float *x)
+{
+	/* Blocks, so that a bad gradient is refused at its first bad block. */
+	enum { BLOCK = 4096 };
+
+	for (size_t i = 0; i < n; i += BLOCK)
+		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i))
+			return false;
+	return true;
+}
+
+/* A product of two floats is exact in double: only the additions round.
+ * Inlined, so that each clone of a caller gets its own vector code. */
+__attribute__((always_inline)) static inline double lanes(size_t n, const float *x, const float *y)
+{
+	double lane[VEC_LANES] = { 0 };
+	size_t i = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		for (size_t j = 0; j < VEC_LANES; j++)
+			lane[j] += (double)x[i + j] * (double)y[i + j];
+	for (size_t j = 0; i + j < n; j++)
+		lane[j] += (double)x[i + j] * (double)y[i + j];
+	for (size_t half = VEC_LANES / 2; half > 0; half /= 2)
+		for (size_t j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
+KERN_CLONES double vec_dot(size_t n, const float *x, const float *y)
+{
+	return lanes(n, x, y);
+}
+
+KERN_CLONES double vec_sumsq(size_t n, const float *x)
+{
+	return lanes(n, x, x);
+}
+
+double vec_norm2(size_t n, const float *x)
+{
+	return sqrt(vec_sumsq(n, x));
+}

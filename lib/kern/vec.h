@@ -1,0 +1,27 @@
+#ifndef KERN_VEC_H
+#define KERN_VEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Loops over n floats.  Any alignment, any n, also 0; x and y do not overlap.
+ * No allocation, no errors, any thread.  The bits of every result are the same
+ * on every instruction set: elementwise functions round once an operation, and
+ * sums run in VEC_LANES fixed lanes of double (element i in lane i modulo
+ * VEC_LANES), which are then added pairwise, upper half to lower half. */
+#define VEC_LANES 16
+
+void vec_axpy(size_t n, float a, const float *restrict x, float *restrict y);        /* y += a x */
+void vec_add(size_t n, const float *restrict x, float *restrict y);                  /* y += x */
+void vec_scale(size_t n, float a, float *x);                                         /* x *= a */
+void vec_copy_scaled(size_t n, float a, const float *restrict x, float *restrict y); /* y = a x */
+
+/* True when no element is an infinity or a NaN.  Looks at exponent bits, so
+ * that it neither raises floating-point flags nor slows down on denormals. */
+bool vec_all_finite(size_t n, const float *x);
+
+double vec_sumsq(size_t n, const float *x);                    /* sum of x[i]^2 */
+double vec_dot(size_t n, const float *x, const float *y);      /* sum of x[i] y[i]; x may be y */
+double vec_norm2(size_t n, const float *x);                    /* sqrt(vec_sumsq) */
+
+#endif

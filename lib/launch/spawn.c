@@ -1,0 +1,135 @@
+#include "launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+int spawn_stdio(int log_fd)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
+		return errno;
+	if (null > 2)
+		close(null);
+	return 0;
+}
+
+/* A mask and ignored signals outlive exec; handlers must not run here. */
+static void default_signals(void)
+{
+	struct sigaction action = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &action, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Between fork and exec: async-signal-safe calls only, because the parent may
+ * have threads. */
+static int become(const struct launch_spec *spec, pid_t parent, int log_fd)
+{
+	int error;
+
+	if (spec->die_with_parent) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* It may have died before the line above. */
+		if (getppid() != parent)
+			_exit(127);
+	}
+	setpgid(0, 0);
+	error = spawn_stdio(log_fd);
+	if (error)
+		return error;
+	/* The report pipe too: its end tells the parent that exec went well. */
+	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+		return errno;
+	default_signals();
+	execv(spec->argv[0], spec->argv);
+	return errno;
+}
+
+/* Wait for exec: the pipe ends empty, or holds the errno of what failed. */
+static int exec_error(int fd)
+{
+	int error = 0;
+	ssize_t n;
+
+	do
+		n = read(fd, &error, sizeof error);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof error ? error : 0;
+}
+
+static enum err_code fork_it(const struct launch_spec *spec, int log_fd, int report[2],
+                             pid_t *pid, struct err *e)
+{
+	sigset_t all, old;
+	pid_t parent = getpid();
+	int error, saved;
+
+	/* No handler of the parent may run in the child before default_signals. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	*pid = fork();
+	saved = errno;
+	if (*pid == 0) {
+		error = become(spec, parent, log_fd);
+		/* The pipe is empty and the parent reads it: this cannot fall short. */
+		error = write(report[1], &error, sizeof error) != sizeof error;
+		_exit(127);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	close(report[1]);
+	report[1] = -1;
+	errno = saved;
+	if (*pid < 0)
+		return err_sys(e, ERR_IO, "cannot start %s: fork", spec->id);
+	setpgid(*pid, *pid);
+	error = exec_error(report[0]);
+	if (error == 0)
+		return ERR_OK;
+	while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	errno = error;
+	return err_sys(e, ERR_NOTFOUND, "cannot run %s for %s", spec->argv[0], spec->id);
+}
+
+/* When a caller runs with stdio closed, new descriptors fall among 0 to 2. */
+static int above_stdio(int fd)
+{
+	int up = fd < 0 || fd > 2 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (up != fd)
+		close(fd);
+	return up;
+}
+
+enum err_code spawn(const struct launch_spec *spec, pid_t *pid, struct err *e)
+{
+	int report[2] = { -1, -1 };
+	enum err_code rc;
+	int log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	log_fd = above_stdio(log_fd);
+	if (log_fd < 0)
+		return err_sys(e, ERR_IO, "cannot open the log %s of %s", spec->log_path, spec->id);
+	if (pipe2(report, O_CLOEXEC) != 0 || (report[1] = above_stdio(report[1])) < 0)
+		rc = err_sys(e, ERR_IO, "cannot start %s: pipe", spec->id);
+	else
+		rc = fork_it(spec, log_fd, report, pid, e);
+	if (report[0] >= 0)
+		close(report[0]);
+	if (report[1] >= 0)
+		close(report[1]);
+	close(log_fd);
+	return rc;
+}

@@ -1,0 +1,32 @@
+#ifndef MODEL_LAYER_H
+#define MODEL_LAYER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/batch.h"
+
+/* The pieces that models share.  The batch's input x is (rows, features), in
+ * the sparse case over the batch's compact ids.  k is the layer's width. */
+
+/* out (rows, k) = x w + bias, for w (features, k) and bias (k). */
+void layer_input(const struct batch *b, size_t k, const float *w, const float *bias, float *out);
+
+/* gw (features, k) = x^T delta and gbias (k) = column sums of delta (rows, k);
+ * both are written whole. */
+void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw,
+                      float *gbias);
+
+/* The same bias and column sums for any layer. */
+void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out);
+void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias);
+
+/* z (rows, k) becomes the softmax of each row.  Returns the summed cross
+ * entropy, log sum exp z - z[label], taken before any probability can round to
+ * 0; label may be NULL, then 0. */
+double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z);
+
+/* p (rows, k) becomes the gradient of the mean cross entropy by the logits. */
+void layer_softmax_delta(size_t rows, size_t k, const int32_t *label, float *p);
+
+#endif

@@ -1,0 +1,84 @@
+#include <math.h>
+
+#include "model/layer.h"
+#include "model/model_kind.h"
+
+/* P(y = 1) = s(f) for f = x w + b and s(f) = 1 / (1 + exp(-f)); loss is the
+ * negative log likelihood. */
+
+static enum err_code logistic_fits(const struct model_shape *shape, struct err *e)
+{
+	if (shape->classes != 2)
+		return err_set(e, ERR_CONFIG, "job.model logistic needs two classes, the data has %zu; "
+		               "use %s", shape->classes,
+		               shape->classes > 2 ? "softmax or mlp" : "linear, or other data");
+	return ERR_OK;
+}
+
+static void logistic_plan(struct model *m)
+{
+	m->outputs = 1;
+	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0, true);
+	model_add_table(m, "b", false, 1, 1, 0, false);
+}
+
+static size_t logistic_scratch(const struct model *m)
+{
+	return m->outputs;
+}
+
+/* Neither branch can overflow. */
+static double sigmoid(double f)
+{
+	double t = exp(-fabs(f));
+
+	return f >= 0 ? 1 / (1 + t) : t / (1 + t);
+}
+
+/* -y log s(f) - (1 - y) log(1 - s(f)), without the two logarithms of 0. */
+static double logistic_loss(double f, double y)
+{
+	return fmax(f, 0) - y * f + log1p(exp(-fabs(f)));
+}
+
+static double logistic_grad(struct model *m, const struct batch *b, const float *const params[],
+                            float *const grads[])
+{
+	double loss = 0, n = (double)b->rows;
+	float *f = m->scratch;
+
+	layer_input(b, 1, params[0], params[1], f);
+	for (size_t r = 0; r < b->rows; r++) {
+		double fr = (double)f[r], y = (double)b->y[r];
+
+		loss += logistic_loss(fr, y);
+		f[r] = (float)((sigmoid(fr) - y) / n);
+	}
+	layer_input_grad(b, 1, f, grads[0], grads[1]);
+	return loss / n;
+}
+
+static double logistic_forward(struct model *m, const struct batch *b,
+                               const float *const params[], float *scores)
+{
+	double loss = 0;
+
+	(void)m;
+	layer_input(b, 1, params[0], params[1], scores);
+	for (size_t r = 0; r < b->rows; r++) {
+		double f = (double)scores[r];
+
+		if (b->y != NULL)
+			loss += logistic_loss(f, (double)b->y[r]);
+		scores[r] = (float)sigmoid(f);
+	}
+	return loss;
+}
+
+const struct model_kind model_kind_logistic = {
+	.fits = logistic_fits,
+	.plan = logistic_plan,
+	.scratch = logistic_scratch,
+	.grad = logistic_grad,
+	.forward = logistic_forward,
+};

@@ -1,0 +1,35 @@
+#include "base/rng.h"
+#include "shard/part.h"
+
+/* Initial parameters depend on (seed, table name, place) alone, so that any
+ * server that comes to hold a partition makes the same ones. */
+
+static uint64_t name_hash(const struct table *t)
+{
+	uint64_t h = rng_mix(t->seed);
+
+	for (const char *s = t->name; *s; s++)
+		h = rng_mix(h ^ (uint8_t)*s);
+	return h;
+}
+
+void init_fill(const struct table *t, uint64_t first, size_t n, float *out)
+{
+	uint64_t base = name_hash(t);
+
+	if (t->init != TABLE_UNIFORM) {
+		memset(out, 0, n * sizeof *out);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		/* 24 bits: every float in [0, 1) at this spacing is exact. */
+		uint64_t bits = rng_mix(base + first + i) >> 40;
+
+		out[i] = t->init_limit * ((float)bits * (2.0f / (1 << 24)) - 1.0f);
+	}
+}
+
+uint64_t init_row_place(const struct table *t, uint64_t id)
+{
+	return id * t->cols;
+}

@@ -1,0 +1,120 @@
+#include "sync/sync.h"
+
+#include "base/mem.h"
+#include "base/num.h"
+
+static const struct {
+	const char *name;
+	enum sync_kind kind;
+} modes[] = {
+#define MODE(name, number, help) { #name, SYNC_##name },
+#include "sync/sync.def"
+#undef MODE
+};
+
+enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
+{
+	*out = (struct sync_mode){ .kind = SYNC_bsp };
+	if (strncmp(text, "ssp:", 4) == 0) {
+		out->kind = SYNC_ssp;
+		if (num_uint(text + 4, 1000000, &out->staleness))
+			return ERR_OK;
+		return err_set(e, ERR_CONFIG, "must be ssp:S with S from 0 to 1000000, got \"%s\"", text);
+	}
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+		if (modes[i].kind != SYNC_ssp && strcmp(text, modes[i].name) == 0) {
+			out->kind = modes[i].kind;
+			return ERR_OK;
+		}
+	return err_set(e, ERR_CONFIG, "must be bsp, ssp:S or asp, got \"%s\"", text);
+}
+
+void sync_format(const struct sync_mode *m, char out[static 32])
+{
+	if (m->kind == SYNC_ssp)
+		snprintf(out, 32, "ssp:%llu", (unsigned long long)m->staleness);
+	else
+		snprintf(out, 32, "%s", m->kind == SYNC_asp ? "asp" : "bsp");
+}
+
+void sync_init(struct sync *s, struct sync_mode mode)
+{
+	*s = (struct sync){ .mode = mode, .hold = SYNC_NEVER };
+}
+
+void sync_release(struct sync *s)
+{
+	free(s->slot);
+	*s = (struct sync){ 0 };
+}
+
+struct sync_slot *sync_at(struct sync *s, size_t slot)
+{
+	if (slot >= s->nslots) {
+		s->slot = mem_regrow(s->slot, slot + 1, sizeof *s->slot);
+		memset(s->slot + s->nslots, 0, (slot + 1 - s->nslots) * sizeof *s->slot);
+		s->nslots = slot + 1;
+	}
+	return &s->slot[slot];
+}
+
+uint64_t sync_floor(const struct sync *s)
+{
+	uint64_t floor = SYNC_NEVER;
+
+	for (size_t i = 0; i < s->nslots; i++)
+		if (s->slot[i].active && s->slot[i].clock < floor)
+			floor = s->slot[i].clock;
+	return floor;
+}
+
+bool sync_may_pull(const struct sync *s, uint64_t step)
+{
+	uint64_t floor;
+
+	if (step >= s->hold)
+		return false;
+	if (s->mode.kind == SYNC_asp)
+		return true;
+	if (s->mode.kind == SYNC_bsp)
+		return step <= s->closed;
+	floor = sync_floor(s);
+	return step <= s->mode.staleness || step - s->mode.staleness <= floor;
+}
+
+bool sync_may_push(const struct sync *s, uint64_t step)
+{
+	return step < s->hold;
+}
+
+bool sync_may_close(const struct sync *s)
+{
+	uint64_t floor = sync_floor(s);
+
+	/* With nobody left to wait for, whatever was pushed may be closed. */
+	return s->closed < (floor == SYNC_NEVER ? sync_frontier(s) : floor);
+}
+
+uint64_t sync_frontier(const struct sync *s)
+{
+	uint64_t top = 0;
+
+	for (size_t i = 0; i < s->nslots; i++) {
+		if (s->slot[i].last > top)
+			top = s->slot[i].last;
+		if (s->slot[i].clock > top)
+			top = s->slot[i].clock;
+	}
+	return top;
+}
+
+bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
+{
+	struct sync_slot *p = sync_at(s, slot);
+
+	if (step < p->clock)
+		return false;
+	p->clock = step + 1;
+	p->clock_examples = examples;
+	return true;
+}

@@ -1,0 +1,69 @@
+#ifndef SYNC_SYNC_H
+#define SYNC_SYNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* When may a push be taken and a pull be answered: pure state, no clock, no
+ * lock, no I/O; the owner calls it under a lock of its own.
+ *
+ * A slot's clock is the number of steps that it has completed, which is also
+ * the step it is at: a slot that has sent CLOCK for step 0 has clock 1.  Steps
+ * count from 0. */
+enum sync_kind {
+#define MODE(name, number, help) SYNC_##name = number,
+#include "sync/sync.def"
+#undef MODE
+};
+
+struct sync_mode {
+	enum sync_kind kind;
+	uint64_t staleness;             /* of ssp */
+};
+
+/* "bsp", "ssp:3", "asp".  ERR_CONFIG with a sentence otherwise. */
+enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
+void sync_format(const struct sync_mode *m, char out[static 32]);
+
+struct sync_slot {
+	bool active;                    /* waited for */
+	uint64_t incarnation;           /* 0: nobody has held it yet */
+	uint64_t clock;                 /* steps completed */
+	uint64_t last;                  /* highest step pushed, plus 1 */
+	uint64_t clock_examples;        /* of the step at clock-1 */
+};
+
+struct sync {
+	struct sync_mode mode;
+	struct sync_slot *slot;
+	size_t nslots;
+	uint64_t closed;                /* bsp: steps whose update has been made */
+	/* A change under vote: steps from `hold` on must not be taken. */
+	uint64_t hold;
+};
+#define SYNC_NEVER UINT64_MAX
+
+void sync_init(struct sync *s, struct sync_mode mode);
+void sync_release(struct sync *s);
+/* The slot's state, the table grown when it is new. */
+struct sync_slot *sync_at(struct sync *s, size_t slot);
+
+/* Steps that every active slot has completed; SYNC_NEVER with no active slot. */
+uint64_t sync_floor(const struct sync *s);
+/* May a pull at this step be answered now? */
+bool sync_may_pull(const struct sync *s, uint64_t step);
+/* May a push of this step be taken now, as far as votes are concerned? */
+bool sync_may_push(const struct sync *s, uint64_t step);
+/* bsp: is the oldest open step complete for every slot, so that it can be
+ * closed?  The owner makes the update, then adds 1 to `closed`. */
+bool sync_may_close(const struct sync *s);
+/* One past the highest step that any slot has pushed or completed. */
+uint64_t sync_frontier(const struct sync *s);
+
+/* CLOCK: the slot has completed `step`.  False when it had already. */
+bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples);
+
+#endif

@@ -1,0 +1,84 @@
+#ifndef WIRE_CONN_H
+#define WIRE_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "auth/handshake.h"
+#include "auth/session.h"
+#include "base/err.h"
+#include "wire/record.h"
+
+/* One authenticated stream of records over a non-blocking socket, server or
+ * client side: handshake, then sealed records both ways.  It owns the
+ * descriptor.  No locks: a conn belongs to one thread at a time, and calls its
+ * handler on that thread only. */
+struct conn;
+
+enum conn_verdict {
+	CONN_TAKEN,             /* go on */
+	CONN_HOLD,              /* not now: keep the record, read no further until conn_retry */
+	CONN_DROP,              /* close; the handler has said why */
+};
+
+struct conn_handler {
+	/* Server: msg1 has been read; is this key welcome?  Fills `reply`.  Any
+	 * error refuses; the peer sees only a closed connection. */
+	enum err_code (*admit)(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+	    struct hs_server_info *reply, struct err *e);
+	/* The session is up; on the client side `server` is what msg2 said. */
+	void (*live)(void *ctx, const struct hs_server_info *server);
+	/* Where the payload of r shall lie (r->len bytes), so that it is received
+	 * into its place; NULL for the conn's own staging.  The bytes are not yet
+	 * verified: on a bad tag they are garbage and the conn closes.  Optional. */
+	uint8_t *(*place)(void *ctx, const struct record *r);
+	/* One whole, verified record.  After CONN_HOLD the same record is handed
+	 * over again at conn_retry, its payload in the same place. */
+	enum conn_verdict (*record)(void *ctx, const struct record *r, uint8_t *payload);
+};
+
+/* What both sides must know before the first byte.  Borrowed for the conn's
+ * life. */
+struct conn_identity {
+	struct hs_identity hs;
+	uint8_t cluster[HS_CLUSTER_BYTES];
+};
+
+/* Server side; the hello is queued at once.  suite is the one that the server
+ * allows on this connection. */
+struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite, uint64_t epoch_hint,
+    const struct conn_handler *handler, void *ctx);
+/* Client side, on a connected (or connecting) socket. */
+struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t server_key[static 32],
+    const struct hs_client_info *info, const struct conn_handler *handler, void *ctx);
+void conn_free(struct conn *c);
+
+/* Read and deliver what is there, up to about 2 MiB a call.  ERR_CLOSED: the
+ * peer has gone (c->bye tells whether politely); other errors say why the
+ * connection must be closed. */
+enum err_code conn_read(struct conn *c, struct err *e);
+/* Hand a held record over again, then read on. */
+enum err_code conn_retry(struct conn *c, struct err *e);
+/* Write what the socket takes. */
+enum err_code conn_write(struct conn *c, struct err *e);
+
+bool conn_is_live(const struct conn *c);
+bool conn_is_held(const struct conn *c);
+bool conn_said_bye(const struct conn *c);
+size_t conn_queued(const struct conn *c);         /* bytes waiting to be written */
+int conn_fd(const struct conn *c);
+enum suite conn_suite(const struct conn *c);
+uint64_t conn_bytes_in(const struct conn *c);
+uint64_t conn_bytes_out(const struct conn *c);
+
+/* Queue one record; direction flag and tags are put on here.  conn_send copies
+ * the payload.  conn_lend borrows it when the suite leaves it clear: it must
+ * stay as it is until conn_queued is 0 (or the conn is freed). */
+void conn_send(struct conn *c, const struct record *r, const void *payload);
+void conn_lend(struct conn *c, const struct record *r, const void *payload);
+/* Reserve, fill, commit: room for len bytes of payload inside the queue. */
+uint8_t *conn_reserve(struct conn *c, uint32_t len);
+void conn_commit(struct conn *c, const struct record *r);   /* r->len at most what was reserved */
+
+#endif

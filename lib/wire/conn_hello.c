@@ -1,0 +1,161 @@
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "wire/conn_state.h"
+
+static struct conn *conn_new(int fd, const struct conn_identity *id, const struct conn_handler *handler, void *ctx)
+{
+	struct conn *c = mem_alloc(sizeof *c);
+
+	c->fd = fd;
+	c->id = id;
+	c->handler = handler;
+	c->ctx = ctx;
+	c->out_last = &c->out;
+	net_peer_text(fd, c->peer);
+	return c;
+}
+
+struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite, uint64_t epoch_hint,
+    const struct conn_handler *handler, void *ctx)
+{
+	struct conn *c = conn_new(fd, id, handler, ctx);
+	uint8_t hello[HS_HELLO_BYTES];
+
+	c->server = true;
+	c->suite = suite;
+	c->state = CONN_WAIT_MSG1;
+	c->hs_server = mem_alloc(sizeof *c->hs_server);
+	hs_server_hello(c->hs_server, (uint8_t)(1u << suite), epoch_hint, hello);
+	conn_queue_raw(c, hello, sizeof hello);
+	return c;
+}
+
+struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t server_key[static 32],
+    const struct hs_client_info *info, const struct conn_handler *handler, void *ctx)
+{
+	struct conn *c = conn_new(fd, id, handler, ctx);
+
+	c->state = CONN_WAIT_HELLO;
+	c->hs_client = mem_alloc(sizeof *c->hs_client);
+	c->info = *info;
+	memcpy(c->server_key, server_key, sizeof c->server_key);
+	return c;
+}
+
+/* The n bytes of a message, or NULL while they are not all there. */
+static const uint8_t *message(struct conn *c, size_t n)
+{
+	const uint8_t *p = c->look + c->look_at;
+
+	if (c->look_len - c->look_at < n)
+		return NULL;
+	c->look_at += n;
+	return p;
+}
+
+static enum err_code on_msg1(struct conn *c, struct err *e)
+{
+	const uint8_t *msg = message(c, HS_MSG1_BYTES);
+	struct hs_server_info reply = { .max_record = RECORD_MAX };
+	uint8_t msg2[HS_MSG2_BYTES];
+	struct hs_peer peer;
+	enum err_code rc;
+
+	if (!msg)
+		return ERR_OK;
+	rc = hs_server_read1(c->hs_server, &c->id->hs, 1, msg, &peer, e);
+	if (rc)
+		return rc;
+	if (memcmp(peer.info.cluster, c->id->cluster, sizeof peer.info.cluster) != 0)
+		return err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+	rc = c->handler->admit(c->ctx, peer.pk, &peer.info, &reply, e);
+	if (rc) {
+		/* It has the cluster's secret, so it may know why. */
+		enum hs_status status = rc == ERR_FENCED ? HS_FENCED : rc == ERR_NOTREADY ? HS_NOTREADY : HS_UNKNOWN;
+
+		if (!hs_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))
+			conn_queue_raw(c, msg2, sizeof msg2);
+		return rc;
+	}
+	rc = hs_server_write2(c->hs_server, HS_OK, &reply, msg2, &c->session, e);
+	if (rc)
+		return rc;
+	conn_queue_raw(c, msg2, sizeof msg2);
+	c->suite = peer.suite;
+	c->state = CONN_LIVE;
+	hs_server_wipe(c->hs_server);
+	free(c->hs_server);
+	c->hs_server = NULL;
+	c->handler->live(c->ctx, NULL);
+	return ERR_OK;
+}
+
+static enum err_code on_hello(struct conn *c, struct err *e)
+{
+	const uint8_t *msg = message(c, HS_HELLO_BYTES);
+	uint8_t msg1[HS_MSG1_BYTES], suites;
+	uint64_t hint;
+	enum err_code rc;
+
+	if (!msg)
+		return ERR_OK;
+	rc = hs_client_read_hello(c->hs_client, msg, &suites, &hint, e);
+	if (rc)
+		return rc;
+	/* The server offers the one suite that its configuration says. */
+	for (unsigned s = 1; s < 8; s++)
+		if (suites >> s & 1)
+			c->suite = (enum suite)s;
+	rc = hs_client_write1(c->hs_client, &c->id->hs.key, c->server_key, c->id->hs.psk, c->suite, &c->info, msg1, e);
+	if (rc)
+		return rc;
+	conn_queue_raw(c, msg1, sizeof msg1);
+	c->state = CONN_WAIT_MSG2;
+	return ERR_OK;
+}
+
+static enum err_code on_msg2(struct conn *c, struct err *e)
+{
+	const uint8_t *msg = message(c, HS_MSG2_BYTES);
+	struct hs_server_info info;
+	enum err_code rc;
+
+	if (!msg)
+		return ERR_OK;
+	rc = hs_client_read2(c->hs_client, msg, &info, &c->session, e);
+	if (rc)
+		return rc;
+	c->state = CONN_LIVE;
+	hs_client_wipe(c->hs_client);
+	free(c->hs_client);
+	c->hs_client = NULL;
+	c->handler->live(c->ctx, &info);
+	return ERR_OK;
+}
+
+enum err_code conn_handshake(struct conn *c, struct err *e)
+{
+	switch (c->state) {
+	case CONN_WAIT_MSG1:
+		return on_msg1(c, e);
+	case CONN_WAIT_HELLO:
+		return on_hello(c, e);
+	case CONN_WAIT_MSG2:
+		return on_msg2(c, e);
+	case CONN_LIVE:
+		break;
+	}
+	return ERR_OK;
+}
+
+void conn_forget_keys(struct conn *c)
+{
+	if (c->hs_server)
+		hs_server_wipe(c->hs_server);
+	if (c->hs_client)
+		hs_client_wipe(c->hs_client);
+	free(c->hs_server);
+	free(c->hs_client);
+	session_wipe(&c->session);
+}

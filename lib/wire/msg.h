@@ -1,0 +1,65 @@
+#ifndef WIRE_MSG_H
+#define WIRE_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "wire/conn.h"
+#include "wire/record.h"
+
+/* Bodies of messages: one encoder and one decoder each, with bounds checked
+ * against the payload's length.  ps-protocol(7) has the layouts. */
+
+/* PULL and CLOCK: runs of partitions. */
+struct msg_run {
+	uint16_t table;
+	uint32_t first, count;
+};
+#define MSG_RUN_BYTES 12
+void msg_put_run(struct buf *b, const struct msg_run *r);
+/* The i-th run of a payload of len bytes; false past the end. */
+bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);
+/* Are they whole runs? */
+bool msg_runs_valid(size_t len);
+
+/* RECEIPT: what became of pushes. */
+struct msg_receipt {
+	uint16_t table;
+	uint8_t status;                 /* enum push_status */
+	uint32_t part, staleness;
+	uint64_t step, version;
+};
+#define MSG_RECEIPT_BYTES 32
+void msg_put_receipt(struct buf *b, const struct msg_receipt *r);
+bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out);
+
+/* NACK: a refusal, with err_code and a sentence. */
+void msg_put_nack(struct buf *b, enum err_code code, const char *text);
+enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e);
+
+/* PUSH_ROWS, PULL_ROWS, SCANNED: n row ids, then (but for PULL_ROWS) floats. */
+#define MSG_ROWS_HEAD 8
+void msg_put_rows_head(uint8_t *p, uint32_t n);
+/* False unless len is exactly n ids and n * width floats. */
+bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values);
+
+/* BATCH: many small records under one tag: header (64 bytes), payload, zeroes
+ * up to a multiple of 8, again and again. */
+bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e);
+
+/* Gathers small records for one conn and sends them as a BATCH (or plainly
+ * when there is but one).  Larger ones are sent at once, after what was
+ * gathered: order is kept. */
+#define BATCHER_SMALL 8192u
+struct batcher {
+	struct buf body;
+	unsigned n;
+	struct record first;
+};
+void batcher_release(struct batcher *b);
+void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
+void batcher_flush(struct batcher *b, struct conn *c);
+
+#endif

@@ -1,0 +1,251 @@
+#include "wire/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Room for what a record at full speed needs in flight; the kernel doubles it
+ * and caps it at its own limit. */
+#define SOCKET_BUFFER (2 << 20)
+
+static enum err_code unix_address(const char *path, struct sockaddr_un *un, struct err *e)
+{
+	memset(un, 0, sizeof *un);
+	un->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof un->sun_path)
+		return err_set(e, ERR_CONFIG, "socket path \"%s\" is longer than %zu bytes: use a shorter directory",
+		    path, sizeof un->sun_path - 1);
+	memcpy(un->sun_path, path, strlen(path) + 1);
+	return ERR_OK;
+}
+
+/* "host:port" -> addrinfo list; the host may be in brackets. */
+static enum err_code resolve(const char *addr, bool passive, struct addrinfo **out, struct err *e)
+{
+	struct addrinfo hint = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
+	char host[NET_TEXT];
+	const char *colon = strrchr(addr, ':');
+	size_t n = colon ? (size_t)(colon - addr) : 0;
+	int rc;
+
+	if (!colon || n == 0 || n >= sizeof host)
+		return err_set(e, ERR_CONFIG, "\"%s\" is no address: give HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
+	memcpy(host, addr, n);
+	host[n] = 0;
+	if (host[0] == '[' && host[n - 1] == ']') {
+		host[n - 1] = 0;
+		memmove(host, host + 1, n - 1);
+	}
+	rc = getaddrinfo(host, colon + 1, &hint, out);
+	if (rc)
+		return err_set(e, ERR_UNREACH, "cannot resolve \"%s\": %s", addr, gai_strerror(rc));
+	return ERR_OK;
+}
+
+static void bound_text(int fd, const char *addr, char out[static NET_TEXT])
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+	char ip[INET6_ADDRSTRLEN] = "";
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0 && ss.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)&ss;
+
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+		snprintf(out, NET_TEXT, "%s:%u", ip, ntohs(in->sin_port));
+	} else if (ss.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const void *)&ss;
+
+		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
+		snprintf(out, NET_TEXT, "[%s]:%u", ip, ntohs(in->sin6_port));
+	} else {
+		snprintf(out, NET_TEXT, "%s", addr);
+	}
+}
+
+/* Is somebody answering on this Unix socket? */
+static bool unix_alive(const struct sockaddr_un *un)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool alive;
+
+	if (fd < 0)
+		return true;
+	alive = connect(fd, (const struct sockaddr *)un, sizeof *un) == 0 || errno == EAGAIN;
+	close(fd);
+	return alive;
+}
+
+static enum err_code listen_unix(const char *path, int backlog, int *fd, struct err *e)
+{
+	struct sockaddr_un un;
+	struct stat st;
+	enum err_code rc = unix_address(path, &un, e);
+
+	if (rc)
+		return rc;
+	if (lstat(path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode))
+			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it", path);
+		if (unix_alive(&un))
+			return err_set(e, ERR_EXISTS, "\"%s\" is in use by another process", path);
+		unlink(path);
+	}
+	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return err_sys(e, ERR_IO, "cannot make a socket");
+	if (bind(*fd, (struct sockaddr *)&un, sizeof un) || listen(*fd, backlog)) {
+		err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
+		close(*fd);
+		return ERR_IO;
+	}
+	return ERR_OK;
+}
+
+static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct err *e)
+{
+	struct addrinfo *list;
+	enum err_code rc = resolve(addr, true, &list, e);
+	int one = 1, why;
+
+	if (rc)
+		return rc;
+	*fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd >= 0)
+		setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (*fd < 0 || bind(*fd, list->ai_addr, list->ai_addrlen) || listen(*fd, backlog)) {
+		why = errno;
+		freeaddrinfo(list);
+		if (*fd >= 0)
+			close(*fd);
+		errno = why;
+		if (why == EADDRINUSE)
+			return err_set(e, ERR_EXISTS, "%s is in use by another process: choose another port, "
+			    "or port 0 to let the system choose", addr);
+		return err_sys(e, ERR_IO, "cannot listen on %s", addr);
+	}
+	freeaddrinfo(list);
+	return ERR_OK;
+}
+
+enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e)
+{
+	enum err_code rc = strncmp(addr, "unix:", 5) == 0 ? listen_unix(addr + 5, backlog, fd, e)
+	                                                   : listen_tcp(addr, backlog, fd, e);
+
+	if (!rc)
+		bound_text(*fd, addr, bound);
+	return rc;
+}
+
+enum err_code net_connect(const char *addr, int *fd, struct err *e)
+{
+	struct sockaddr_un un;
+	struct addrinfo *list = NULL;
+	const struct sockaddr *sa = (const struct sockaddr *)&un;
+	socklen_t len = sizeof un;
+	enum err_code rc;
+	int n;
+
+	if (strncmp(addr, "unix:", 5) == 0)
+		rc = unix_address(addr + 5, &un, e);
+	else
+		rc = resolve(addr, false, &list, e);
+	if (rc)
+		return rc;
+	if (list) {
+		sa = list->ai_addr;
+		len = list->ai_addrlen;
+	}
+	*fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0) {
+		err_sys(e, ERR_IO, "cannot make a socket");
+		goto err1;
+	}
+	net_tune(*fd);
+	n = connect(*fd, sa, len);
+	if (n && errno != EINPROGRESS && errno != EAGAIN) {
+		err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
+		close(*fd);
+		*fd = -1;
+		goto err1;
+	}
+	if (list)
+		freeaddrinfo(list);
+	return ERR_OK;
+
+err1:
+	if (list)
+		freeaddrinfo(list);
+	return e ? e->code : ERR_UNREACH;
+}
+
+enum err_code net_connected(int fd, const char *addr, struct err *e)
+{
+	int why = 0;
+	socklen_t len = sizeof why;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0)
+		return ERR_OK;
+	errno = why;
+	return err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
+}
+
+int net_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		net_tune(fd);
+	return fd;
+}
+
+void net_tune(int fd)
+{
+	int one = 1, size = SOCKET_BUFFER, domain = 0;
+	socklen_t len = sizeof domain;
+
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	if (domain != AF_UNIX) {
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		return;         /* TCP sizes its buffers itself, better than we can */
+	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
+bool net_peer_is_local(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &len))
+		return false;
+	if (ss.ss_family == AF_UNIX)
+		return true;
+	if (ss.ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)&ss)->sin_addr.s_addr) >> 24 == 127;
+	return ss.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&ss)->sin6_addr);
+}
+
+void net_peer_text(int fd, char out[static NET_TEXT])
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+	char host[64], port[16];
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &len) == 0 && ss.ss_family != AF_UNIX &&
+	    getnameinfo((struct sockaddr *)&ss, len, host, sizeof host, port, sizeof port,
+	        NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(out, NET_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+	else
+		snprintf(out, NET_TEXT, "unix");
+}

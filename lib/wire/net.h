@@ -1,0 +1,34 @@
+#ifndef WIRE_NET_H
+#define WIRE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Text of an address: "host:port", "[v6]:port", or "unix:PATH". */
+#define NET_TEXT 160
+
+/* A non-blocking listening socket.  addr as above; port 0 lets the system
+ * choose, and bound[] tells what it chose.  A Unix socket whose file is left
+ * over from a dead process is replaced; a living one is ERR_EXISTS. */
+enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e);
+
+/* A non-blocking connection under way (or made): poll for writing, then
+ * net_connected says how it went.  Resolving a name may block. */
+enum err_code net_connect(const char *addr, int *fd, struct err *e);
+enum err_code net_connected(int fd, const char *addr, struct err *e);
+
+/* Accept one; -1 when none is there (errno set). */
+int net_accept(int listener);
+
+/* TCP_NODELAY and large buffers, as suits records; harmless on Unix sockets. */
+void net_tune(int fd);
+
+/* Is the other end on this host: a Unix socket or a loopback address? */
+bool net_peer_is_local(int fd);
+/* The peer in words, for logs: "127.0.0.1:4242", "unix". */
+void net_peer_text(int fd, char out[static NET_TEXT]);
+
+#endif

@@ -1,0 +1,454 @@
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "conf/conf.h"
+#include "conf/conf_key.h"
+#include "tap.h"
+
+static char dir[] = "/tmp/pskit-conf-XXXXXX";
+static struct err e;
+
+/* Does the last error begin with the key and contain the text? */
+static bool says(const char *key, const char *text)
+{
+	size_t n = strlen(key);
+	bool good = strncmp(e.msg, key, n) == 0 && strstr(e.msg + n, text) != NULL;
+
+	if (!good)
+		printf("# error: %s\n", e.msg);
+	return good;
+}
+
+static char *in_dir(const char *name)
+{
+	return path_join(dir, name);
+}
+
+static void put(const char *name, const char *text)
+{
+	char *path = in_dir(name);
+
+	if (file_replace(path, text, strlen(text), 0600, &e) != ERR_OK)
+		printf("# cannot write %s: %s\n", path, e.msg);
+	free(path);
+}
+
+/* Load dir/cluster.json holding text, with sets. */
+static enum err_code load(const char *text, const char **sets, size_t nsets, struct conf *c)
+{
+	char *path = in_dir("cluster.json");
+	enum err_code rc;
+
+	put("cluster.json", text);
+	e = (struct err){ 0 };
+	rc = conf_load(path, sets, nsets, c, &e);
+	free(path);
+	return rc;
+}
+
+/* Is loading refused with the text, and with the file named first? */
+static bool refused(const char *text, const char *const want)
+{
+	struct conf c;
+	enum err_code rc = load(text, NULL, 0, &c);
+	bool good = rc == ERR_CONFIG && strncmp(e.msg, dir, strlen(dir)) == 0 && strstr(e.msg, want);
+
+	if (!good)
+		printf("# %d %s\n", rc, e.msg);
+	conf_release(&c);
+	return good;
+}
+
+/* A row a key: another value than the default, and the JSON that it becomes;
+ * text that is of no such type; text out of bounds (NULL: there are none). */
+static const struct row {
+	const char *path, *good, *json, *bad, *out;
+} rows[] = {
+	{ "name", "alpha", "\"alpha\"", "", NULL },
+	{ "servers", "3", "3", "x", "0" },
+	{ "workers", "2:5", "\"2:5\"", "5:2", "4097" },
+	{ "replicas", "2", "2", "1.5", "17" },
+	{ "sync", "ssp:3", "\"ssp:3\"", "bulk", "ssp:1000001" },
+	{ "backup", "1", "1", "", "-1" },
+	{ "deterministic", "true", "true", "maybe", NULL },
+	{ "on_worker_loss", "wait:1500ms", "\"wait:1500ms\"", "wait", NULL },
+	{ "codec", "f16", "\"f16\"", "", NULL },
+	{ "feedback", "off", "false", "2", NULL },
+	{ "accumulate", "2", "2", "two", "0" },
+	{ "local_steps", "4", "4", "4.0", "0" },
+	{ "outer", "nesterov", "\"nesterov\"", "aver", NULL },
+	{ "suite", "poly1305", "\"poly1305\"", "poly", NULL },
+	{ "transport", "tcp", "\"tcp\"", "udp", NULL },
+	{ "listen", "[::1]:7000", "\"[::1]:7000\"", "::1:7000", "127.0.0.1:65536" },
+	{ "http", "localhost:80", "\"localhost:80\"", "localhost", ":80" },
+	{ "mem_limit", "4M", "4194304", "4X", NULL },
+	{ "heartbeat", "50ms", "\"50ms\"", "fast", "1ms" },
+	{ "lease", "1.5s", "\"1500ms\"", "1.0005s", "2h" },
+	{ "deadline", "2m", "\"120s\"", "-1s", "0s" },
+	{ "checkpoint_every", "30s", "\"30s\"", "often", "-5" },
+	{ "keep_last", "5", "5", "all", "0" },
+	{ "log_level", "debug", "\"debug\"", "loud", NULL },
+	{ "job.model", "softmax", "\"softmax\"", "", NULL },
+	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
+	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
+	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
+	{ "job.activation", "tanh", "\"tanh\"", "gelu", NULL },
+	{ "job.epochs", "3", "3", "1e3", "-1" },
+	{ "job.steps", "1000", "1000", "many", "-1" },
+	{ "job.batch", "128", "128", "b", "0" },
+	{ "job.optimizer", "adam", "\"adam\"", "", NULL },
+	{ "job.lr", "1e-3", "0.001", "nan", "0" },
+	{ "job.schedule", "cosine:100", "\"cosine:100\"", "", NULL },
+	{ "job.momentum", "0.5", "0.5", "x", "1" },
+	{ "job.beta1", "0.5", "0.5", "x", "-0.1" },
+	{ "job.beta2", "0.99", "0.99", "x", "1" },
+	{ "job.eps", "1e-8", "1e-8", "inf", "-1" },
+	{ "job.rho", "0.95", "0.95", "x", "1" },
+	{ "job.ftrl_beta", "2", "2.0", "x", "-1" },
+	{ "job.l1", "0.25", "0.25", "x", "-1" },
+	{ "job.l2", "0.5", "0.5", "x", "-1" },
+	{ "job.clip_norm", "5", "5.0", "no", "-1" },
+	{ "job.seed", "9007199254740991", "9007199254740991", "x", "9007199254740992" },
+	{ "job.eval_every", "10", "10", "x", "-1" },
+	{ "job.init", "glorot", "\"glorot\"", "", NULL },
+};
+
+static bool has_value(const struct conf_key *k, const struct conf *c, const char *text)
+{
+	json_t *got = conf_value_json(k, c);
+	json_t *want = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+	char *shown = got ? json_dumps(got, JSON_ENCODE_ANY) : NULL;
+	bool same = got && want ? json_equal(got, want) : !got && !want;
+
+	if (!same)
+		printf("# %s: %s, not %s\n", k->path, shown ? shown : "none", text ? text : "none");
+	free(shown);
+	json_decref(got);
+	json_decref(want);
+	return same;
+}
+
+static void test_row(const struct conf_key *k, const struct row *row)
+{
+	const char *leaf = strncmp(k->path, "job.", 4) == 0 ? k->path + 4 : k->path;
+	char *good = mem_printf("%s=%s", k->path, row->good);
+	char *shorter = mem_printf("%s=%s", leaf, row->good);
+	char *bad = mem_printf("%s=%s", k->path, row->bad);
+	char *out = mem_printf("%s=%s", k->path, row->out ? row->out : "");
+	struct conf c, before;
+
+	conf_init(&c);
+	conf_init(&before);
+	ok(!conf_given(&c, k) && !has_value(k, &c, row->json), "%s is at its default", k->path);
+	ok(conf_set(&c, bad, &e) == ERR_CONFIG && says(k->path, ": "), "%s: %s is refused", k->path,
+	   row->bad);
+	if (row->out)
+		ok(conf_set(&c, out, &e) == ERR_CONFIG && says(k->path, ": "), "%s: %s is refused",
+		   k->path, row->out);
+	ok(!conf_diff(&c, &before), "%s: what is refused changes nothing", k->path);
+	ok(conf_set(&c, good, &e) == ERR_OK && has_value(k, &c, row->json) && conf_given(&c, k),
+	   "--set %s", good);
+	conf_release(&c);
+	conf_init(&c);
+	ok(conf_set(&c, shorter, &e) == ERR_OK && has_value(k, &c, row->json), "--set %s", shorter);
+	conf_release(&c);
+	conf_release(&before);
+	free(good);
+	free(shorter);
+	free(bad);
+	free(out);
+}
+
+static void test_keys(void)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	ok(n == sizeof rows / sizeof *rows, "every key has a row of tests");
+	for (size_t i = 0; i < n && i < sizeof rows / sizeof *rows; i++) {
+		if (ok(strcmp(k[i].path, rows[i].path) == 0, "%s has a row of tests", k[i].path))
+			test_row(&k[i], &rows[i]);
+		ok(k[i].help[0] && conf_type_name(k[i].type), "%s has help and a type", k[i].path);
+	}
+}
+
+static void test_defaults(void)
+{
+	struct conf c;
+
+	conf_init(&c);
+	ok(c.servers == 1 && c.workers.min == 1 && c.workers.max == 1 && c.replicas == 1,
+	   "one server, one worker, one copy");
+	ok(c.sync.kind == SYNC_bsp && c.on_worker_loss.policy == CONF_SHRINK && c.feedback, "bsp");
+	ok(c.heartbeat == 200000000 && c.lease == 5000000000 && c.deadline == 60000000000,
+	   "times in nanoseconds");
+	ok(!c.name && !c.job.model && !c.has_job && c.job.data.n == 0, "no name, no job");
+	ok(c.job.batch == 64 && fabs(c.job.lr - 0.1) < 1e-12 && c.job.seed == 1, "the job's numbers");
+	conf_release(&c);
+	conf_release(&c);
+	ok(!c.codec, "released twice");
+}
+
+static void test_types_in_json(void)
+{
+	static const char *const bad[][2] = {
+		{ "{\"servers\": \"2\"}", "servers: must be a whole number, got \"2\"" },
+		{ "{\"servers\": 2.5}", "servers: must be a whole number, got 2.5" },
+		{ "{\"servers\": null}", "servers: must be a whole number, got null" },
+		{ "{\"servers\": 2000}", "servers: must be <= 1024, got 2000" },
+		{ "{\"deterministic\": \"yes\"}", "deterministic: must be true or false, got \"yes\"" },
+		{ "{\"sync\": 1}", "sync: must be a string, got 1" },
+		{ "{\"sync\": \"ssp\"}", "sync: must be" },
+		{ "{\"suite\": \"none\"}", "suite: must be auto, poly1305, chacha20poly1305 or aes256gcm, "
+		  "got \"none\"" },
+		{ "{\"job\": {\"lr\": \"0.1\"}}", "job.lr: must be a number, got \"0.1\"" },
+		{ "{\"job\": {\"lr\": -1}}", "job.lr: must be > 0, got -1" },
+		{ "{\"job\": {\"momentum\": 1}}", "job.momentum: must be < 1, got 1" },
+		{ "{\"job\": {\"hidden\": [1, \"2\"]}}", "job.hidden: must be a list of whole numbers, got "
+		  "[1,\"2\"]" },
+		{ "{\"job\": {\"hidden\": [1, 0]}}", "job.hidden: must be >= 1, got 0" },
+		{ "{\"job\": {\"data\": [1]}}", "job.data: must be a path or a list of paths, got [1]" },
+		{ "{\"job\": {\"data\": {\"a\": 1}}}", "job.data: must be a path" },
+		{ "{\"job\": 1}", "job: must be an object" },
+		{ "[]", "must hold one JSON object" },
+	};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		ok(refused(bad[i][0], bad[i][1]), "%s is refused", bad[i][0]);
+}
+
+static void test_unknown(void)
+{
+	struct conf c;
+	const char *sets[] = { "learning_rate=1" };
+	const char *typo[] = { "momentm=0.5" };
+	const char *late[] = { "servers=2", "lr=-1" };
+
+	ok(refused("{\"sevrers\": 2}", "sevrers: no such key; did you mean \"servers\"?"), "a typo");
+	ok(refused("{\"job\": {\"optimiser\": \"sgd\"}}",
+	           "job.optimiser: no such key; did you mean \"job.optimizer\"?"), "a typo in the job");
+	ok(refused("{\"qqqqqqqq\": 2}", "qqqqqqqq: no such key"), "nothing near");
+	ok(refused("{\"lr\": 0.1}", "lr: belongs into \"job\""), "a job's key outside");
+	ok(refused("{\"job\": {\"servers\": 1}}", "job.servers: belongs outside"), "a key inside");
+	ok(load("{\"servers\": 1, \"servers\": 2}", NULL, 0, &c) != ERR_OK &&
+	   strstr(e.msg, "cluster.json"), "a duplicate key: %s", e.msg);
+	ok(load("{\"servers\": 1", NULL, 0, &c) != ERR_OK && strstr(e.msg, "cluster.json"),
+	   "no JSON: %s", e.msg);
+	ok(load("{}", sets, 1, &c) == ERR_CONFIG && says("--set learning_rate=1: ", "no such key"),
+	   "--set of an unknown key");
+	ok(load("{}", typo, 1, &c) == ERR_CONFIG && says("--set", "did you mean \"momentum\""),
+	   "--set with a typo");
+	ok(load("{}", late, 2, &c) == ERR_CONFIG && says("--set lr=-1: job.lr", "must be > 0, got -1"),
+	   "the second --set");
+	conf_init(&c);
+	ok(conf_set(&c, "servers", &e) == ERR_USAGE && says("\"servers\"", "key=value"), "no =");
+	ok(conf_set(&c, "job={}", &e) == ERR_CONFIG, "job is no key");
+	conf_release(&c);
+	ok(conf_load("/nonexistent/x", NULL, 0, &c, &e) == ERR_NOTFOUND && says("no such", "/x"),
+	   "no file");
+	ok(conf_load("/nonexistent/x", NULL, 0, &c, NULL) == ERR_NOTFOUND, "no file, no error wanted");
+}
+
+#define JOB(more) "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1" more "}}"
+
+static void test_load(void)
+{
+	struct conf c;
+	const char *sets[] = { "lr=0.5", "workers=4", "name=beta", "servers=2", "servers=3" };
+	char *stem = in_dir("cluster"), *want = in_dir("d.csv");
+
+	ok(load("{\"servers\": 2}", NULL, 0, &c) == ERR_OK && !c.has_job && c.servers == 2 &&
+	   strcmp(c.name, "cluster") == 0, "a cluster without a job, named by its file");
+	conf_release(&c);
+	ok(load(JOB(""), NULL, 0, &c) == ERR_OK && c.has_job && c.job.data.n == 1 &&
+	   strcmp(c.job.data.item[0], want) == 0, "a job; its data is beside the file");
+	conf_release(&c);
+	ok(load(JOB(""), sets, 5, &c) == ERR_OK && c.servers == 3 && c.workers.max == 4 &&
+	   strcmp(c.name, "beta") == 0 && c.job.lr > 0.4, "--set goes over the file, in order");
+	conf_release(&c);
+	ok(conf_load(stem, NULL, 0, &c, &e) == ERR_OK, "found without .json");
+	conf_release(&c);
+	free(stem);
+	free(want);
+}
+
+static void test_paths(void)
+{
+	struct conf c;
+	char here[4096];
+	const char *sets[] = { "eval=e.csv" };
+	char *want;
+
+	ok(load("{\"job\": {\"model\": \"softmax\", \"steps\": 1, \"data\": [\"d.csv?format=csv&label=1\", "
+	        "\"?.csv\", \"*.csv?label=last\", \"/dev/null\"], \"eval\": \"-\"}}", NULL, 0, &c) == ERR_OK,
+	   "suffixes and globs: %s", e.msg);
+	want = in_dir("d.csv?format=csv&label=1");
+	ok(c.job.data.n == 4 && strcmp(c.job.data.item[0], want) == 0, "the suffix stays");
+	free(want);
+	want = in_dir("?.csv");
+	ok(c.job.data.n == 4 && strcmp(c.job.data.item[1], want) == 0, "the glob stays");
+	free(want);
+	ok(c.job.data.n == 4 && strcmp(c.job.data.item[3], "/dev/null") == 0, "absolute stays");
+	ok(c.job.eval.n == 1 && strcmp(c.job.eval.item[0], "-") == 0, "- stays");
+	conf_release(&c);
+	ok(load(JOB(""), sets, 1, &c) == ERR_CONFIG && strstr(e.msg, "job.eval: no such file \"") &&
+	   getcwd(here, sizeof here) && strstr(e.msg, here), "--set is relative to the current directory");
+	ok(chdir(dir) == 0 && load(JOB(""), sets, 1, &c) == ERR_OK, "and is found there");
+	conf_release(&c);
+	ok(chdir(here) == 0, "back");
+	ok(refused(JOB(", \"eval\": \"d.csv?format=cvs\""), "unknown format \"cvs\"; did you mean \"csv\""),
+	   "no such format");
+	ok(refused(JOB(", \"eval\": \"none.csv\""), "job.eval: no such file \""), "no such file");
+	ok(refused(JOB(", \"eval\": \"none.csv?label=1\""), "none.csv\""), "its suffix is not in the name");
+	ok(refused(JOB(", \"eval\": \"*.none\""), "job.eval: no file matches \""), "no match");
+	ok(refused(JOB(", \"eval\": \".\""), "is a directory"), "a directory");
+	ok(refused(JOB(", \"init\": \"x.safetensors\""), "job.init: no such file"), "no first parameters");
+	ok(refused(JOB(", \"init\": \"d.csv\""), "job.init: must be auto, zeros, glorot or"), "no safetensors");
+}
+
+static void test_validate(void)
+{
+	static const char *const bad[][2] = {
+		{ "{\"job\": {}}", "job.model: must" },
+		{ "{\"job\": {\"model\": \"sofmax\"}}", "job.model: no model \"sofmax\"; did you mean \"softmax\"?" },
+		{ "{\"job\": {\"model\": \"softmax\", \"epochs\": 1}}", "job.data: must name" },
+		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\"}}", "job.epochs: " },
+		{ JOB(", \"optimizer\": \"adm\""), "job.optimizer: no update rule \"adm\"; did you mean" },
+		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
+		{ JOB(", \"schedule\": \"cosin:5\""), "job.schedule" },
+		{ JOB(", \"hidden\": [4]"), "job.hidden: " },
+		{ "{\"job\": {\"model\": \"logistic\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [3]}}",
+		  "job.hidden: " },
+		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1}}", "job.hidden: " },
+		{ "{\"workers\": 2, \"job\": {\"model\": \"softmax\", \"data\": \"-\", \"epochs\": 1}}",
+		  "job.data: \"-\" feeds one worker only, got workers 2" },
+		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"-\", \"eval\": \"-\", \"epochs\": 1}}",
+		  "job.eval: \"-\"" },
+		{ "{\"deterministic\": true, \"sync\": \"asp\"}", "sync: must be bsp when deterministic" },
+		{ "{\"deterministic\": true, \"backup\": 1}", "backup: must be 0 when deterministic" },
+		{ "{\"deterministic\": true, \"on_worker_loss\": \"shrink\"}", "on_worker_loss: must be wait:T" },
+		{ "{\"deterministic\": true, \"workers\": \"1:2\"}", "workers: must be one number" },
+		{ "{\"codec\": \"rww\"}", "codec: no codec \"rww\"" },
+		{ "{\"replicas\": 2}", "replicas: 2 needs a later version, this one keeps one copy" },
+		{ "{\"backup\": 1}", "backup: 1 needs a later version" },
+		{ "{\"accumulate\": 2}", "accumulate: 2 needs a later version" },
+		{ "{\"local_steps\": 2}", "local_steps: 2 needs a later version" },
+		{ "{\"outer\": \"nesterov\"}", "outer: \"nesterov\" needs a later version" },
+		{ "{\"transport\": \"shm\"}", "transport: \"shm\" needs a later version" },
+		{ "{\"checkpoint_every\": \"30s\"}", "checkpoint_every: \"30s\" needs a later version" },
+		{ "{\"keep_last\": 4}", "keep_last: 4 needs a later version" },
+		{ "{\"name\": \"a/b\"}", "name: must be" },
+		{ "{\"name\": \"..\"}", "name: must be" },
+		{ "{\"lease\": \"200ms\"}", "lease: must be at least twice the heartbeat of 0.2 s, got 0.2 s" },
+		{ "{\"on_worker_loss\": \"wait:0s\"}", "on_worker_loss: must wait" },
+	};
+	struct conf c;
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		ok(refused(bad[i][0], bad[i][1]), "%s is refused", bad[i][0]);
+	ok(load("{\"deterministic\": true}", NULL, 0, &c) == ERR_OK &&
+	   c.on_worker_loss.policy == CONF_WAIT && c.on_worker_loss.wait == 30000000000,
+	   "deterministic waits for a lost worker");
+	ok(conf_set(&c, "deterministic=false", &e) == ERR_OK && c.on_worker_loss.policy == CONF_SHRINK,
+	   "and no longer, when it is not");
+	conf_release(&c);
+	ok(load(JOB(", \"optimizer\": \"ftrl\", \"l1\": 0.1"), NULL, 0, &c) == ERR_OK, "ftrl has l1");
+	conf_release(&c);
+	ok(load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [8]}}", NULL, 0,
+	        &c) == ERR_OK, "mlp has hidden layers: %s", e.msg);
+	conf_release(&c);
+}
+
+static void test_round_trip(void)
+{
+	struct conf c, d;
+	json_t *o, *again;
+	char *diff;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	conf_init(&c);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char *set = mem_printf("%s=%s", rows[i].path, rows[i].good);
+		conf_set(&c, set, &e);
+		free(set);
+	}
+	o = conf_to_json(&c);
+	ok(conf_from_json(o, &d, &e) == ERR_OK, "read back");
+	diff = conf_diff(&c, &d);
+	ok(!diff, "every key comes back: %s", diff ? diff : "no difference");
+	free(diff);
+	again = conf_to_json(&d);
+	ok(json_equal(o, again), "and is written alike");
+	ok(json_object_size(o) + json_object_size(json_object_get(o, "job")) - 1 == n, "all are there");
+	ok(strcmp(json_object_iter_key(json_object_iter(o)), k[0].path) == 0, "in the table's order");
+	json_decref(o);
+	json_decref(again);
+	conf_release(&d);
+	conf_init(&d);
+	d.has_job = true;
+	diff = conf_diff(&c, &d);
+	ok(diff && strncmp(diff, "name, servers, ", 15) == 0 && strstr(diff, "job.lr, job.sch"), "%s",
+	   diff ? diff : "");
+	free(diff);
+	conf_release(&d);
+	conf_release(&c);
+	conf_init(&c);
+	o = conf_to_json(&c);
+	ok(!json_object_get(o, "job"), "no job, no job");
+	json_decref(o);
+	conf_init(&d);
+	d.has_job = true;
+	diff = conf_diff(&c, &d);
+	ok(diff && strcmp(diff, "job") == 0, "a job is a difference");
+	free(diff);
+	conf_release(&c);
+	conf_release(&d);
+}
+
+static void test_template(void)
+{
+	struct conf c;
+	char *text = conf_template("mlp", &e);
+	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
+
+	ok(o && conf_from_json(o, &c, &e) == ERR_OK && strcmp(c.job.model, "mlp") == 0 &&
+	   c.job.hidden.n == 1 && c.job.hidden.item[0] == 256, "a template for mlp");
+	if (o && access(c.job.data.item[0], R_OK) == 0)
+		ok(conf_validate(&c, &e) == ERR_OK, "is valid where the data is");
+	conf_release(&c);
+	json_decref(o);
+	free(text);
+	text = conf_template("logistic", &e);
+	o = text ? json_loads(text, 0, NULL) : NULL;
+	ok(o && conf_from_json(o, &c, &e) == ERR_OK, "a template for logistic");
+	conf_release(&c);
+	json_decref(o);
+	free(text);
+	ok(!conf_template("mpl", &e) && says("job.model", "did you mean \"mlp\""), "no such model");
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	put("d.csv", "1,2\n");
+	put("e.csv", "1,2\n");
+	test_defaults();
+	test_keys();
+	test_types_in_json();
+	test_unknown();
+	test_load();
+	test_paths();
+	test_validate();
+	test_round_trip();
+	test_template();
+	file_remove_tree(dir, NULL);
+	return tap_done();
+}

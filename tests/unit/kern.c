@@ -1,0 +1,237 @@
+/* lib/kern against plain loops, bit for bit, at every length and alignment. */
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kern/vec.h"
+#include "tap.h"
+
+enum { MAXN = 131, SHIFTS = 17 };
+
+static uint64_t state = 88172645463325252u;
+
+static uint32_t bits(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+
+/* Floats of all sizes, denormals and zeroes of both signs among them. */
+static float any_float(void)
+{
+	uint32_t u = bits();
+	float f;
+
+	if ((u & 15) == 0)
+		u &= 0x807fffff;
+	else if ((u & 15) == 1)
+		u &= 0x80000000;
+	else
+		u = (u & 0x807fffff) | (uint32_t)(97 + bits() % 60) << 23;
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+static void fill(size_t n, float *x)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = any_float();
+}
+
+/* volatile keeps the compiler from doing to the reference what it does to the
+ * kernel: each operation is one scalar instruction. */
+static float ref_mul(float a, float b)
+{
+	volatile float p = a * b;
+
+	return p;
+}
+
+static float ref_add(float a, float b)
+{
+	volatile float s = a + b;
+
+	return s;
+}
+
+static double ref_dot(size_t n, const float *x, const float *y)
+{
+	double lane[VEC_LANES] = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		volatile double s = lane[i % VEC_LANES] + (double)x[i] * (double)y[i];
+
+		lane[i % VEC_LANES] = s;
+	}
+	for (size_t half = VEC_LANES / 2; half > 0; half /= 2)
+		for (size_t j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
+enum op { AXPY, ADD, SCALE, COPY_SCALED };
+
+static float ref_one(enum op op, float a, float x, float y)
+{
+	switch (op) {
+	case AXPY:
+		return ref_add(y, ref_mul(a, x));
+	case ADD:
+		return ref_add(y, x);
+	case SCALE:
+		return ref_mul(y, a);
+	case COPY_SCALED:
+		return ref_mul(a, x);
+	}
+	return NAN;
+}
+
+static void run(enum op op, size_t n, float a, const float *x, float *y)
+{
+	switch (op) {
+	case AXPY:
+		vec_axpy(n, a, x, y);
+		break;
+	case ADD:
+		vec_add(n, x, y);
+		break;
+	case SCALE:
+		vec_scale(n, a, y);
+		break;
+	case COPY_SCALED:
+		vec_copy_scaled(n, a, x, y);
+		break;
+	}
+}
+
+/* Equal bits, and nothing written before or behind.  Blocks of the exact size
+ * let ASan see reads beyond the end. */
+static bool elementwise_agrees(enum op op, size_t n, size_t shift)
+{
+	size_t all = n + shift;
+	float *x = malloc((all + 1) * sizeof *x), *y = malloc((all + 1) * sizeof *y);
+	float *want = malloc((all + 1) * sizeof *want);
+	float a = any_float();
+	bool same;
+
+	fill(all, x);
+	fill(all, y);
+	for (size_t i = 0; i < all; i++)
+		want[i] = i < shift ? y[i] : ref_one(op, a, x[i], y[i]);
+	run(op, n, a, x + shift, y + shift);
+	same = memcmp(y, want, all * sizeof *y) == 0;
+	free(x);
+	free(y);
+	free(want);
+	return same;
+}
+
+static void test_elementwise(void)
+{
+	static const char *const names[] = { "vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled" };
+
+	for (int op = AXPY; op <= COPY_SCALED; op++) {
+		int bad = 0;
+
+		for (size_t n = 0; n < MAXN; n++)
+			for (size_t shift = 0; shift < SHIFTS; shift++)
+				bad += !elementwise_agrees((enum op)op, n, shift);
+		bad += !elementwise_agrees((enum op)op, 65536 + 3, 1);
+		ok(bad == 0, "%s has the bits of a plain loop at every length", names[op]);
+	}
+}
+
+static void test_sums(void)
+{
+	int bad_dot = 0, bad_sumsq = 0, bad_norm = 0, far = 0;
+
+	for (size_t n = 0; n < MAXN; n++)
+		for (size_t shift = 0; shift < SHIFTS; shift++) {
+			float *x = malloc((n + shift + 1) * sizeof *x), *y = malloc((n + shift + 1) * sizeof *y);
+			long double naive = 0, size = 0;
+
+			fill(n + shift, x);
+			fill(n + shift, y);
+			for (size_t i = shift; i < n + shift; i++) {
+				naive += (long double)x[i] * y[i];
+				size += fabsl((long double)x[i] * y[i]);
+			}
+			double dot = vec_dot(n, x + shift, y + shift);
+			double sumsq = vec_sumsq(n, x + shift);
+
+			bad_dot += dot != ref_dot(n, x + shift, y + shift);
+			bad_sumsq += sumsq != ref_dot(n, x + shift, x + shift);
+			bad_norm += vec_norm2(n, x + shift) != sqrt(sumsq);
+			far += fabsl((long double)dot - naive) > 1e-14L * size;
+			free(x);
+			free(y);
+		}
+	ok(bad_dot == 0, "vec_dot has the bits of %d plain lanes", VEC_LANES);
+	ok(bad_sumsq == 0, "vec_sumsq has the bits of %d plain lanes", VEC_LANES);
+	ok(bad_norm == 0, "vec_norm2 is the root of vec_sumsq");
+	ok(far == 0, "vec_dot is near the sum in one lane of long double");
+
+	float big[64];
+
+	for (size_t i = 0; i < 64; i++)
+		big[i] = FLT_MAX;
+	ok(isfinite(vec_sumsq(64, big)) && vec_norm2(64, big) == 8.0 * (double)FLT_MAX,
+	   "squares of the largest floats do not overflow");
+}
+
+static void test_finite(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t u;
+		bool finite;
+	} cases[] = {
+		{ "+inf", 0x7f800000, false }, { "-inf", 0xff800000, false },
+		{ "quiet NaN", 0x7fc00000, false }, { "negative NaN", 0xffc00001, false },
+		{ "signalling NaN", 0x7f800001, false }, { "full NaN", 0xffffffff, false },
+		{ "FLT_MAX", 0x7f7fffff, true }, { "-FLT_MAX", 0xff7fffff, true },
+		{ "smallest denormal", 0x00000001, true }, { "-largest denormal", 0x807fffff, true },
+		{ "zero", 0x00000000, true }, { "-zero", 0x80000000, true },
+	};
+
+	for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+		int bad = 0;
+
+		for (size_t n = 0; n < MAXN; n++)
+			for (size_t at = 0; at < n; at++) {
+				float *x = malloc(n * sizeof *x);
+
+				fill(n, x);
+				memcpy(x + at, &cases[c].u, sizeof *x);
+				bad += vec_all_finite(n, x) != cases[c].finite;
+				free(x);
+			}
+		ok(bad == 0, "vec_all_finite: %s is %s in every place", cases[c].name,
+		   cases[c].finite ? "finite" : "seen");
+	}
+
+	float *x = calloc(10000, sizeof *x);
+	int bad = 0;
+
+	ok(vec_all_finite(0, x) && vec_all_finite(10000, x), "nothing and zeroes are finite");
+	for (size_t i = 0; i < 10000; i += 7) {
+		x[i] = NAN;
+		bad += vec_all_finite(10000, x) || !vec_all_finite(i, x) ||
+		       !vec_all_finite(10000 - i - 1, x + i + 1);
+		x[i] = 0;
+	}
+	ok(bad == 0, "a NaN is seen in every block of a long vector, and only there");
+	free(x);
+}
+
+int main(void)
+{
+	test_elementwise();
+	test_sums();
+	test_finite();
+	return tap_done();
+}

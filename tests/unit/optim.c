@@ -1,0 +1,385 @@
+/* Update rules against their papers' formulas in double, and schedules. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kern/clones.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+#include "tap.h"
+
+/* The rules once more, as plain code: what the library picks for this
+ * processor must have the same bits. */
+#undef KERN_CLONES
+#define KERN_CLONES
+#define optim_rule_sgd plain_sgd
+#include "../../lib/optim/optim_sgd.c"
+#define optim_rule_momentum plain_momentum
+#include "../../lib/optim/optim_momentum.c"
+#define optim_rule_nesterov plain_nesterov
+#include "../../lib/optim/optim_nesterov.c"
+#define optim_rule_adagrad plain_adagrad
+#include "../../lib/optim/optim_adagrad.c"
+#define optim_rule_rmsprop plain_rmsprop
+#include "../../lib/optim/optim_rmsprop.c"
+#define optim_rule_adam plain_adam
+#include "../../lib/optim/optim_adam.c"
+#define optim_rule_adamw plain_adamw
+#include "../../lib/optim/optim_adamw.c"
+#define optim_rule_ftrl plain_ftrl
+#include "../../lib/optim/optim_ftrl.c"
+
+static const struct optim_rule *const plain[] = {
+#define RULE(name, number) &plain_##name,
+#include "optim/optim.def"
+#undef RULE
+};
+
+enum { N = 211, STEPS = 200 };
+
+static uint64_t state = 1;
+
+static double uniform(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (double)(state >> 11) / 9007199254740992.0 * 2 - 1;
+}
+
+/* One element of the reference: parameter and slots in double, and the largest
+ * size that the parameter has had. */
+struct ref {
+	double w, a, b, peak;
+};
+
+static void ref_adam(struct ref *r, const struct optim_hyper *h, uint64_t t, double g, double wd)
+{
+	double b1 = (double)h->beta1, b2 = (double)h->beta2;
+
+	r->a = b1 * r->a + (1 - b1) * g;
+	r->b = b2 * r->b + (1 - b2) * g * g;
+	double mhat = r->a / (1 - pow(b1, (double)t)), vhat = r->b / (1 - pow(b2, (double)t));
+
+	r->w -= (double)h->lr * (mhat / (sqrt(vhat) + (double)h->eps) + wd * r->w);
+}
+
+/* McMahan et al. 2013, algorithm 1, to the letter: a is z, b is n. */
+static void ref_ftrl(struct ref *r, const struct optim_hyper *h, double g, double l1, double l2)
+{
+	double sigma = (sqrt(r->b + g * g) - sqrt(r->b)) / (double)h->lr;
+
+	r->a += g - sigma * r->w;
+	r->b += g * g;
+	if (fabs(r->a) <= l1)
+		r->w = 0;
+	else
+		r->w = -(r->a - copysign(l1, r->a)) /
+		       (((double)h->ftrl_beta + sqrt(r->b)) / (double)h->lr + l2);
+}
+
+static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay, struct ref *r,
+                     double bare)
+{
+	double lr = (double)h->lr, mu = (double)h->momentum, rho = (double)h->rho;
+	double eps = (double)h->eps, l2 = decay ? (double)h->l2 : 0, g = bare + l2 * r->w;
+
+	switch (id) {
+	case OPTIM_ID_sgd:
+		r->w -= lr * g;
+		break;
+	case OPTIM_ID_momentum:
+		r->a = mu * r->a + g;
+		r->w -= lr * r->a;
+		break;
+	case OPTIM_ID_nesterov:
+		r->a = mu * r->a + g;
+		r->w -= lr * (g + mu * r->a);
+		break;
+	case OPTIM_ID_adagrad:
+		r->a += g * g;
+		r->w -= lr * g / (sqrt(r->a) + eps);
+		break;
+	case OPTIM_ID_rmsprop:
+		r->a = rho * r->a + (1 - rho) * g * g;
+		r->w -= lr * g / sqrt(r->a + eps);
+		break;
+	case OPTIM_ID_adam:
+		ref_adam(r, h, t, g, 0);
+		break;
+	case OPTIM_ID_adamw:
+		ref_adam(r, h, t, bare, l2);
+		break;
+	case OPTIM_ID_ftrl:
+		ref_ftrl(r, h, bare, decay ? (double)h->l1 : 0, l2);
+		break;
+	default:
+		r->w = NAN;
+	}
+}
+
+struct params {
+	float w[N], slot[OPTIM_MAX_SLOTS][N];
+	float *s[OPTIM_MAX_SLOTS];
+};
+
+static void start(struct params *p, const struct optim_rule *rule, struct ref *ref, bool zero)
+{
+	memset(p, 0, sizeof *p);
+	for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
+		p->s[k] = p->slot[k];
+	for (size_t i = 0; i < N; i++) {
+		p->w[i] = zero ? 0 : (float)uniform();
+		for (unsigned k = 0; k < rule->nslots; k++)
+			p->slot[k][i] = rule->slot_init[k];
+		ref[i] = (struct ref){ (double)p->w[i], (double)rule->slot_init[0],
+			               (double)rule->slot_init[1], fabs((double)p->w[i]) };
+	}
+}
+
+/* A gradient of a bowl with a minimum of its own for each element, and noise;
+ * taken at the reference's w, so that rounding cannot feed back. */
+static void gradient(const struct ref *ref, float *g)
+{
+	for (size_t i = 0; i < N; i++)
+		g[i] = (float)((ref[i].w - (double)i / N) * 0.5 + 0.3 * uniform());
+	g[3] = 0;
+}
+
+/* The worst error of an element, relative to the largest that it has been: each
+ * step rounds at the size w has then, and a w that has since come near zero
+ * keeps that error. */
+static double worst(const struct params *p, struct ref *ref)
+{
+	double bad = 0;
+
+	for (size_t i = 0; i < N; i++) {
+		double off = fabs((double)p->w[i] - ref[i].w);
+
+		ref[i].peak = fmax(ref[i].peak, fabs(ref[i].w));
+		if (!isfinite(p->w[i]) || !isfinite(ref[i].w))
+			bad = INFINITY;
+		else if (off > 0)
+			bad = fmax(bad, off / ref[i].peak);
+	}
+	return bad;
+}
+
+static void test_rule(const struct optim_rule *rule, const struct optim_rule *copy, bool decay,
+                      float l1, float l2)
+{
+	static struct params p, q;
+	static struct ref ref[N];
+	struct optim_hyper h;
+	const float gscale = 0.25f;
+	float g[N];
+	double bad = 0, moved = 0;
+	bool same = true;
+
+	rule->defaults(&h);
+	h.l1 = l1;
+	h.l2 = l2;
+	state = 42;
+	start(&p, rule, ref, rule->id == OPTIM_ID_ftrl);
+	state = 42;
+	start(&q, rule, ref, rule->id == OPTIM_ID_ftrl);
+	for (uint64_t t = 1; t <= STEPS; t++) {
+		gradient(ref, g);
+		for (size_t i = 0; i < N; i++) {
+			double before = ref[i].w;
+
+			ref_step(rule->id, &h, t, decay, &ref[i], (double)g[i] * (double)gscale);
+			moved += fabs(ref[i].w - before);
+		}
+		rule->step(&h, t, decay, N, p.w, p.s, g, gscale);
+		copy->step(&h, t, decay, N, q.w, q.s, g, gscale);
+		bad = fmax(bad, worst(&p, ref));
+		same &= memcmp(p.w, q.w, sizeof p.w) == 0 &&
+		        memcmp(p.slot, q.slot, sizeof p.slot) == 0;
+	}
+	ok(bad < 1e-5 && moved > 0.1, "%s, l1 %g, l2 %g%s: as the formula (%.1e)", rule->name,
+	   (double)l1, (double)l2, decay ? "" : ", no decay", bad);
+	ok(same, "%s: the chosen code has the bits of plain code", rule->name);
+}
+
+static void test_every_length(const struct optim_rule *rule, const struct optim_rule *copy)
+{
+	static struct params p, q;
+	static struct ref ref[N];
+	struct optim_hyper h;
+	float g[N];
+	int bad = 0;
+
+	rule->defaults(&h);
+	h.l1 = 0.01f;
+	h.l2 = 0.1f;
+	for (size_t n = 0; n < 131; n++) {
+		state = n + 1;
+		start(&p, rule, ref, false);
+		state = n + 1;
+		start(&q, rule, ref, false);
+		gradient(ref, g);
+		for (uint64_t t = 1; t <= 3; t++) {
+			rule->step(&h, t, true, n, p.w, p.s, g, 1);
+			copy->step(&h, t, true, n, q.w, q.s, g, 1);
+		}
+		bad += memcmp(p.w, q.w, sizeof p.w) != 0 || memcmp(p.slot, q.slot, sizeof p.slot) != 0;
+		for (size_t i = n; i < N; i++)
+			bad += (double)p.w[i] != ref[i].w;
+	}
+	ok(bad == 0, "%s: plain bits at every length, and nothing written behind", rule->name);
+}
+
+static void test_ftrl(void)
+{
+	const struct optim_rule *rule = optim_find("ftrl");
+	static struct params p;
+	static struct ref ref[N];
+	struct optim_hyper h;
+	float g[N] = { 0 };
+	size_t zeroes = 0;
+	double far = 0;
+
+	rule->defaults(&h);
+	h.l1 = 0.5f;
+	start(&p, rule, ref, false);
+	for (uint64_t t = 1; t <= 50; t++) {
+		h.lr = 0.1f * (float)(51 - t) / 50;
+		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+	}
+	for (size_t i = 0; i < N; i++)
+		far = fmax(far, fabs((double)p.w[i] - ref[i].w));
+	ok(far < 1e-6, "ftrl: without gradients w stays, whatever it began as and lr does (%.1e)", far);
+
+	rule->defaults(&h);
+	h.l1 = 3;
+	start(&p, rule, ref, true);
+	for (uint64_t t = 1; t <= STEPS; t++) {
+		for (size_t i = 0; i < N; i++)
+			g[i] = (float)uniform() * 0.2f + (i % 2 ? 0.5f : 0);
+		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+	}
+	for (size_t i = 0; i < N; i++)
+		zeroes += p.w[i] == 0;
+	ok(zeroes >= N / 3 && zeroes <= N / 2 + 1, "ftrl: l1 keeps noise at exactly 0 (%zu of %d)",
+	   zeroes, N);
+
+	h.lr = 0;
+	float before = p.w[1];
+
+	rule->step(&h, 1, true, N, p.w, p.s, g, 1);
+	ok(p.w[1] == before && before != 0, "ftrl: learning rate 0 changes nothing");
+
+	rule->defaults(&h);
+	h.ftrl_beta = 0;
+	memset(g, 0, sizeof g);
+	start(&p, rule, ref, false);
+	rule->step(&h, 1, true, N, p.w, p.s, g, 1);
+	ok((double)p.w[5] == ref[5].w, "ftrl: with beta 0 an untouched parameter stays");
+}
+
+static void test_registry(void)
+{
+	size_t n = 0;
+
+	for (const struct optim_rule *r; (r = optim_at(n)) != NULL; n++) {
+		ok(optim_find(r->name) == r && optim_by_id(r->id) == r && r->id == (int)n + 1,
+		   "%s is found by name and number", r->name);
+		ok(strchr(r->help, '(') != NULL && r->nslots <= OPTIM_MAX_SLOTS, "%s names its paper",
+		   r->name);
+	}
+	ok(n == 8 && optim_find("sdg") == NULL && optim_by_id(0) == NULL, "8 rules, and no other");
+}
+
+static void test_adam_late(void)
+{
+	const struct optim_rule *rule = optim_find("adam");
+	struct optim_hyper h;
+	float w = 1, m = 0, v = 0, g = 1, *s[] = { &m, &v };
+
+	rule->defaults(&h);
+	rule->step(&h, UINT64_MAX, true, 1, &w, s, &g, 1);
+	ok(isfinite(w), "adam at the last of all steps is finite");
+	w = 1;
+	m = v = 0;
+	rule->step(&h, 1, true, 1, &w, s, &g, 1);
+	ok(fabsf(w - 0.999f) < 1e-6f, "adam's first step is lr long");
+}
+
+static double at(const char *text, uint64_t step)
+{
+	struct schedule s;
+
+	return schedule_parse(text, &s, NULL) == ERR_OK ? schedule_factor(&s, step) : -1;
+}
+
+/* A number of 130 digits: longer than any schedule. */
+#define ZEROES "00000000000000000000000000"
+#define LONG ("cosine:100:0." ZEROES ZEROES ZEROES ZEROES ZEROES)
+
+static void test_schedules(void)
+{
+	static const struct {
+		const char *text;
+		uint64_t step;
+		double want;
+	} cases[] = {
+		{ "constant", 0, 1 }, { "constant", 1000000, 1 },
+		{ "step:1000:0.5", 0, 1 }, { "step:1000:0.5", 999, 1 }, { "step:1000:0.5", 1000, 0.5 },
+		{ "step:1000:0.5", 3999, 0.125 }, { "step:1:1", 77, 1 },
+		{ "cosine:100", 0, 1 }, { "cosine:100", 50, 0.5 }, { "cosine:100", 100, 0 },
+		{ "cosine:100", 25, 0.85355339059327376 }, { "cosine:100", 101, 0 },
+		{ "cosine:100:0.1", 50, 0.55 }, { "cosine:100:0.1", 5000, 0.1 },
+		{ "warmup:10", 0, 0.1 }, { "warmup:10", 8, 0.9 }, { "warmup:10", 9, 1 },
+		{ "warmup:10", 10, 1 }, { "warmup:1", 0, 1 },
+		{ "warmup:10+cosine:100", 4, 0.5 }, { "warmup:10+cosine:100", 10, 1 },
+		{ "warmup:10+cosine:100", 60, 0.5 }, { "warmup:10+cosine:100", 110, 0 },
+		{ "warmup:4+step:10:0.1", 14, 0.1 }, { "warmup:4+constant", 99, 1 },
+		{ "wsd:10:20:5", 0, 0.1 }, { "wsd:10:20:5", 29, 1 }, { "wsd:10:20:5", 30, 1 },
+		{ "wsd:10:20:5", 31, 0.8 }, { "wsd:10:20:5", 34, 0.2 }, { "wsd:10:20:5", 35, 0 },
+		{ "wsd:10:20:5", UINT64_MAX, 0 }, { "wsd:0:0:2", 1, 0.5 },
+	};
+	static const char *const bad[] = {
+		"", ":", "+", "cosin:10", "constant:1", "step", "step:10", "step:0:0.5", "step:10:0",
+		"step:10:1.5", "step:10:-1", "step:10:nan", "step:10:0.5:7", "step:ten:0.5", "step:-1:0.5",
+		"cosine", "cosine:", "cosine:0", "cosine:10:2", "cosine:10:-0.1", "cosine:1e3",
+		"cosine:99999999999999999999", "warmup", "warmup:0", "warmup:5:6", "warmup:5+",
+		"warmup:5+warmup:5", "warmup:5+wsd:1:2:3", "warmup:5+cosine:9+constant", "cosine:9+warmup:5",
+		"wsd:1:2", "wsd:1:2:0", "wsd:1:2:3:4", "wsd:1:2:3:4:5", " constant", "constant ",
+		LONG,
+	};
+	double far = 0;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		double got = at(cases[i].text, cases[i].step);
+
+		ok(fabs(got - cases[i].want) < 1e-14, "%s at %llu is %.4g", cases[i].text,
+		   (unsigned long long)cases[i].step, got);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		struct schedule s = { .length = 77 };
+		struct err e = { 0 };
+		enum err_code rc = schedule_parse(bad[i], &s, &e);
+
+		ok(rc == ERR_CONFIG && e.code == rc && s.length == 77 &&
+		   strncmp(e.msg, "job.schedule", 12) == 0, "refused: %s", e.msg);
+	}
+	for (uint64_t i = 0; i <= 10000; i++)
+		far = fmax(far, fabs(at("cosine:10000", i) - 0.5 * (1 + cos(3.14159265358979323846 * (double)i / 1e4))));
+	ok(far < 1e-15, "cosine is libm's cosine (%.1e)", far);
+	ok(strcmp(schedule_name(SCHEDULE_cosine), "cosine") == 0 && schedule_name(-1) == NULL &&
+	   schedule_form(5) == NULL && schedule_help(5) == NULL, "schedules can be listed");
+}
+
+int main(void)
+{
+	test_registry();
+	for (size_t i = 0; optim_at(i) != NULL; i++) {
+		test_rule(optim_at(i), plain[i], true, 0, 0);
+		test_rule(optim_at(i), plain[i], true, 0.1f, 0.05f);
+		test_rule(optim_at(i), plain[i], false, 0.1f, 0.05f);
+		test_every_length(optim_at(i), plain[i]);
+	}
+	test_ftrl();
+	test_adam_late();
+	test_schedules();
+	return tap_done();
+}

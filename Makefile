@@ -18,7 +18,7 @@ OBJ := $(BUILD)/obj
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
        -Wno-sign-conversion
-STD = -std=c11 -D_GNU_SOURCE -Ilib -include lib/base/banned.h -fno-math-errno -fno-trapping-math \
+STD = -std=c11 -D_GNU_SOURCE -Ilib -I. -include lib/base/banned.h -fno-math-errno -fno-trapping-math \
       -fvisibility=hidden -pthread
 ifeq ($(WERROR),1)
 WARN += -Werror
@@ -64,10 +64,12 @@ $(LIB): $(LIBOBJ)
 
 CTLOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/ctl/*.c)))
 STATOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/stat/*.c)))
+WORKOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/work/*.c)))
 $(BUILD)/ps-ctl: $(CTLOBJ)
+$(BUILD)/ps-work: $(WORKOBJ)
 $(BUILD)/ps-stat: $(STATOBJ)
 $(BUILD)/ps-ctl $(BUILD)/ps-stat: PROGLIBS = $(CURL)
-$(BUILD)/ps-work: PROGLIBS = $(BLAS)
+$(BUILD)/ps-work $(BUILD)/ps-ctl: PROGLIBS += $(BLAS)
 
 $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
 	$(call say,LD,$@)

@@ -52,11 +52,12 @@ static enum err_code check_head(const uint8_t *p, const char magic[static 4], co
 	if (memcmp(p, magic, 4) != 0)
 		return err_set(e, ERR_PROTO, "the %s does not speak the pskit protocol", who);
 	if (p[4] != VERSION)
-		return err_set(e, ERR_PROTO, "the %s speaks protocol version %u, this program version "
-		               "%d; run the same release on both sides", who, p[4], VERSION);
+		return err_set(e, ERR_PROTO, "the %s speaks protocol version %u, this program "
+		               "version %d; run the same release on both sides", who, p[4],
+		               VERSION);
 	if (get_le16(p + 6) != 0)
-		return err_set(e, ERR_PROTO, "the %s's handshake has reserved bytes that are not zero",
-		               who);
+		return err_set(e, ERR_PROTO,
+		               "the %s's handshake has reserved bytes that are not zero", who);
 	return ERR_OK;
 }
 
@@ -241,8 +242,9 @@ enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *id
 }
 
 enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
-                               const struct hs_server_info *info, uint8_t msg2[static HS_MSG2_BYTES],
-                               struct session *s, struct err *e)
+                               const struct hs_server_info *info,
+                               uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
+                               struct err *e)
 {
 	static const struct hs_server_info nothing;
 	uint8_t plain[SERVER_INFO];
@@ -276,13 +278,14 @@ enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[sta
 enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self,
                                const uint8_t server_pk[static KEY_BYTES],
                                const uint8_t psk[static KEY_BYTES], enum suite suite,
-                               const struct hs_client_info *info, uint8_t msg1[static HS_MSG1_BYTES],
-                               struct err *e)
+                               const struct hs_client_info *info,
+                               uint8_t msg1[static HS_MSG1_BYTES], struct err *e)
 {
 	uint8_t prologue[PROLOGUE], plain[CLIENT_INFO], mac1_key[32];
 
 	if (!suite_available(suite))
-		return err_set(e, ERR_UNSUPPORTED, "suite %s (%d) is not available on this processor",
+		return err_set(e, ERR_UNSUPPORTED,
+		               "suite %s (%d) is not available on this processor",
 		               suite_name(suite), (int)suite);
 	if ((hc->hello[5] & 1u << suite) == 0)
 		return err_set(e, ERR_CONFIG, "the server does not offer suite %s; set `suite` in "
@@ -319,7 +322,8 @@ enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS
 		goto fail;
 	}
 	if (!get_server_info(plain, info)) {
-		rc = err_set(e, ERR_PROTO, "the server's handshake has reserved bytes that are not zero");
+		rc = err_set(e, ERR_PROTO,
+		             "the server's handshake has reserved bytes that are not zero");
 		goto fail;
 	}
 	return start_session(&hc->noise, hc->suite, s, e);

@@ -93,8 +93,9 @@ enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *id
  * first record has been opened.  With another status the client learns the
  * reason, info may be NULL, s is not touched (may be NULL): send, then close. */
 enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
-                               const struct hs_server_info *info, uint8_t msg2[static HS_MSG2_BYTES],
-                               struct session *s, struct err *e);
+                               const struct hs_server_info *info,
+                               uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
+                               struct err *e);
 void hs_server_wipe(struct hs_server *hs);
 
 /* The client's side: read_hello, write1, read2. */
@@ -111,8 +112,8 @@ enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[sta
 enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self,
                                const uint8_t server_pk[static KEY_BYTES],
                                const uint8_t psk[static KEY_BYTES], enum suite suite,
-                               const struct hs_client_info *info, uint8_t msg1[static HS_MSG1_BYTES],
-                               struct err *e);
+                               const struct hs_client_info *info,
+                               uint8_t msg1[static HS_MSG1_BYTES], struct err *e);
 /* ERR_AUTH: not written by the holder of server_pk and psk.  A refusal by the
  * server gives the error of its status (hs_status.def). */
 enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],

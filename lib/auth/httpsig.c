@@ -156,7 +156,8 @@ static bool sign(uint8_t sig[static 32], const uint8_t key[static 32], const cha
 	uint8_t hash[32];
 	bool good;
 
-	crypto_generichash(hash, sizeof(hash), m->body_len > 0 ? m->body : "", m->body_len, NULL, 0);
+	crypto_generichash(hash, sizeof(hash), m->body_len > 0 ? m->body : "", m->body_len,
+	                   NULL, 0);
 	crypto_auth_hmacsha512256_init(&st, key, 32);
 	good = add_line(&st, "PS1") && add_line(&st, direction) && add_line(&st, m->method) &&
 	       add_line(&st, m->path) && add_line(&st, m->query != NULL ? m->query : "") &&
@@ -170,8 +171,8 @@ static bool sign(uint8_t sig[static 32], const uint8_t key[static 32], const cha
 
 static enum err_code control_byte(struct err *e)
 {
-	return err_set(e, ERR_PROTO, "method, path, query or Host has a control byte, and cannot be "
-	               "signed");
+	return err_set(e, ERR_PROTO, "method, path, query or Host has a control byte, and cannot "
+	               "be signed");
 }
 
 static bool verify(const uint8_t key[static 32], const char *direction, const struct httpsig_msg *m,
@@ -209,8 +210,8 @@ enum err_code httpsig_verify_request(const uint8_t key[static 32], const struct 
                                      int64_t now, struct err *e)
 {
 	if (!verify(key, "request", m, h))
-		return err_set(e, ERR_AUTH, "the request's signature is wrong: another key, cluster "
-		               "secret or Host name, or the request was altered");
+		return err_set(e, ERR_AUTH, "the request's signature is wrong: another key, "
+		               "cluster secret or Host name, or the request was altered");
 	return replay_check(replay, h->pk, h->nonce, h->boot, h->ts, now, e);
 }
 

@@ -37,7 +37,7 @@ struct httpsig_msg {
 };
 
 struct httpsig_head {
-	uint8_t pk[KEY_BYTES];          /* of requests: the client's key, its claim until verified */
+	uint8_t pk[KEY_BYTES];          /* of requests: the client's, as it claims */
 	int64_t ts;
 	uint8_t nonce[REPLAY_NONCE_BYTES], boot[REPLAY_BOOT_BYTES], sig[32];
 };

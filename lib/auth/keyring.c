@@ -85,8 +85,8 @@ enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry,
 	if (entry->role == ROLE_NONE || role_name(entry->role)[0] == '?')
 		return err_set(e, ERR_FORMAT, "%s has no role", entry->name);
 	if (entry->is_token && entry->role != ROLE_MONITOR)
-		return err_set(e, ERR_FORMAT, "%s: a %s needs an x25519 key; only a monitor can have "
-		               "a token", entry->name, role_name(entry->role));
+		return err_set(e, ERR_FORMAT, "%s: a %s needs an x25519 key; only a monitor can "
+		               "have a token", entry->name, role_name(entry->role));
 	for (size_t i = 0; i < kr->n; i++) {
 		const struct keyring_entry *old = &kr->entry[i];
 
@@ -161,6 +161,7 @@ static bool parse_hash(const char *hex, uint8_t out[static KEY_BYTES])
 	size_t n;
 
 	return strlen(hex) == 2 * KEY_BYTES &&
+	       strspn(hex, "0123456789abcdefABCDEF") == 2 * KEY_BYTES &&
 	       sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
 	       n == KEY_BYTES;
 }
@@ -170,15 +171,16 @@ static enum err_code parse_credential(const char *word, struct keyring_entry *en
 {
 	if (strncmp(word, KEY_PREFIX, strlen(KEY_PREFIX)) == 0) {
 		if (!key_from_text(word + strlen(KEY_PREFIX), entry->pk))
-			return err_set(e, ERR_FORMAT, "the key must be %d characters of base64 after \""
+			return err_set(e, ERR_FORMAT,
+			               "the key must be %d characters of base64 after \""
 			               KEY_PREFIX "\"", KEY_TEXT_LEN);
 		return ERR_OK;
 	}
 	if (strncmp(word, TOKEN_PREFIX, strlen(TOKEN_PREFIX)) == 0) {
 		entry->is_token = true;
 		if (!parse_hash(word + strlen(TOKEN_PREFIX), entry->pk))
-			return err_set(e, ERR_FORMAT, "the token's hash must be %d hexadecimal digits "
-			               "after \"" TOKEN_PREFIX "\"", 2 * KEY_BYTES);
+			return err_set(e, ERR_FORMAT, "the token's hash must be %d hexadecimal "
+			               "digits after \"" TOKEN_PREFIX "\"", 2 * KEY_BYTES);
 		return ERR_OK;
 	}
 	return err_set(e, ERR_FORMAT, "the second word must begin with \"" KEY_PREFIX "\" or \""
@@ -208,8 +210,8 @@ static enum err_code parse_words(char *const *word, size_t n, struct keyring_ent
 	if (n == 4 && (strncmp(word[3], EXPIRES_PREFIX, strlen(EXPIRES_PREFIX)) != 0 ||
 	               !parse_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
 		log_escape(shown, sizeof(shown), word[3], strlen(word[3]));
-		return err_set(e, ERR_FORMAT, "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or with "
-		               "THH:MM:SSZ after it", shown);
+		return err_set(e, ERR_FORMAT, "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or "
+		               "with THH:MM:SSZ after it", shown);
 	}
 	return ERR_OK;
 }
@@ -279,8 +281,8 @@ enum err_code keyring_load(const char *path, struct keyring **out, struct err *e
 	else if (strlen(text) != n)
 		rc = err_set(e, ERR_FORMAT, "%s has a NUL byte at offset %zu", path, strlen(text));
 	else if (n > 0 && text[n - 1] != '\n')
-		rc = err_set(e, ERR_FORMAT, "%s does not end in a newline: its last line may be half "
-		             "written", path);
+		rc = err_set(e, ERR_FORMAT, "%s does not end in a newline: its last line may be "
+		             "half written", path);
 	else
 		rc = keyring_parse(text, path, out, e);
 	free(text);
@@ -292,8 +294,8 @@ static bool live(const struct keyring_entry *entry, int64_t now)
 	return entry->expires == 0 || now < entry->expires;
 }
 
-const struct keyring_entry *keyring_find(const struct keyring *kr, const uint8_t pk[static KEY_BYTES],
-                                         int64_t now)
+const struct keyring_entry *keyring_find(const struct keyring *kr,
+                                         const uint8_t pk[static KEY_BYTES], int64_t now)
 {
 	for (size_t i = 0; i < kr->n; i++) {
 		const struct keyring_entry *x = &kr->entry[i];
@@ -333,8 +335,8 @@ size_t keyring_count(const struct keyring *kr)
 	return kr->n;
 }
 
-void keyring_each(const struct keyring *kr, void (*fn)(void *ctx, const struct keyring_entry *entry),
-                  void *ctx)
+void keyring_each(const struct keyring *kr,
+                  void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx)
 {
 	for (size_t i = 0; i < kr->n; i++)
 		fn(ctx, &kr->entry[i]);
@@ -353,8 +355,8 @@ void keyring_line(const struct keyring_entry *entry, struct buf *out)
 	buf_printf(out, "%s %s%s %s", role_name(entry->role),
 	           entry->is_token ? TOKEN_PREFIX : KEY_PREFIX, text, entry->name);
 	if (entry->expires != 0 && gmtime_r(&t, &tm) != NULL) {
-		buf_printf(out, " " EXPIRES_PREFIX "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1,
-		           tm.tm_mday);
+		buf_printf(out, " " EXPIRES_PREFIX "%04d-%02d-%02d", tm.tm_year + 1900,
+		           tm.tm_mon + 1, tm.tm_mday);
 		if (entry->expires % 86400 != 0)
 			buf_printf(out, "T%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
 	}

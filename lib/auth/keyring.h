@@ -44,10 +44,11 @@ void keyring_free(struct keyring *kr);
 
 /* Read a whole text; `name` stands in messages as "name:LINE: ...".  On success
  * *out is a fresh keyring.  ERR_FORMAT; ERR_EXISTS for what is there twice. */
-enum err_code keyring_parse(const char *text, const char *name, struct keyring **out, struct err *e);
-/* The same of a file of at most 1 MiB, which must be regular, owned
- * by us or root, writable by nobody else (ERR_AUTH), and end in a newline (else
- * it is half written). */
+enum err_code keyring_parse(const char *text, const char *name, struct keyring **out,
+                            struct err *e);
+/* The same of a file of at most 1 MiB, which must be regular, owned by us or
+ * root, writable by nobody else (ERR_AUTH), and end in a newline (else it is
+ * half written). */
 enum err_code keyring_load(const char *path, struct keyring **out, struct err *e);
 /* ERR_FORMAT for a bad name or role, ERR_EXISTS for a name or key that is there. */
 enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry, struct err *e);
@@ -56,14 +57,14 @@ bool keyring_remove(struct keyring *kr, const char *name);
 /* The entry of a key, of a bearer token's text (hashed, and compared in constant
  * time), or of a name.  `now` is the wall clock in seconds: an entry that has
  * expired is not found.  To tell the reason, ask again with now = 0. */
-const struct keyring_entry *keyring_find(const struct keyring *kr, const uint8_t pk[static KEY_BYTES],
-                                         int64_t now);
+const struct keyring_entry *keyring_find(const struct keyring *kr,
+                                         const uint8_t pk[static KEY_BYTES], int64_t now);
 const struct keyring_entry *keyring_find_token(const struct keyring *kr, const char *token,
                                                int64_t now);
 const struct keyring_entry *keyring_find_name(const struct keyring *kr, const char *name);
 size_t keyring_count(const struct keyring *kr);
-void keyring_each(const struct keyring *kr, void (*fn)(void *ctx, const struct keyring_entry *entry),
-                  void *ctx);
+void keyring_each(const struct keyring *kr,
+                  void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx);
 
 /* Append the entry's line, with its newline, as keyring_parse reads it. */
 void keyring_line(const struct keyring_entry *entry, struct buf *out);

@@ -51,12 +51,20 @@ void key_to_text(const uint8_t k[static KEY_BYTES], char out[static 48])
 bool key_from_text(const char *s, uint8_t k[static KEY_BYTES])
 {
 	uint8_t bin[KEY_BYTES];
+	char again[48];
 	size_t n = 0;
 	bool good = strnlen(s, KEY_TEXT_LEN + 1) == KEY_TEXT_LEN &&
 	            sodium_base642bin(bin, sizeof(bin), s, KEY_TEXT_LEN, NULL, &n, NULL,
 	                              sodium_base64_VARIANT_ORIGINAL) == 0 &&
 	            n == KEY_BYTES;
 
+	/* libsodium 1.0.18 takes some bytes above 0x7f for letters where char is
+	 * signed; what it writes has one form alone. */
+	if (good) {
+		key_to_text(bin, again);
+		good = sodium_memcmp(again, s, KEY_TEXT_LEN) == 0;
+		sodium_memzero(again, sizeof(again));
+	}
 	if (good)
 		memcpy(k, bin, KEY_BYTES);
 	sodium_memzero(bin, sizeof(bin));
@@ -70,8 +78,8 @@ static enum err_code parse_secret(const char *path, const char *word, char *text
 	size_t wlen = strlen(word);
 
 	if (n == 0)
-		return err_set(e, ERR_AUTH, "%s is empty; it must hold one line \"%s BASE64\"", path,
-		               word);
+		return err_set(e, ERR_AUTH, "%s is empty; it must hold one line \"%s BASE64\"",
+		               path, word);
 	if (memchr(text, '\r', n) != NULL)
 		return err_set(e, ERR_AUTH, "%s has a carriage return; its one line \"%s BASE64\" "
 		               "must end in a bare newline (try: sed -i 's/\\r$//' %s)", path, word,
@@ -85,8 +93,9 @@ static enum err_code parse_secret(const char *path, const char *word, char *text
 	return ERR_OK;
 malformed:
 	/* Not a byte of it is shown: it may be a secret after all. */
-	return err_set(e, ERR_AUTH, "%s: must be one line \"%s BASE64\" with %d characters of base64",
-	               path, word, KEY_TEXT_LEN);
+	return err_set(e, ERR_AUTH,
+	               "%s: must be one line \"%s BASE64\" with %d characters of base64", path,
+	               word, KEY_TEXT_LEN);
 }
 
 static enum err_code load_secret(const char *path, const char *word, uint8_t out[static KEY_BYTES],

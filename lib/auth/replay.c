@@ -129,8 +129,8 @@ enum err_code replay_check(struct replay *r, const uint8_t pk[static 32],
 	bucket = &r->bucket[get_le32(id) & r->mask];
 	for (at = *bucket; at != NONE; at = r->entry[at].next)
 		if (memcmp(r->entry[at].id, id, ID_BYTES) == 0)
-			return err_set(e, ERR_AUTH, "the request was made before: its nonce has been "
-			               "used");
+			return err_set(e, ERR_AUTH, "the request was made before: its nonce has "
+			               "been used");
 	if (r->free == NONE)
 		purge(r, now);
 	if (r->free == NONE)

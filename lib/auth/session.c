@@ -98,7 +98,8 @@ enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx
                            const uint8_t rx[static 32], struct err *e)
 {
 	if (!suite_available(suite))
-		return err_set(e, ERR_UNSUPPORTED, "suite %s (%d) is not available on this processor",
+		return err_set(e, ERR_UNSUPPORTED,
+		               "suite %s (%d) is not available on this processor",
 		               suite_name(suite), (int)suite);
 	memset(s, 0, sizeof(*s));
 	s->suite = suite;

@@ -36,6 +36,7 @@ bool suite_available(enum suite s);
 /* Bit n for every suite number n that is available here. */
 uint8_t suite_mask(void);
 
+#define SESSION_MUST_CHECK __attribute__((warn_unused_result))
 #define SESSION_HEADER_BYTES 64
 #define SESSION_TAG_BYTES 16
 #define SESSION_EPOCH_RECORDS UINT32_C(65536)
@@ -64,21 +65,21 @@ enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx
                            const uint8_t rx[static 32], struct err *e);
 void session_wipe(struct session *s);
 
-/* False, with nothing sent to tag, when the counter has reached its end. */
+/* False, with nothing written to tag, when the counter has reached its end. */
 bool session_seal_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         uint8_t tag[static SESSION_TAG_BYTES]) __attribute__((warn_unused_result));
+                         uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 /* Sealed suites write n bytes of cipher text to out, which may be in.  Clear
  * suites read in alone; out must then be NULL or in, and is not written. */
 bool session_seal_payload(struct session *s, const uint8_t *in, size_t n, uint8_t *out,
-                          uint8_t tag[static SESSION_TAG_BYTES]) __attribute__((warn_unused_result));
+                          uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 
 /* False when the tag is wrong (or the counter at its end): close the
  * connection.  From then on every opening fails.  A sealed payload is opened in
  * place; on failure the data must not be used. */
 bool session_open_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         const uint8_t tag[static SESSION_TAG_BYTES]) __attribute__((warn_unused_result));
+                         const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 bool session_open_payload(struct session *s, uint8_t *data, size_t n,
-                          const uint8_t tag[static SESSION_TAG_BYTES]) __attribute__((warn_unused_result));
+                          const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 
 /* The record (header, and payload if it has one) is complete: call once a
  * record on either side, so that both change keys at the same place. */

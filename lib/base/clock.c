@@ -24,9 +24,11 @@ void clock_stamp(char out[static 32])
 {
 	int64_t now = clock_wall();
 	time_t s = now / NSEC_PER_SEC;
+	unsigned ms = (unsigned)(now % NSEC_PER_SEC / NSEC_PER_MSEC) % 1000u;
 	struct tm tm;
+	size_t n;
 
 	gmtime_r(&s, &tm);
-	snprintf(out, 32, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-	    tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(now % NSEC_PER_SEC / NSEC_PER_MSEC));
+	n = strftime(out, 24, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, 32 - n, ".%03uZ", ms);
 }

@@ -31,7 +31,7 @@ struct ask {
 struct agent {
 	struct agent_config cfg;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* asks, next_seq */
+	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended */
 	pthread_cond_t answered;
 	struct ask *asks;
 	uint64_t next_seq;
@@ -117,16 +117,18 @@ static void unsend_asks(struct agent *a)
 static void on_live(void *ctx, const struct hs_server_info *server)
 {
 	struct agent *a = ctx;
-	char *text;
+	char *text = NULL;
 
 	(void)server;
-	if (a->cfg.join) {
+	pthread_mutex_lock(&a->lock);
+	if (a->cfg.join)
 		text = json_text(a->cfg.join);
+	pthread_mutex_unlock(&a->lock);
+	if (text)
 		send_text(a, text, 0);
-		free(text);
-	} else {
+	else
 		a->joined = true;
-	}
+	free(text);
 }
 
 static void on_join_answer(struct agent *a, json_t *answer)
@@ -376,6 +378,14 @@ static void enqueue(struct agent *a, struct ask *ask)
 	ask->next = NULL;
 	*p = ask;
 	ask->seq = a->next_seq++;
+}
+
+void agent_set_join(struct agent *a, json_t *join)
+{
+	pthread_mutex_lock(&a->lock);
+	json_decref(a->cfg.join);
+	a->cfg.join = json_deep_copy(join);
+	pthread_mutex_unlock(&a->lock);
 }
 
 void agent_tell(struct agent *a, const json_t *msg)

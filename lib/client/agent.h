@@ -43,6 +43,8 @@ void agent_stop(struct agent *a);
 
 /* Ask and wait.  *answer is a new reference; msg is borrowed. */
 enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
+/* What to send at the next (re)connection, instead of cfg.join. */
+void agent_set_join(struct agent *a, json_t *join);
 /* Say, and do not wait for an answer. */
 void agent_tell(struct agent *a, const json_t *msg);
 

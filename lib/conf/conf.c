@@ -199,7 +199,8 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
 		e = &own;
 	memset(c, 0, sizeof *c);
 	if (access(file, F_OK) != 0)
-		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one", path);
+		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one",
+		             path);
 	else
 		rc = load(file, sets, nsets, c, e);
 	if (rc != ERR_OK)

@@ -25,11 +25,11 @@ static enum err_code unknown(const char *key, const char *what, const char *got,
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&list, "%s%s", i == 0 ? "" : ", ", names[i]);
 	if (near)
-		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; did you mean \"%s\"?", key, what, got,
-		             near);
+		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; did you mean \"%s\"?", key, what,
+		             got, near);
 	else
-		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\" (this version has %s)", key, what, got,
-		             (char *)list.data);
+		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\" (this version has %s)", key, what,
+		             got, (char *)list.data);
 	buf_release(&list);
 	return rc;
 }
@@ -39,13 +39,33 @@ enum err_code conf_model_check(const char *name, struct err *e)
 	const char *names[NAMES_MAX];
 	size_t n = 0;
 
-	if (model_find(name))
+	if (model_info_find(name))
 		return ERR_OK;
-	while (n < NAMES_MAX && model_at(n)) {
-		names[n] = model_at(n)->name;
+	while (n < NAMES_MAX && model_info_at(n)) {
+		names[n] = model_info_at(n)->name;
 		n++;
 	}
 	return unknown("job.model", "model", name, names, n, e);
+}
+
+/* Hidden layers belong to the models whose tables are shaped by them. */
+static enum err_code check_hidden(const struct conf_job *job, struct err *e)
+{
+	bool has = strstr(model_info_find(job->model)->tables, "hidden[") != NULL;
+
+	if (has && job->hidden.n == 0)
+		return err_set(e, ERR_CONFIG,
+		               "job.hidden: model %s needs the widths of its hidden layers, "
+		               "as [256]",
+		               job->model);
+	if (!has && job->hidden.n > 0)
+		return err_set(e, ERR_CONFIG, "job.hidden: model %s has no hidden layers",
+		               job->model);
+	if (!has && strcmp(job->activation, "relu") != 0)
+		return err_set(e, ERR_CONFIG,
+		               "job.activation: model %s has no hidden layers, got \"%s\"",
+		               job->model, job->activation);
+	return ERR_OK;
 }
 
 static enum err_code check_codec(const struct conf *c, struct err *e)
@@ -91,11 +111,15 @@ static enum err_code check_name(const struct conf *c, struct err *e)
 {
 	size_t n = c->name ? strlen(c->name) : 0;
 
-	if (!c->name || (n <= 64 && c->name[0] != '.' && c->name[0] != '-' &&
-	    strspn(c->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n))
+	if (!c->name ||
+	    (n <= 64 && c->name[0] != '.' && c->name[0] != '-' &&
+	     strspn(c->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+	         n))
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "name: must be at most 64 letters, digits, or . _ - (these not "
-	               "first), got \"%.80s\"", c->name);
+	return err_set(e, ERR_CONFIG,
+	               "name: must be at most 64 letters, digits, or . _ - (these not "
+	               "first), got \"%.80s\"",
+	               c->name);
 }
 
 static enum err_code check_deterministic(const struct conf *c, struct err *e)
@@ -106,24 +130,31 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 		return ERR_OK;
 	sync_format(&c->sync, mode);
 	if (c->sync.kind != SYNC_bsp)
-		return err_set(e, ERR_CONFIG, "sync: must be bsp when deterministic, got \"%s\"", mode);
+		return err_set(e, ERR_CONFIG, "sync: must be bsp when deterministic, got \"%s\"",
+		               mode);
 	if (c->backup != 0)
 		return err_set(e, ERR_CONFIG, "backup: must be 0 when deterministic, got %lld",
 		               (long long)c->backup);
 	if (strcmp(c->codec, "raw") != 0)
-		return err_set(e, ERR_CONFIG, "codec: must be raw when deterministic, got \"%.80s\"",
-		               c->codec);
+		return err_set(e, ERR_CONFIG,
+		               "codec: must be raw when deterministic, got \"%.80s\"", c->codec);
 	if (c->on_worker_loss.policy != CONF_WAIT)
-		return err_set(e, ERR_CONFIG, "on_worker_loss: must be wait:T when deterministic, got "
-		               "\"%s\"", c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
+		return err_set(e, ERR_CONFIG,
+		               "on_worker_loss: must be wait:T when deterministic, got "
+		               "\"%s\"",
+		               c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
 	if (c->workers.min != c->workers.max)
-		return err_set(e, ERR_CONFIG, "workers: must be one number when deterministic, got "
-		               "%lld:%lld", (long long)c->workers.min, (long long)c->workers.max);
+		return err_set(e, ERR_CONFIG,
+		               "workers: must be one number when deterministic, got "
+		               "%lld:%lld",
+		               (long long)c->workers.min, (long long)c->workers.max);
 	return ERR_OK;
 }
 
 /* Keys whose other values are described already and not built yet. */
-static const struct { const char *path, *instead; } later[] = {
+static const struct {
+	const char *path, *instead;
+} later[] = {
 	{ "replicas", "keeps one copy" },
 	{ "backup", "waits for every worker" },
 	{ "accumulate", "pushes after every batch" },
@@ -145,15 +176,16 @@ static enum err_code check_later(const struct conf *c, struct err *e)
 		char *text = json_text(got);
 
 		if (!json_equal(want, got))
-			rc = err_set(e, ERR_CONFIG, "%s: %s needs a later version, this one %s", k->path,
-			             text, later[i].instead);
+			rc = err_set(e, ERR_CONFIG, "%s: %s needs a later version, this one %s",
+			             k->path, text, later[i].instead);
 		free(text);
 		json_decref(want);
 		json_decref(got);
 	}
 	conf_release(&deflt);
 	if (rc == ERR_OK && strcmp(c->transport, "shm") == 0)
-		rc = err_set(e, ERR_CONFIG, "transport: \"shm\" needs a later version, this one has unix "
+		rc = err_set(e, ERR_CONFIG,
+		             "transport: \"shm\" needs a later version, this one has unix "
 		             "and tcp");
 	return rc;
 }
@@ -161,8 +193,10 @@ static enum err_code check_later(const struct conf *c, struct err *e)
 static enum err_code check_times(const struct conf *c, struct err *e)
 {
 	if (c->lease < 2 * c->heartbeat)
-		return err_set(e, ERR_CONFIG, "lease: must be at least twice the heartbeat of %g s, got "
-		               "%g s", (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
+		return err_set(e, ERR_CONFIG,
+		               "lease: must be at least twice the heartbeat of %g s, got "
+		               "%g s",
+		               (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
 	if (c->on_worker_loss.policy == CONF_WAIT && c->on_worker_loss.wait <= 0)
 		return err_set(e, ERR_CONFIG, "on_worker_loss: must wait for longer than 0 s");
 	return ERR_OK;
@@ -184,7 +218,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	if (job->data.n == 0)
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data");
 	if (has_stdin(&job->data) && c->workers.max > 1)
-		return err_set(e, ERR_CONFIG, "job.data: \"-\" feeds one worker only, got workers %lld",
+		return err_set(e, ERR_CONFIG,
+		               "job.data: \"-\" feeds one worker only, got workers %lld",
 		               (long long)c->workers.max);
 	if (has_stdin(&job->data) && has_stdin(&job->eval))
 		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is job.data already");
@@ -203,8 +238,10 @@ static enum err_code check_init(const struct conf_job *job, struct err *e)
 	    strcmp(job->init, "glorot") == 0)
 		return ERR_OK;
 	if (n < 13 || strcmp(job->init + n - 12, ".safetensors") != 0)
-		return err_set(e, ERR_CONFIG, "job.init: must be auto, zeros, glorot or a .safetensors "
-		               "file, got \"%.200s\"", job->init);
+		return err_set(e, ERR_CONFIG,
+		               "job.init: must be auto, zeros, glorot or a .safetensors "
+		               "file, got \"%.200s\"",
+		               job->init);
 	return conf_path_check_file("job.init", job->init, e);
 }
 
@@ -219,11 +256,13 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (!job->model)
 		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
-	    (rc = check_optimizer(job, e)) != ERR_OK || (rc = check_init(job, e)) != ERR_OK ||
+	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
+	    (rc = check_init(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
 	if (job->epochs == 0 && job->steps == 0)
-		return err_set(e, ERR_CONFIG, "job.epochs: this or job.steps must say when training ends");
+		return err_set(e, ERR_CONFIG,
+		               "job.epochs: this or job.steps must say when training ends");
 	return check_data(c, e);
 }
 

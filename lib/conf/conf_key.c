@@ -60,8 +60,10 @@ const struct conf_key *conf_key_find(const char *name, struct err *e)
 		names[NKEYS + i] = leaf(&keys[i]);
 	}
 	near = suggest(name, names, 2 * NKEYS);
-	err_set(e, ERR_CONFIG, near ? "%.80s: no such key; did you mean \"%s\"?" : "%.80s: no such key",
-	        name, near);
+	if (near)
+		err_set(e, ERR_CONFIG, "%.80s: no such key; did you mean \"%s\"?", name, near);
+	else
+		err_set(e, ERR_CONFIG, "%.80s: no such key", name);
 	return NULL;
 }
 

@@ -36,16 +36,6 @@ json_t *conf_list_parse(const struct conf_key *k, const char *text, struct err *
 	return list;
 }
 
-static enum err_code bad_item(const struct conf_key *k, const char *what, const json_t *v,
-                              struct err *e)
-{
-	char *got = json_text(v);
-	enum err_code rc = conf_must(k, what, got, e);
-
-	free(got);
-	return rc;
-}
-
 bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
                     union conf_value *out, struct err *e)
 {
@@ -57,7 +47,7 @@ bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
 		const char *text = json_string_value(one);
 
 		if (!text || *text == '\0') {
-			bad_item(k, "a path or a list of paths", v, e);
+			conf_must_json(k, "a path or a list of paths", v, e);
 			conf_strs_release(&s);
 			return false;
 		}
@@ -80,7 +70,7 @@ bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value 
 
 		snprintf(text, sizeof text, "%lld", (long long)number);
 		if (!json_is_integer(one)) {
-			bad_item(k, "a list of whole numbers", v, e);
+			conf_must_json(k, "a list of whole numbers", v, e);
 			goto fail;
 		}
 		if (!conf_in_bounds(k, (double)number, text, e))

@@ -57,8 +57,9 @@ enum err_code conf_path_check_file(const char *key, const char *path, struct err
 	if (access(path, R_OK) != 0)
 		return err_sys(e, ERR_CONFIG, "%s: cannot read \"%s\"", key, path);
 	if (S_ISDIR(st.st_mode))
-		return err_set(e, ERR_CONFIG, "%s: \"%s\" is a directory; name its files, as \"%s/*\"", key,
-		               path, path);
+		return err_set(e, ERR_CONFIG,
+		               "%s: \"%s\" is a directory; name its files, as \"%s/*\"", key, path,
+		               path);
 	return ERR_OK;
 }
 

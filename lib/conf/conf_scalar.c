@@ -14,11 +14,20 @@
 enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e)
 {
 	double number;
-	const char *quote = num_double(got, &number) || strchr("[{\"", *got) != NULL ? "" : "\"";
+	const char *quote = num_double(got, &number) ? "" : "\"";
 
-	if (*got == '\0')
-		quote = "\"";
-	return err_set(e, ERR_CONFIG, "%s: must be %s, got %s%.120s%s", k->path, what, quote, got, quote);
+	return err_set(e, ERR_CONFIG, "%s: must be %s, got %s%.120s%s", k->path, what, quote, got,
+	               quote);
+}
+
+enum err_code conf_must_json(const struct conf_key *k, const char *what, const json_t *got,
+                             struct err *e)
+{
+	char *text = json_text(got);
+
+	err_set(e, ERR_CONFIG, "%s: must be %s, got %.120s", k->path, what, text);
+	free(text);
+	return ERR_CONFIG;
 }
 
 bool conf_in_bounds(const struct conf_key *k, double x, const char *got, struct err *e)
@@ -59,7 +68,12 @@ bool conf_among(const char *choices, const char *text)
 	return false;
 }
 
-static bool parse_str(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+/* Every parser has the same arguments: struct conf_type_ops says what they do. */
+#define PARSER(name) \
+	static bool name(const struct conf_key *k, const char *text, union conf_value *v, \
+	                 struct err *e)
+
+PARSER(parse_str)
 {
 	if (*text == '\0') {
 		conf_must(k, "some text", text, e);
@@ -69,8 +83,7 @@ static bool parse_str(const struct conf_key *k, const char *text, union conf_val
 	return true;
 }
 
-static bool parse_choice(const struct conf_key *k, const char *text, union conf_value *v,
-                         struct err *e)
+PARSER(parse_choice)
 {
 	struct buf what = BUF_INIT;
 
@@ -87,7 +100,7 @@ static bool parse_choice(const struct conf_key *k, const char *text, union conf_
 	return false;
 }
 
-static bool parse_int(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_int)
 {
 	if (!num_int(text, INT64_MIN, INT64_MAX, &v->i)) {
 		conf_must(k, "a whole number", text, e);
@@ -96,7 +109,7 @@ static bool parse_int(const struct conf_key *k, const char *text, union conf_val
 	return conf_in_bounds(k, (double)v->i, text, e);
 }
 
-static bool parse_num(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_num)
 {
 	if (is_none(k, text)) {
 		v->d = 0;
@@ -109,7 +122,7 @@ static bool parse_num(const struct conf_key *k, const char *text, union conf_val
 	return conf_in_bounds(k, v->d, text, e);
 }
 
-static bool parse_bool(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_bool)
 {
 	v->b = conf_among("true|on|yes", text);
 	if (v->b || conf_among("false|off|no", text))
@@ -118,7 +131,7 @@ static bool parse_bool(const struct conf_key *k, const char *text, union conf_va
 	return false;
 }
 
-static bool parse_size(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_size)
 {
 	if (is_none(k, text)) {
 		v->u = 0;
@@ -146,24 +159,25 @@ static bool parse_time(const struct conf_key *k, const char *text, const char *g
 		conf_must(k, "whole milliseconds", got, e);
 		return false;
 	}
-	conf_must(k, k->type == CONF_LOSS ? "shrink, wait:T (as wait:30s) or fail" :
-	          k->type == CONF_EVERY ? "steps, a time as 30s, or none" : "a time, as 200ms or 30s",
+	conf_must(k,
+	          k->type == CONF_LOSS    ? "shrink, wait:T (as wait:30s) or fail"
+	          : k->type == CONF_EVERY ? "steps, a time as 30s, or none"
+	                                  : "a time, as 200ms or 30s",
 	          got, e);
 	return false;
 }
 
-static bool parse_duration(const struct conf_key *k, const char *text, union conf_value *v,
-                           struct err *e)
+PARSER(parse_duration)
 {
 	return parse_time(k, text, text, &v->i, e) &&
 	       conf_in_bounds(k, (double)v->i / NSEC_PER_SEC, text, e);
 }
 
-static bool parse_range(const struct conf_key *k, const char *text, union conf_value *v,
-                        struct err *e)
+PARSER(parse_range)
 {
 	const char *colon = strchr(text, ':');
-	char *first = mem_printf("%.*s", (int)(colon ? colon - text : (ptrdiff_t)strlen(text)), text);
+	char *first =
+	    mem_printf("%.*s", (int)(colon ? colon - text : (ptrdiff_t)strlen(text)), text);
 	bool good = num_int(first, INT64_MIN, INT64_MAX, &v->range.min);
 
 	free(first);
@@ -178,7 +192,7 @@ static bool parse_range(const struct conf_key *k, const char *text, union conf_v
 	       conf_in_bounds(k, (double)v->range.max, text, e);
 }
 
-static bool parse_sync(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_sync)
 {
 	if (sync_parse(text, &v->sync, e) == ERR_OK)
 		return true;
@@ -187,7 +201,7 @@ static bool parse_sync(const struct conf_key *k, const char *text, union conf_va
 	return false;
 }
 
-static bool parse_loss(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_loss)
 {
 	v->loss = (struct conf_loss){ CONF_SHRINK, 0 };
 	if (strcmp(text, "shrink") == 0)
@@ -196,11 +210,11 @@ static bool parse_loss(const struct conf_key *k, const char *text, union conf_va
 	if (strcmp(text, "fail") == 0)
 		return true;
 	v->loss.policy = CONF_WAIT;
-	return parse_time(k, strncmp(text, "wait:", 5) == 0 ? text + 5 : "", text, &v->loss.wait, e);
+	return parse_time(k, strncmp(text, "wait:", 5) == 0 ? text + 5 : "", text, &v->loss.wait,
+	                  e);
 }
 
-static bool parse_every(const struct conf_key *k, const char *text, union conf_value *v,
-                        struct err *e)
+PARSER(parse_every)
 {
 	v->every = (struct conf_every){ 0, 0 };
 	if (is_none(k, text))
@@ -212,7 +226,7 @@ static bool parse_every(const struct conf_key *k, const char *text, union conf_v
 	return parse_time(k, "", text, &v->every.time, e);
 }
 
-static bool parse_addr(const struct conf_key *k, const char *text, union conf_value *v, struct err *e)
+PARSER(parse_addr)
 {
 	const char *colon = strrchr(text, ':');
 	size_t host = colon ? (size_t)(colon - text) : 0;
@@ -271,28 +285,35 @@ static json_t *json_every(const union conf_value *v)
 	return v->every.time ? json_time("", v->every.time) : json_integer(v->every.steps);
 }
 
+#define STRING CONF_JSON_STRING
+#define INTEGER CONF_JSON_INTEGER
+#define REAL CONF_JSON_REAL
+#define BOOLEAN CONF_JSON_BOOLEAN
+#define ARRAY CONF_JSON_ARRAY
 #define SIZE_OF(member) sizeof ((union conf_value *)0)->member
+
 static const struct conf_type_ops ops[] = {
-	[CONF_STR] = { CONF_JSON_STRING, SIZE_OF(s), "a string", parse_str, json_s },
-	[CONF_CHOICE] = { CONF_JSON_STRING, SIZE_OF(s), "a string", parse_choice, json_s },
-	[CONF_INT] = { CONF_JSON_INTEGER, SIZE_OF(i), "a whole number", parse_int, json_i },
-	[CONF_NUM] = { CONF_JSON_INTEGER | CONF_JSON_REAL, SIZE_OF(d), "a number", parse_num, json_d },
-	[CONF_BOOL] = { CONF_JSON_BOOLEAN, SIZE_OF(b), "true or false", parse_bool, json_b },
-	[CONF_SIZE] = { CONF_JSON_INTEGER | CONF_JSON_STRING, SIZE_OF(u), "bytes, as 4096 or \"4M\"", parse_size, json_u },
-	[CONF_DURATION] = { CONF_JSON_STRING | CONF_JSON_INTEGER | CONF_JSON_REAL, SIZE_OF(i), "a time, as \"30s\"", parse_duration,
-	                    json_duration },
-	[CONF_RANGE] = { CONF_JSON_INTEGER | CONF_JSON_STRING, SIZE_OF(range), "a whole number, or \"MIN:MAX\"", parse_range,
-	                 json_range },
-	[CONF_SYNC] = { CONF_JSON_STRING, SIZE_OF(sync), "a string", parse_sync, json_sync },
-	[CONF_LOSS] = { CONF_JSON_STRING, SIZE_OF(loss), "a string", parse_loss, json_loss },
-	[CONF_EVERY] = { CONF_JSON_INTEGER | CONF_JSON_STRING, SIZE_OF(every), "steps, or a time as \"30s\"", parse_every,
-	                 json_every },
-	[CONF_ADDR] = { CONF_JSON_STRING, SIZE_OF(s), "a string", parse_addr, json_s },
-	[CONF_FILE] = { CONF_JSON_STRING, SIZE_OF(s), "a string", parse_str, json_s },
-	[CONF_PATHS] = { CONF_JSON_STRING | CONF_JSON_ARRAY, SIZE_OF(strs), "a path or a list of paths", NULL,
-	                 conf_strs_json },
-	[CONF_INTS] = { CONF_JSON_INTEGER | CONF_JSON_ARRAY, SIZE_OF(ints), "a list of whole numbers", NULL,
-	                conf_ints_json },
+	[CONF_STR] = { STRING, SIZE_OF(s), "a string", parse_str, json_s },
+	[CONF_CHOICE] = { STRING, SIZE_OF(s), "a string", parse_choice, json_s },
+	[CONF_INT] = { INTEGER, SIZE_OF(i), "a whole number", parse_int, json_i },
+	[CONF_NUM] = { INTEGER | REAL, SIZE_OF(d), "a number", parse_num, json_d },
+	[CONF_BOOL] = { BOOLEAN, SIZE_OF(b), "true or false", parse_bool, json_b },
+	[CONF_SIZE] = { INTEGER | STRING, SIZE_OF(u), "bytes, as 4096 or \"4M\"",
+		parse_size, json_u },
+	[CONF_DURATION] = { STRING | INTEGER | REAL, SIZE_OF(i), "a time, as \"30s\"",
+		parse_duration, json_duration },
+	[CONF_RANGE] = { INTEGER | STRING, SIZE_OF(range), "a whole number, or \"MIN:MAX\"",
+		parse_range, json_range },
+	[CONF_SYNC] = { STRING, SIZE_OF(sync), "a string", parse_sync, json_sync },
+	[CONF_LOSS] = { STRING, SIZE_OF(loss), "a string", parse_loss, json_loss },
+	[CONF_EVERY] = { INTEGER | STRING, SIZE_OF(every), "steps, or a time as \"30s\"",
+		parse_every, json_every },
+	[CONF_ADDR] = { STRING, SIZE_OF(s), "a string", parse_addr, json_s },
+	[CONF_FILE] = { STRING, SIZE_OF(s), "a string", parse_str, json_s },
+	[CONF_PATHS] = { STRING | ARRAY, SIZE_OF(strs), "a path or a list of paths",
+		NULL, conf_strs_json },
+	[CONF_INTS] = { INTEGER | ARRAY, SIZE_OF(ints), "a list of whole numbers",
+		NULL, conf_ints_json },
 };
 
 const struct conf_type_ops *conf_type_ops(enum conf_type type)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
 
@@ -85,12 +86,8 @@ enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const c
 	struct buf text = BUF_INIT;
 	enum err_code rc;
 
-	if (!(kind_of(v) & op->accepts)) {
-		char *got = json_text(v);
-		conf_must(k, op->what, got, e);
-		free(got);
-		return ERR_CONFIG;
-	}
+	if (!(kind_of(v) & op->accepts))
+		return conf_must_json(k, op->what, v, e);
 	if (op->accepts & CONF_JSON_ARRAY) {
 		if (!(k->type == CONF_INTS ? conf_ints_read(k, v, &value, e) :
 		                             conf_strs_read(k, v, dir, &value, e)))

@@ -31,13 +31,16 @@ struct conf_type_ops {
 	size_t size;                    /* of the field */
 	const char *what;               /* "must be ..." when it is JSON of another kind */
 	/* NULL for lists.  *v owns nothing when it returns false. */
-	bool (*parse)(const struct conf_key *k, const char *text, union conf_value *v, struct err *e);
+	bool (*parse)(const struct conf_key *k, const char *text, union conf_value *v,
+	              struct err *e);
 	json_t *(*json)(const union conf_value *v);
 };
 const struct conf_type_ops *conf_type_ops(enum conf_type type);
 
-/* "KEY: must be WHAT, got GOT", quoted unless it is a number or JSON. */
+/* "KEY: must be WHAT, got GOT"; text is quoted unless it is a number. */
 enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e);
+enum err_code conf_must_json(const struct conf_key *k, const char *what, const json_t *got,
+                             struct err *e);
 bool conf_in_bounds(const struct conf_key *k, double x, const char *got, struct err *e);
 /* Is text one of "a|b|c"? */
 bool conf_among(const char *choices, const char *text);

@@ -195,12 +195,33 @@ void coord_progress(struct coord *c, int64_t now)
 		job_settle(c, now);
 }
 
+void coord_touch(struct coord *c)
+{
+	coord_changed(c);
+}
+
+uint64_t coord_rev(const struct coord *c)
+{
+	return c->rev;
+}
+
 void coord_stop(struct coord *c, const char *why, int64_t now)
 {
 	if (c->phase >= COORD_DONE)
 		return;
 	snprintf(c->reason, sizeof c->reason, "%s", why);
 	coord_enter(c, COORD_STOPPED, now);
+}
+
+void coord_end(struct coord *c)
+{
+	c->ended = true;
+	coord_changed(c);
+}
+
+bool coord_ended(const struct coord *c)
+{
+	return c->ended;
 }
 
 void coord_fail(struct coord *c, const char *why, int64_t now)
@@ -232,8 +253,8 @@ static void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t
 		coord_fail(c, why, now);
 		return;
 	}
+	/* Waited for: it stays a member, and its step stays open. */
 	if (c->cfg.on_worker_loss == COORD_WAIT) {
-		w->state = WORKER_LOST;
 		coord_changed(c);
 		return;
 	}
@@ -247,8 +268,8 @@ static void check_workers(struct coord *c, int64_t now)
 	for (unsigned i = 0; i < c->cfg.workers; i++) {
 		struct member_worker *w = &c->worker[i];
 
-		if (w->state == WORKER_LOST && c->cfg.on_worker_loss == COORD_WAIT && c->phase == COORD_RUNNING &&
-		    now - w->lost_at > c->cfg.loss_wait) {
+		if (w->state == WORKER_ACTIVE && w->lost_at && c->cfg.on_worker_loss == COORD_WAIT &&
+		    c->phase == COORD_RUNNING && now - w->lost_at > c->cfg.loss_wait) {
 			snprintf(how, sizeof how, "worker-%u did not come back within %lld s", i,
 			    (long long)(c->cfg.loss_wait / NSEC_PER_SEC));
 			coord_fail(c, how, now);
@@ -358,6 +379,25 @@ static json_t *from_server(struct coord *c, struct coord_self *self, const char 
 	return NULL;
 }
 
+/* Who has not yet completed the steps before this one. */
+static json_t *who_is_behind(const struct coord *c, unsigned asker, int64_t step, int64_t now)
+{
+	char text[600] = "";
+	size_t at = 0;
+
+	for (unsigned i = 0; i < c->cfg.workers && at < sizeof text - 100; i++) {
+		const struct member_worker *w = &c->worker[i];
+		int64_t theirs = json_int(w->stats, "step", 0);
+
+		if (i == asker || w->state != WORKER_ACTIVE || theirs >= step)
+			continue;
+		at += (size_t)snprintf(text + at, sizeof text - at, "%sworker-%u (%s, pid %lld) is at step %lld, heard of %lld ms ago",
+		    at ? "; " : "", i, w->host, (long long)w->pid, (long long)theirs,
+		    (long long)((now - w->seen) / NSEC_PER_MSEC));
+	}
+	return json_pack("{s:s}", "text", text);
+}
+
 static json_t *from_worker(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
     struct err *e)
 {
@@ -371,6 +411,8 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 	w->seen = now;
 	if (strcmp(op, "lease") == 0)
 		answer = job_lease(c, self->index, msg, e);
+	else if (strcmp(op, "who") == 0)
+		answer = who_is_behind(c, self->index, json_int(msg, "step", 0), now);
 	else if (strcmp(op, "done") == 0)
 		job_done(c, self->index, msg, now);
 	else if (strcmp(op, "result") == 0)

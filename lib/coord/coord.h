@@ -58,7 +58,14 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now);
 void coord_tick(struct coord *c, int64_t now);
 
 void coord_stop(struct coord *c, const char *why, int64_t now);
+/* All processes shall end: after a stop, or when a job that is over is put away. */
+void coord_end(struct coord *c);
+bool coord_ended(const struct coord *c);
 void coord_fail(struct coord *c, const char *why, int64_t now);
+
+/* Something that goes out with the view (the keys) has changed. */
+void coord_touch(struct coord *c);
+uint64_t coord_rev(const struct coord *c);
 
 enum coord_phase coord_phase(const struct coord *c);
 const char *coord_phase_name(enum coord_phase p);

@@ -93,8 +93,6 @@ void job_settle(struct coord *c, int64_t now)
 	count_states(c, n);
 	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->prop.open || c->changes)
 		return;
-	if (n[WORKER_LOST] && c->cfg.on_worker_loss == COORD_WAIT)
-		return;
 	if (!n[WORKER_DONE]) {
 		coord_fail(c, "every worker is gone: nobody is left to train", now);
 		return;

@@ -19,11 +19,35 @@ static int free_server(const struct coord *c, int64_t wanted)
 	return -1;
 }
 
+/* A peer that was here before and has lost only its connection. */
+static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
+{
+	for (unsigned i = 0; i < c->cfg.servers; i++)
+		if (c->server[i].live && c->server[i].incarnation == self->incarnation &&
+		    strcmp(c->server[i].key, self->key) == 0) {
+			self->kind = COORD_SERVER;
+			self->index = i;
+			c->server[i].seen = now;
+			return json_pack("{s:i}", "index", (int)i);
+		}
+	for (unsigned i = 0; i < c->cfg.workers; i++)
+		if (c->worker[i].incarnation == self->incarnation && strcmp(c->worker[i].key, self->key) == 0) {
+			self->kind = COORD_WORKER;
+			self->index = i;
+			c->worker[i].seen = now;
+			return json_pack("{s:i}", "slot", (int)i);
+		}
+	return NULL;
+}
+
 json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
 {
+	json_t *back = back_again(c, self, now);
 	int at = free_server(c, json_int(msg, "index", -1));
 	struct member_server *s;
 
+	if (back)
+		return back;
 	if (at < 0) {
 		err_set(e, ERR_LIMIT, "the cluster has all its %u servers: no place for one more", c->cfg.servers);
 		return NULL;
@@ -89,7 +113,7 @@ json_t *join_tables(struct coord *c, const json_t *msg, struct err *e)
 
 static bool open_slot(const struct member_worker *w)
 {
-	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT;
+	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT || w->lost_at;
 }
 
 /* The slot asked for, or the first open one. */
@@ -137,9 +161,12 @@ static enum err_code may_join(struct coord *c, const json_t *msg, struct err *e)
 json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
 {
 	struct member_worker *w;
+	json_t *back = back_again(c, self, now);
 	bool member;
 	int slot;
 
+	if (back)
+		return back;
 	if (may_join(c, msg, e))
 		return NULL;
 	slot = choose_slot(c, self, json_int(msg, "slot", -1), e);
@@ -148,7 +175,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	c->examples = (uint64_t)json_int(msg, "examples", 0);
 	w = &c->worker[slot];
 	/* Still waited for: its step is open, and the deal counts it in. */
-	member = w->state == WORKER_ACTIVE || (w->state == WORKER_LOST && c->cfg.on_worker_loss == COORD_WAIT);
+	member = w->state == WORKER_ACTIVE;
 	if (c->tasks)
 		tasks_return(c->tasks, (unsigned)slot);
 	w->incarnation = self->incarnation;

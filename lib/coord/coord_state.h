@@ -69,7 +69,7 @@ struct coord {
 	uint64_t rev;
 	int64_t started, running_at, ended_at;
 	struct layout layout;
-	bool placed;
+	bool placed, ended;
 	struct member_server *server;
 	struct member_worker *worker;
 	uint64_t examples;              /* of the training data, as the workers say */

@@ -28,8 +28,9 @@ static json_t *view_workers(const struct coord *c)
 	for (unsigned i = 0; i < c->cfg.workers; i++) {
 		const struct member_worker *w = &c->worker[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:s}", "state", worker_state_name(w->state),
-		    "incarnation", json_of_u64(w->incarnation), "from", (json_int_t)w->from, "key", w->key));
+		json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:I, s:s}", "state",
+		    worker_state_name(w->state), "first", c->placed && c->phase == COORD_FORMING, "incarnation",
+		    json_of_u64(w->incarnation), "from", (json_int_t)w->from, "key", w->key));
 	}
 	return list;
 }
@@ -56,6 +57,7 @@ json_t *coord_view(const struct coord *c)
 	    "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase", coord_phase_name(c->phase), "reason",
 	    c->reason, "waiting_for", c->waiting);
 
+	json_object_set_new(v, "ended", json_boolean(c->ended));
 	json_object_set(v, "config", c->cfg.config);
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
@@ -124,6 +126,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	int64_t end = c->ended_at ? c->ended_at : now;
 	json_t *s = json_event("cluster");
 
+	json_object_set_new(s, "rev", json_integer((json_int_t)c->rev));
 	json_object_set_new(s, "name", json_string(c->cfg.name));
 	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
 	json_object_set_new(s, "reason", json_string(c->reason));
@@ -200,7 +203,7 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 
 		snprintf(id, sizeof id, "worker-%u", i);
 		json_object_set_new(o, "id", json_string(id));
-		json_object_set_new(o, "state", json_string(worker_state_name(w->state)));
+		json_object_set_new(o, "state", json_string(w->lost_at ? "lost" : worker_state_name(w->state)));
 		json_object_set_new(o, "pid", json_integer(w->pid));
 		json_object_set_new(o, "host", json_string(w->host));
 		json_object_set_new(o, "step", json_integer((json_int_t)json_int(w->stats, "step", 0)));

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/suggest.h"
 #include "http/state.h"
 
@@ -18,7 +19,8 @@ static const struct http_route *find_route(const struct http_server *s, const ch
 }
 
 /* The key shared with pk, from the cache or made; false for a bad point. */
-static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES], uint8_t key[static 32])
+static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES],
+                       uint8_t key[static 32])
 {
 	struct http_key *slot = &s->keys[pk[0] % HTTP_KEY_CACHE];
 	bool good = true;
@@ -46,7 +48,7 @@ static enum err_code claim_key(struct http_conn *c, const char *value, struct er
 		return rc;
 	/* Asked each time, so that a revoked key ends at once; and first, so that a
 	 * stranger does not cost a Diffie-Hellman. */
-	if (!s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer) ||
+	if (s->cfg.find_key == NULL || !s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer) ||
 	    !shared_key(s, x->head.pk, x->key))
 		return err_set(e, ERR_AUTH, "this key is not authorised here, or no longer");
 	peer.local = c->l->bound.local;
@@ -66,6 +68,22 @@ static enum err_code claim_token(struct http_conn *c, const char *token, struct 
 	peer.local = false;
 	memset(peer.key, 0, sizeof(peer.key));
 	c->x.peer = peer;
+	c->x.token = mem_strdup(token);
+	return ERR_OK;
+}
+
+enum err_code http_access_again(struct http_conn *c, struct err *e)
+{
+	struct http_exchange *x = &c->x;
+	struct http_server *s = c->l->s;
+	struct http_peer peer = { .role = ROLE_NONE };
+
+	if (x->claimed && !s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer))
+		return err_set(e, ERR_AUTH, "this key is no longer authorised here");
+	if (x->token != NULL && !s->cfg.find_token(s->cfg.ctx, x->token, &peer))
+		return err_set(e, ERR_AUTH, "this bearer token is no longer known here");
+	if ((x->claimed || x->token != NULL) && peer.role != x->peer.role)
+		return err_set(e, ERR_AUTH, "the role of %s has changed", x->peer.name);
 	return ERR_OK;
 }
 

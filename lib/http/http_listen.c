@@ -64,7 +64,8 @@ static void describe(struct http_bound *b)
 	}
 }
 
-static enum err_code bind_first(const char *addr, const struct addrinfo *ai, int *out, struct err *e)
+static enum err_code bind_first(const char *addr, const struct addrinfo *ai, int *out,
+                                struct err *e)
 {
 	int one = 1, fd, saved;
 

@@ -74,9 +74,9 @@ static enum err_code remove_stale(const char *path, const struct sockaddr_un *su
 }
 
 /* Between bind and listen nobody can connect, so the mode is in time. */
-static enum err_code bind_here(const char *path, const struct sockaddr_un *sun,
-                               struct http_bound *b, struct err *e)
+static enum err_code bind_here(const struct sockaddr_un *sun, struct http_bound *b, struct err *e)
 {
+	const char *path = b->text;
 	struct stat st;
 	int fd = unix_socket();
 
@@ -121,7 +121,7 @@ enum err_code http_listen_unix(const char *path, struct http_bound *b, struct er
 	if (rc == ERR_OK)
 		rc = remove_stale(path, &sun, e);
 	if (rc == ERR_OK)
-		rc = bind_here(path, &sun, b, e);
+		rc = bind_here(&sun, b, e);
 	if (dirfd >= 0)
 		close(dirfd);
 	close(lock);

@@ -16,6 +16,7 @@ static struct http_conn *conn_of(struct MHD_Connection *mhd)
 static void exchange_release(struct http_exchange *x)
 {
 	free(x->uri);
+	free(x->token);
 	buf_release(&x->body);
 	json_decref(x->json);
 	http_args_release(&x->args);
@@ -27,7 +28,6 @@ void *http_request_uri(void *listener, const char *uri, struct MHD_Connection *m
 {
 	struct http_conn *c = conn_of(mhd);
 	struct http_exchange *x;
-	char *mark;
 
 	(void)listener;
 	if (c == NULL)
@@ -35,8 +35,7 @@ void *http_request_uri(void *listener, const char *uri, struct MHD_Connection *m
 	x = &c->x;
 	exchange_release(x);
 	x->uri = mem_strdup(uri != NULL ? uri : "");
-	mark = strchr(x->uri, '?');
-	x->query = mark != NULL ? mark + 1 : x->uri + strlen(x->uri);
+	x->query = x->uri + strlen(x->uri);
 	return c;
 }
 
@@ -102,6 +101,7 @@ static enum MHD_Result begin(struct http_conn *c, const char *method, const char
 	struct http_exchange *x = &c->x;
 	struct err e = { .code = ERR_OK };
 	struct http_head h;
+	char *mark;
 
 	http_guard_read(c->mhd, version, x->uri, &h);
 	if (h.fault != NULL) {
@@ -110,8 +110,11 @@ static enum MHD_Result begin(struct http_conn *c, const char *method, const char
 	}
 	snprintf(x->host, sizeof(x->host), "%s", h.host);
 	x->is_json = is_json_type(h.content_type);
-	if (*x->query != '\0' || x->query != x->uri + strlen(x->uri))
-		x->query[-1] = '\0';
+	mark = strchr(x->uri, '?');
+	if (mark != NULL) {
+		*mark = '\0';
+		x->query = mark + 1;
+	}
 	if (check_origin(c, &h, &e) != ERR_OK)
 		return turn_away(c, method, 0, &e, NULL);
 	if (http_access_claim(c, &h, method, &e) != ERR_OK)
@@ -157,7 +160,10 @@ static enum MHD_Result run(struct http_conn *c, const char *method)
 		int64_t park_ms;
 		uint64_t seen;
 		enum http_park how;
+		struct err e;
 
+		if (x->park_until != 0 && http_access_again(c, &e) != ERR_OK)
+			return turn_away(c, method, 0, &e, NULL);
 		pthread_mutex_lock(&s->lock);
 		seen = s->kicks;
 		req.late = c->late || s->stopping;

@@ -1,6 +1,7 @@
 #include <sodium.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,19 +55,23 @@ static void block_signals(sigset_t *old)
 
 static enum err_code start_daemon(struct http_listener *l, struct err *e)
 {
+	/* libmicrohttpd closes the socket that it is given, also when it fails. */
+	int fd = fcntl(l->bound.fd, F_DUPFD_CLOEXEC, 0);
 	struct MHD_OptionItem options[] = {
 		{ MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)daemon_log, l },
 		{ MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)http_request_uri, l },
 		{ MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)keep_escapes, NULL },
 		{ MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)http_request_done, l },
 		{ MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_conns_notify, l },
-		{ MHD_OPTION_LISTEN_SOCKET, l->bound.fd, NULL },
+		{ MHD_OPTION_LISTEN_SOCKET, fd, NULL },
 		{ MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS, NULL },
 		{ MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, NULL },
 		{ MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot duplicate the socket of %s", l->bound.text);
 	errno = 0;
 	l->mhd = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
 	                          MHD_USE_ERROR_LOG, 0, NULL, NULL, http_request_step, l,
@@ -132,6 +137,7 @@ static enum err_code start_threads(struct http_server *s, struct err *e)
 
 	block_signals(&old);
 	n = pthread_create(&s->reaper, NULL, http_conns_reaper, s);
+	s->reaping = n == 0;
 	if (n != 0) {
 		errno = n;
 		rc = err_sys(e, ERR_FAILED, "cannot start a thread for the HTTP server");
@@ -177,4 +183,79 @@ err1:
 err0:
 	server_free(s);
 	return rc;
+}
+
+/* With the lock held: wait until no request is parked, at work or leaving, or
+ * patience ends. */
+static void wait_quiet(struct http_server *s)
+{
+	int64_t end = clock_now() + STOP_PATIENCE;
+	struct timespec ts = { .tv_sec = end / NSEC_PER_SEC, .tv_nsec = end % NSEC_PER_SEC };
+
+	for (;;) {
+		unsigned busy = 0;
+
+		for (size_t i = 0; i < s->nlisteners; i++) {
+			const unsigned *count = s->listener[i].count;
+
+			busy += count[HTTP_PARKED] + count[HTTP_BUSY] + count[HTTP_SENDING];
+		}
+		if (busy == 0 || pthread_cond_timedwait(&s->quiet, &s->lock, &ts) != 0)
+			return;
+	}
+}
+
+void http_server_stop(struct http_server *s)
+{
+	int fd[2] = { -1, -1 };
+
+	if (s == NULL)
+		return;
+	for (size_t i = 0; i < s->nlisteners; i++)
+		if (s->listener[i].mhd != NULL)
+			fd[i] = MHD_quiesce_daemon(s->listener[i].mhd);
+	pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	/* libmicrohttpd must not be stopped with suspended connections. */
+	http_conns_unpark_all(s, true);
+	pthread_cond_signal(&s->wake);
+	wait_quiet(s);
+	pthread_mutex_unlock(&s->lock);
+	if (s->reaping)
+		pthread_join(s->reaper, NULL);
+	for (size_t i = 0; i < s->nlisteners; i++) {
+		if (s->listener[i].mhd != NULL)
+			MHD_stop_daemon(s->listener[i].mhd);
+		if (fd[i] >= 0)
+			close(fd[i]);
+	}
+	server_free(s);
+}
+
+void http_server_kick(struct http_server *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->kicks++;
+	http_conns_unpark_all(s, false);
+	pthread_mutex_unlock(&s->lock);
+}
+
+uint16_t http_server_port(const struct http_server *s)
+{
+	return s->listener[0].bound.port;
+}
+
+const char *http_server_address(const struct http_server *s)
+{
+	return s->listener[0].bound.text;
+}
+
+const char *http_server_boot(const struct http_server *s)
+{
+	return s->boot;
+}
+
+uint64_t http_server_refused(const struct http_server *s)
+{
+	return atomic_load_explicit(&s->refused, memory_order_relaxed);
 }

@@ -88,7 +88,8 @@ enum err_code http_server_start(const struct http_server_config *cfg, struct htt
 /* Answers what is parked (late), lets answers under way leave for up to 1 s,
  * closes everything and removes the socket file.  NULL is fine.  Not from a handler. */
 void http_server_stop(struct http_server *s);
-/* Call the handlers of all parked requests again.  Any thread, handlers too. */
+/* Call the handlers of all parked requests again, those alone whose key or token
+ * still stands: so also after a key is revoked.  Any thread, handlers too. */
 void http_server_kick(struct http_server *s);
 
 uint16_t http_server_port(const struct http_server *s);         /* 0 without TCP */

@@ -34,6 +34,7 @@ struct http_exchange {
 	bool begun, is_json;
 	bool claimed;                   /* Authorization named a key that we know ... */
 	bool verified;                  /* ... and its signature was right */
+	char *token;                    /* the bearer token that was shown, else NULL */
 	bool ready;                     /* checked and parsed: only the handler is left */
 	struct httpsig_head head;
 	uint8_t key[32];
@@ -85,7 +86,7 @@ struct http_server {
 	pthread_t reaper;
 	int64_t wake_at;
 	uint64_t kicks;
-	bool stopping;
+	bool stopping, reaping;
 
 	pthread_mutex_t auth_lock;
 	struct replay *replay;
@@ -124,6 +125,8 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
                                 const char *method, struct err *e);
 /* Check the signature of a request that is here whole. */
 enum err_code http_access_verify(struct http_conn *c, const char *method, struct err *e);
+/* Does who passed these checks before it was parked still stand?  ERR_AUTH. */
+enum err_code http_access_again(struct http_conn *c, struct err *e);
 /* Find the route and hold the peer to it.  Fills a (404, 405, 403) on false. */
 bool http_access_route(struct http_conn *c, const char *method, struct http_answer *a);
 

@@ -171,8 +171,10 @@ enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct lau
 		return err_set(e, ERR_NOTFOUND, "no process is running");
 	for (;;) {
 		int64_t left = end - clock_now();
-		int ms = timeout_ns < 0 ? -1 : left <= 0 ? 0 :
-		         left > 3600 * NSEC_PER_SEC ? 3600000 : (int)((left + 999999) / NSEC_PER_MSEC);
+		int ms = timeout_ns < 0               ? -1
+		         : left <= 0                  ? 0
+		         : left > 3600 * NSEC_PER_SEC ? 3600000
+		                                      : (int)((left + 999999) / NSEC_PER_MSEC);
 
 		n = epoll_wait(set->epoll, &ev, 1, ms);
 		if (n > 0)
@@ -180,7 +182,8 @@ enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct lau
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "cannot wait for processes");
 		if (timeout_ns >= 0 && clock_now() >= end)
-			return err_set(e, ERR_TIMEOUT, "all %zu processes are still running", set->running);
+			return err_set(e, ERR_TIMEOUT, "all %zu processes are still running",
+			               set->running);
 	}
 	reap(set, (size_t)ev.data.u64);
 	*event = set->child[ev.data.u64].how;

@@ -17,7 +17,8 @@ enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, 
 	ssize_t n;
 
 	if (fd < 0)
-		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot read %s", log_path);
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot read %s",
+		               log_path);
 	if (fstat(fd, &st) == 0 && st.st_size > TAIL_MAX)
 		lseek(fd, st.st_size - TAIL_MAX, SEEK_SET);
 	/* The log may grow meanwhile; what comes later is not waited for. */

@@ -41,7 +41,8 @@ static enum err_code scan(const char *dir, struct found *f, struct err *e)
 	while ((entry = readdir(d)) != NULL) {
 		size_t len = strlen(entry->d_name);
 
-		if (entry->d_name[0] == '.' || len < 5 || strcmp(entry->d_name + len - 4, ".run") != 0)
+		if (entry->d_name[0] == '.' || len < 5 ||
+		    strcmp(entry->d_name + len - 4, ".run") != 0)
 			continue;
 		name = mem_regrow(name, n + 1, sizeof *name);
 		name[n++] = mem_strdup(entry->d_name);
@@ -98,8 +99,10 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e)
 		rc = err_set(e, ERR_NOTFOUND, "no cluster here: no *.run directory in \".\"; "
 		             "start one with ps-ctl start FILE");
 	} else {
-		rc = err_set(e, ERR_NOTREADY, "no cluster is running here (finished: %s); start one "
-		             "with ps-ctl start FILE", (char *)f.finished.data);
+		rc = err_set(e, ERR_NOTREADY,
+		             "no cluster is running here (finished: %s); start one "
+		             "with ps-ctl start FILE",
+		             (char *)f.finished.data);
 		if (f.nfinished == 1) {
 			*path = f.last_finished;
 			f.last_finished = NULL;

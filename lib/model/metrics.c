@@ -38,7 +38,8 @@ static enum err_code keep_room(struct metrics *m, size_t more, struct err *e)
 		return ERR_OK;
 	p = mem_try_array(cap, sizeof *p);
 	if (p == NULL)
-		return err_set(e, ERR_NOMEM, "no memory for the scores of %zu examples, which the area "
+		return err_set(e, ERR_NOMEM,
+		               "no memory for the scores of %zu examples, which the area "
 		               "under the curve needs; evaluate on less data", need);
 	if (m->n > 0)
 		memcpy(p, m->scores, (size_t)m->n * sizeof *p);

@@ -48,7 +48,8 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 
 	if (rows > INT_MAX || cols > INT_MAX || __builtin_mul_overflow(rows, cols, &bytes) ||
 	    bytes > PTRDIFF_MAX / sizeof(float))
-		return err_set(e, ERR_CONFIG, "%s: a table of %zu times %zu is too large; the limit is "
+		return err_set(e, ERR_CONFIG,
+		               "%s: a table of %zu times %zu is too large; the limit is "
 		               "%d each way", what, rows, cols, INT_MAX);
 	return ERR_OK;
 }
@@ -62,7 +63,8 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 	if (!s->sparse && s->features == 0)
 		return err_set(e, ERR_CONFIG, "job.data: the data has no features, only a target");
 	if (!k->hidden && s->nhidden > 0)
-		return err_set(e, ERR_CONFIG, "job.hidden: model %s has no hidden layers; use mlp, or "
+		return err_set(e, ERR_CONFIG,
+		               "job.hidden: model %s has no hidden layers; use mlp, or "
 		               "drop job.hidden", model_info_at(kind)->name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)
@@ -72,7 +74,8 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 		return rc;
 	for (size_t i = 0; i < s->nhidden; i++) {
 		if (s->hidden[i] == 0)
-			return err_set(e, ERR_CONFIG, "job.hidden[%zu]: a layer needs at least 1 unit", i);
+			return err_set(e, ERR_CONFIG,
+			               "job.hidden[%zu]: a layer needs at least 1 unit", i);
 		if ((rc = check_size("job.hidden", fan_in, s->hidden[i], e)) != ERR_OK)
 			return rc;
 		fan_in = s->hidden[i];
@@ -155,7 +158,8 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 		return ERR_OK;
 	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
 	if (p == NULL)
-		return err_set(e, ERR_NOMEM, "no memory for a batch of %zu examples with %zu numbers each;"
+		return err_set(e, ERR_NOMEM,
+		               "no memory for a batch of %zu examples with %zu numbers each;"
 		               " make job.batch smaller", rows, each);
 	free(m->scratch);
 	m->scratch = p;
@@ -175,11 +179,13 @@ static void grow(struct model *m, size_t rows)
 static enum err_code check_labels(const struct model *m, const struct batch *b, struct err *e)
 {
 	if (b->label == NULL)
-		return err_set(e, ERR_FORMAT, "model %s needs a class for every example, and the data "
+		return err_set(e, ERR_FORMAT,
+		               "model %s needs a class for every example, and the data "
 		               "has none", m->info->name);
 	for (size_t r = 0; r < b->rows; r++)
 		if (b->label[r] < 0 || (size_t)b->label[r] >= m->shape.classes)
-			return err_set(e, ERR_FORMAT, "an example has class %d, and the model was made for "
+			return err_set(e, ERR_FORMAT,
+			               "an example has class %d, and the model was made for "
 			               "classes 0 to %zu", b->label[r], m->shape.classes - 1);
 	return ERR_OK;
 }
@@ -189,14 +195,17 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 	bool two = m->info->task == MODEL_TWO;
 
 	if (b->y == NULL)
-		return err_set(e, ERR_FORMAT, "model %s needs a target for every example, and the data "
+		return err_set(e, ERR_FORMAT,
+		               "model %s needs a target for every example, and the data "
 		               "has none", m->info->name);
 	for (size_t r = 0; r < b->rows; r++) {
 		float y = b->y[r];
 
 		if (!isfinite(y) || (two && y != 0 && y != 1))
-			return err_set(e, ERR_FORMAT, "an example has target %g, and model %s needs %s",
-			               (double)y, m->info->name, two ? "0 or 1" : "a finite number");
+			return err_set(e, ERR_FORMAT,
+			               "an example has target %g, and model %s needs %s",
+			               (double)y, m->info->name,
+			               two ? "0 or 1" : "a finite number");
 	}
 	return ERR_OK;
 }
@@ -205,9 +214,11 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 {
 	if (b->sparse != m->shape.sparse)
 		return err_set(e, ERR_FORMAT, "the data is %s, and the model was made for %s data",
-		               b->sparse ? "sparse" : "dense", m->shape.sparse ? "sparse" : "dense");
+		               b->sparse ? "sparse" : "dense",
+		               m->shape.sparse ? "sparse" : "dense");
 	if (!b->sparse && b->cols != m->shape.features)
-		return err_set(e, ERR_FORMAT, "the data has %zu features, and the model was made for %zu",
+		return err_set(e, ERR_FORMAT,
+		               "the data has %zu features, and the model was made for %zu",
 		               b->cols, m->shape.features);
 	if (b->rows > INT_MAX)
 		return err_set(e, ERR_LIMIT, "a batch of %zu examples is too large", b->rows);
@@ -225,7 +236,8 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 			const struct model_table *t = &m->tables[i];
 
 			if (!t->sparse || b->nids > 0)
-				memset(grads[i], 0, (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
+				memset(grads[i], 0,
+				       (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
 		}
 		return 0;
 	}

@@ -23,7 +23,7 @@ enum model_init { INIT_ZEROS, INIT_GLOROT };
 struct model_table {
 	char name[32];
 	bool sparse;
-	size_t rows, cols;      /* dense: row-major, all of them; sparse: rows is 0, cols a row's width */
+	size_t rows, cols;      /* row-major; sparse: rows is 0, cols a row's width */
 	enum model_init init;   /* what job.init "auto" means */
 	float init_scale;       /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
 	bool decay;             /* l1 and l2 apply (not to biases) */

@@ -13,7 +13,8 @@ static enum err_code linear_fits(const struct model_shape *shape, struct err *e)
 static void linear_plan(struct model *m)
 {
 	m->outputs = 1;
-	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0, true);
+	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0,
+	                true);
 	model_add_table(m, "b", false, 1, 1, 0, false);
 }
 

@@ -9,7 +9,8 @@
 static enum err_code logistic_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->classes != 2)
-		return err_set(e, ERR_CONFIG, "job.model logistic needs two classes, the data has %zu; "
+		return err_set(e, ERR_CONFIG,
+		               "job.model logistic needs two classes, the data has %zu; "
 		               "use %s", shape->classes,
 		               shape->classes > 2 ? "softmax or mlp" : "linear, or other data");
 	return ERR_OK;
@@ -18,7 +19,8 @@ static enum err_code logistic_fits(const struct model_shape *shape, struct err *
 static void logistic_plan(struct model *m)
 {
 	m->outputs = 1;
-	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0, true);
+	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0,
+	                true);
 	model_add_table(m, "b", false, 1, 1, 0, false);
 }
 

@@ -12,13 +12,16 @@
 static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->sparse)
-		return err_set(e, ERR_CONFIG, "job.model mlp needs dense data, the data is sparse; use "
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs dense data, the data is sparse; use "
 		               "softmax or logistic");
 	if (shape->classes < 2)
-		return err_set(e, ERR_CONFIG, "job.model mlp needs at least two classes, the data has "
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs at least two classes, the data has "
 		               "%zu; use linear, or other data", shape->classes);
 	if (shape->nhidden == 0)
-		return err_set(e, ERR_CONFIG, "job.model mlp needs job.hidden, such as [128]; without "
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs job.hidden, such as [128]; without "
 		               "hidden layers use softmax");
 	return ERR_OK;
 }

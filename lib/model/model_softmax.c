@@ -6,7 +6,8 @@
 static enum err_code softmax_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->classes < 2)
-		return err_set(e, ERR_CONFIG, "job.model softmax needs at least two classes, the data "
+		return err_set(e, ERR_CONFIG,
+		               "job.model softmax needs at least two classes, the data "
 		               "has %zu; use linear, or other data", shape->classes);
 	return ERR_OK;
 }
@@ -14,7 +15,8 @@ static enum err_code softmax_fits(const struct model_shape *shape, struct err *e
 static void softmax_plan(struct model *m)
 {
 	m->outputs = m->shape.classes;
-	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, m->outputs,
+	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features,
+	                m->outputs,
 	                0, true);
 	model_add_table(m, "b", false, 1, m->outputs, 0, false);
 }

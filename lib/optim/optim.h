@@ -48,7 +48,8 @@ struct optim_rule {
 	 * fly.  No two arrays overlap.  t is the partition's update count, from
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
 	 * with the partition's lock held: neither allocates nor blocks. */
-	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n, float *restrict w,
+	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
+	             float *restrict w,
 	             float *const s[], const float *restrict g, float gscale);
 };
 

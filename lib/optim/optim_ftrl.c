@@ -27,15 +27,18 @@ KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float
                                     float *restrict nn, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
-		float gi = g[i] * gscale, wi = w[i];
+		float gi = g[i] * gscale, wi = w[i], old = z[i];
 		float sum = nn[i] + gi * gi;
 		float d = (beta + sqrtf(sum)) * inv_alpha + l2;
 		float kept = -d * wi - copysignf(l1, wi);
-		float zi = (wi == 0 ? z[i] : kept) + gi;
+		float zi = (wi == 0 ? old : kept) + gi;
+		/* Computed always, so that there is no branch in the loop. */
+		float moved = -(zi - copysignf(l1, zi)) / d;
 
+		moved = fabsf(zi) <= l1 ? 0 : moved;
 		nn[i] = sum;
 		z[i] = zi;
-		w[i] = d > 0 ? (fabsf(zi) <= l1 ? 0 : -(zi - copysignf(l1, zi)) / d) : wi;
+		w[i] = d > 0 ? moved : wi;
 	}
 }
 

@@ -87,7 +87,8 @@ static enum err_code split(struct parse *p)
 		char *colon = strchr(s, ':');
 
 		if (p->nfields == MAX_FIELDS)
-			return err_set(p->e, ERR_CONFIG, "job.schedule \"%s\": too many colons", p->text);
+			return err_set(p->e, ERR_CONFIG, "job.schedule \"%s\": too many colons",
+			               p->text);
 		if (colon != NULL)
 			*colon++ = '\0';
 		p->field[p->nfields++] = s;
@@ -110,7 +111,7 @@ static enum err_code parse_wsd(const struct parse *p, struct schedule *s)
 
 	if (s->warmup > 0)
 		return err_set(p->e, ERR_CONFIG,
-		               "job.schedule \"%s\": wsd has a warm-up of its own; drop the first one",
+		               "job.schedule \"%s\": wsd has its own warm-up; drop the first one",
 		               p->text);
 	if (p->nfields != 4)
 		return wrong_form(p);
@@ -177,7 +178,8 @@ enum err_code schedule_parse(const char *text, struct schedule *s, struct err *e
 			return rc;
 		if (p.kind != SCHEDULE_warmup)
 			return err_set(e, ERR_CONFIG,
-			               "job.schedule \"%s\": only a warm-up can stand before +", text);
+			               "job.schedule \"%s\": only warmup:STEPS can be before +",
+			               text);
 		text = plus + 1;
 	}
 	if ((rc = load_part(&p, text, strlen(text))) != ERR_OK ||

@@ -127,6 +127,9 @@ bool shard_may_pull(struct shard *s, uint64_t step)
 
 	pthread_mutex_lock(&s->gate.lock);
 	may = sync_may_pull(&s->gate.sync, step);
+	/* Whoever has this answer deals its data by today's members. */
+	if (may && step >= s->gate.sync.answered)
+		s->gate.sync.answered = step + 1;
 	pthread_mutex_unlock(&s->gate.lock);
 	return may;
 }

@@ -35,12 +35,20 @@ static void init_state(const struct shard_config *cfg, size_t n, float *state)
 
 static enum err_code init_from_file(struct part *p, const char *path, struct err *e)
 {
+	const struct safetensors_tensor *t;
 	struct safetensors *st;
 	enum err_code rc = safetensors_open(path, &st, e);
 
 	if (rc)
 		return rc;
-	rc = safetensors_read(st, p->table->name, table_part_begin(p->index), p->n, p->w, e);
+	t = safetensors_find(st, p->table->name);
+	if (!t)
+		rc = err_set(e, ERR_CONFIG, "job.init: \"%s\" has no tensor \"%s\"", path, p->table->name);
+	else if (t->count != table_elements(p->table))
+		rc = err_set(e, ERR_CONFIG, "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
+		    p->table->name, path, (unsigned long long)t->count, (unsigned long long)table_elements(p->table));
+	else
+		rc = safetensors_read(st, t, table_part_begin(p->index), p->n, p->w, e);
 	safetensors_close(st);
 	return rc;
 }

@@ -87,15 +87,8 @@ bool sync_may_push(const struct sync *s, uint64_t step)
 	return step < s->hold;
 }
 
-bool sync_may_close(const struct sync *s)
-{
-	uint64_t floor = sync_floor(s);
-
-	/* With nobody left to wait for, whatever was pushed may be closed. */
-	return s->closed < (floor == SYNC_NEVER ? sync_frontier(s) : floor);
-}
-
-uint64_t sync_frontier(const struct sync *s)
+/* One past the highest step that any slot has pushed or completed. */
+static uint64_t pushed_frontier(const struct sync *s)
 {
 	uint64_t top = 0;
 
@@ -106,6 +99,21 @@ uint64_t sync_frontier(const struct sync *s)
 			top = s->slot[i].clock;
 	}
 	return top;
+}
+
+uint64_t sync_frontier(const struct sync *s)
+{
+	uint64_t pushed = pushed_frontier(s);
+
+	return pushed > s->answered ? pushed : s->answered;
+}
+
+bool sync_may_close(const struct sync *s)
+{
+	uint64_t floor = sync_floor(s);
+
+	/* With nobody left to wait for, whatever was pushed may be closed. */
+	return s->closed < (floor == SYNC_NEVER ? pushed_frontier(s) : floor);
 }
 
 bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)

@@ -41,6 +41,7 @@ struct sync {
 	struct sync_slot *slot;
 	size_t nslots;
 	uint64_t closed;                /* bsp: steps whose update has been made */
+	uint64_t answered;              /* one past the highest step whose pull was answered */
 	/* A change under vote: steps from `hold` on must not be taken. */
 	uint64_t hold;
 };
@@ -60,7 +61,8 @@ bool sync_may_push(const struct sync *s, uint64_t step);
 /* bsp: is the oldest open step complete for every slot, so that it can be
  * closed?  The owner makes the update, then adds 1 to `closed`. */
 bool sync_may_close(const struct sync *s);
-/* One past the highest step that any slot has pushed or completed. */
+/* One past the highest step that any slot has pulled for, pushed or completed:
+ * who takes part in earlier steps cannot be changed any more. */
 uint64_t sync_frontier(const struct sync *s);
 
 /* CLOCK: the slot has completed `step`.  False when it had already. */

@@ -68,7 +68,8 @@ static void bench_suite(enum suite suite, struct session *a, struct session *b, 
 static void bench_handshake(struct session *a, struct session *b)
 {
 	struct key_pair ck, sk;
-	uint8_t psk[32] = { 3 }, hello[HS_HELLO_BYTES], msg1[HS_MSG1_BYTES], msg2[HS_MSG2_BYTES], suites;
+	uint8_t psk[32] = { 3 }, hello[HS_HELLO_BYTES], msg1[HS_MSG1_BYTES];
+	uint8_t msg2[HS_MSG2_BYTES], suites;
 	struct hs_identity id;
 	struct hs_server hs;
 	struct hs_client hc;

@@ -89,7 +89,8 @@ static enum err_code hello_and_write1(struct world *w, enum suite suite)
 
 	if (rc != ERR_OK)
 		return rc;
-	return hs_client_write1(&w->hc, &w->ck, w->sk.pk, w->psk, suite, &client_info, w->msg1, &w->e);
+	return hs_client_write1(&w->hc, &w->ck, w->sk.pk, w->psk, suite, &client_info, w->msg1,
+	                        &w->e);
 }
 
 static enum err_code run(struct world *w, enum suite suite, enum place place, int bit,
@@ -211,8 +212,8 @@ static void strangers(struct world *w)
 	/* The same bytes, against the next challenge. */
 	hs_server_hello(&w->hs, 0x0e, 0, w->hello);
 	products = 0;
-	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH && products == 0,
-	   "a replayed message 1 is refused, no product");
+	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH &&
+	   products == 0, "a replayed message 1 is refused, no product");
 	ok(hello_and_write1(w, SUITE_POLY1305) == ERR_OK, "a fresh message 1");
 	ok(hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH,
 	   "a replayed message 2 is refused");
@@ -252,7 +253,8 @@ static void low_order_points(struct world *w)
 		point(i, w->msg1 + 8);
 		remac(w);
 		products = 0;
-		ephemeral += hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH &&
+		ephemeral += hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer,
+		                             &w->e) == ERR_AUTH &&
 		             products == 1;
 
 		point(i, w->ck.pk);
@@ -311,7 +313,8 @@ static void handmade(struct world *w)
 	ok(refused == 27, "each reserved byte of the info must be zero");
 	ok(by_hand(w, 0, SUITE_AES256GCM) == ERR_AUTH, "a suite that was not offered is refused");
 	ok(by_hand(w, 0, 0) == ERR_AUTH && by_hand(w, 0, 7) == ERR_AUTH &&
-	   by_hand(w, 0, 8) == ERR_AUTH && by_hand(w, 0, 255) == ERR_AUTH, "and so are unknown ones");
+	   by_hand(w, 0, 8) == ERR_AUTH && by_hand(w, 0, 255) == ERR_AUTH,
+"and so are unknown ones");
 }
 
 static void statuses(struct world *w)

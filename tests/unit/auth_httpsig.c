@@ -22,7 +22,8 @@ static struct signed_request sign_at(const struct httpsig_msg *m, struct replay 
 {
 	struct signed_request s;
 
-	if (httpsig_sign_request(key, m, client.pk, replay_boot(r), now, &s.h, s.value, NULL) != ERR_OK)
+	if (httpsig_sign_request(key, m, client.pk, replay_boot(r), now, &s.h, s.value,
+	                         NULL) != ERR_OK)
 		abort();
 	return s;
 }
@@ -55,7 +56,16 @@ static void keys(void)
 	   "another client: another key");
 	ok(httpsig_key(other, &client, server.pk, true, client.pk) && memcmp(key, other, 32) != 0,
 	   "another psk: another key");
-	ok(!httpsig_key(other, &client, (uint8_t[32]){ 0 }, true, psk), "a low-order key is refused");
+	ok(!httpsig_key(other, &client, (uint8_t[32]){ 0 }, true, psk),
+	   "a low-order key is refused");
+}
+
+/* The signature of the lines before the path alone. */
+static void sign_cut_off(struct signed_request *s)
+{
+	static const char text[] = "PS1\nrequest\nPOST\n";
+
+	crypto_auth_hmacsha512256(s->h.sig, (const uint8_t *)text, sizeof(text) - 1, key);
 }
 
 static void requests(void)
@@ -82,8 +92,13 @@ static void requests(void)
 	m = get;
 	m.path = "/v1/stop\na=1&b=%2F";
 	ok(check(&m, s.value, r, NOW, &e) == ERR_AUTH, "a newline in the path fails");
-	ok(httpsig_sign_request(key, &m, client.pk, replay_boot(r), NOW, &t.h, t.value, &e) == ERR_PROTO,
+	ok(httpsig_sign_request(key, &m, client.pk, replay_boot(r), NOW, &t.h, t.value,
+	                        &e) == ERR_PROTO,
 	   "and is not signed: %s", e.msg);
+	t = s;
+	sign_cut_off(&t);
+	ok(httpsig_verify_request(key, &m, &t.h, r, NOW, &e) == ERR_AUTH,
+	   "nor is a signature good that ends before it");
 	ok(check(&get, s.value, r, NOW, &e) == ERR_OK, "after all these the request still passes");
 	ok(check(&get, s.value, r, NOW, &e) == ERR_AUTH && strstr(e.msg, "nonce") != NULL,
 	   "once: %s", e.msg);
@@ -137,7 +152,8 @@ static void every_character(void)
 static void strict(void)
 {
 	struct httpsig_head h;
-	const char *tail = "nonce=00112233445566778899aabbccddeeff, boot=000102030405060708090a0b0c0d0e0f, "
+	const char *tail = "nonce=00112233445566778899aabbccddeeff, "
+	                   "boot=000102030405060708090a0b0c0d0e0f, "
 	                   "sig=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 	static const char *const times[] = { "", "-1", "+1", "01", "1.0", "0x1", "253402300800",
 		                             "99999999999999999999", " 1", "1 " };
@@ -148,7 +164,8 @@ static void strict(void)
 	ok(httpsig_parse_answer(value, &h, NULL) == ERR_OK && h.ts == 1 && h.nonce[1] == 0x11 &&
 	   h.boot[15] == 15 && h.sig[31] == 31, "an answer's header");
 	snprintf(value, sizeof(value), "ts=253402300799, %s", tail);
-	ok(httpsig_parse_answer(value, &h, NULL) == ERR_OK && h.ts == HTTPSIG_TS_MAX, "the last time");
+	ok(httpsig_parse_answer(value, &h, NULL) == ERR_OK && h.ts == HTTPSIG_TS_MAX,
+	   "the last time");
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
 		snprintf(value, sizeof(value), "ts=%s, %s", times[i], tail);
 		refused += httpsig_parse_answer(value, &h, NULL) == ERR_AUTH;
@@ -247,7 +264,8 @@ static void bounded(void)
 
 	/* The clock goes back to where nonces have been forgotten. */
 	memcpy(boot, replay_boot(r), 16);
-	ok(check(&get, s[0].value, r, NOW, &e) == ERR_STALE, "a replay after the clock went back: %s",
+	ok(check(&get, s[0].value, r, NOW, &e) == ERR_STALE,
+	   "a replay after the clock went back: %s",
 	   e.msg);
 	ok(memcmp(boot, replay_boot(r), 16) != 0, "the boot id is another one");
 	ok(check(&get, later.value, r, NOW + 61, &e) == ERR_STALE, "what went before is void");

@@ -116,7 +116,8 @@ static void transport_messages(const uint8_t *key_i, const uint8_t *key_r)
 		uint8_t *out = sodium_malloc(n + 16), nonce[12] = { 0 };
 
 		put_le64(nonce + 4, (k - 2) / 2);
-		crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, payload, n, NULL, 0, NULL, nonce,
+		crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, payload, n, NULL, 0, NULL,
+		                                          nonce,
 		                                          k % 2 == 0 ? key_i : key_r);
 		ok(cn == n + 16 && memcmp(out, want, cn) == 0, "transport message %zu", k + 1);
 		sodium_free(payload);

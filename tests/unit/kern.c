@@ -132,7 +132,9 @@ static bool elementwise_agrees(enum op op, size_t n, size_t shift)
 
 static void test_elementwise(void)
 {
-	static const char *const names[] = { "vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled" };
+	static const char *const names[] = {
+		"vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled",
+	};
 
 	for (int op = AXPY; op <= COPY_SCALED; op++) {
 		int bad = 0;
@@ -151,7 +153,8 @@ static void test_sums(void)
 
 	for (size_t n = 0; n < MAXN; n++)
 		for (size_t shift = 0; shift < SHIFTS; shift++) {
-			float *x = malloc((n + shift + 1) * sizeof *x), *y = malloc((n + shift + 1) * sizeof *y);
+			float *x = malloc((n + shift + 1) * sizeof *x);
+			float *y = malloc((n + shift + 1) * sizeof *y);
 			long double naive = 0, size = 0;
 
 			fill(n + shift, x);
@@ -194,7 +197,8 @@ static void test_finite(void)
 		{ "quiet NaN", 0x7fc00000, false }, { "negative NaN", 0xffc00001, false },
 		{ "signalling NaN", 0x7f800001, false }, { "full NaN", 0xffffffff, false },
 		{ "FLT_MAX", 0x7f7fffff, true }, { "-FLT_MAX", 0xff7fffff, true },
-		{ "smallest denormal", 0x00000001, true }, { "-largest denormal", 0x807fffff, true },
+		{ "smallest denormal", 0x00000001, true },
+		{ "-largest denormal", 0x807fffff, true },
 		{ "zero", 0x00000000, true }, { "-zero", 0x80000000, true },
 	};
 

@@ -124,7 +124,7 @@ static void test_environment(void)
 	signal(SIGPIPE, SIG_IGN);
 	launch_new(NULL, &set, &e);
 	shell(set, "env", "ls /proc/self/fd | wc -l | sed 's/^/fds=/';"
-	      " grep -E 'Sig(Blk|Ign)' /proc/$$/status; readlink /proc/$$/fd/0;"
+	      " grep -E 'Sig(Blk|Ign)' /proc/self/status; readlink /proc/$$/fd/0;"
 	      " test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo group=own", &a);
 	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.status == 0, "a child that looks around");
 	ok(file_has(log, "fds=4\n"), "no descriptor but its own");
@@ -161,7 +161,7 @@ static void test_refused(void)
 static void test_stop(void)
 {
 	struct launch_set *set;
-	size_t a, b;
+	size_t a = 0, b = 0;
 	char *path, *command;
 	int fd = fifo("stubborn", &path), grand;
 	struct buf pid = BUF_INIT;

@@ -1,0 +1,172 @@
+#include "catalog.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "codec/codec.h"
+#include "conf/conf_key.h"
+#include "ctl.h"
+#include "model/model.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+
+/* Numbers beyond conf.def's plain ones stand for open or excluded bounds. */
+static void put_bounds(json_t *o, const struct conf_key *k)
+{
+	if (k->min == k->max)
+		return;
+	json_object_set_new(o, "min", json_real(k->min));
+	json_object_set_new(o, "max", json_real(k->max));
+}
+
+static json_t *options(void)
+{
+	json_t *list = json_array();
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k[i].path, "help", k[i].help,
+		                      "type", conf_type_name(k[i].type), "default", k[i].deflt, "live",
+		                      (int)k[i].live);
+
+		put_bounds(o, &k[i]);
+		if (k[i].choices)
+			json_object_set_new(o, "choices", json_string(k[i].choices));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *models(void)
+{
+	static const char *const target[] = { "a real number", "0 or 1", "a class" };
+	const struct model_info *m;
+	json_t *list = json_array();
+
+	for (size_t i = 0; (m = model_info_at(i)) != NULL; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", m->name, "help",
+		                                      m->help, "target", target[m->task], "tables",
+		                                      m->tables));
+	return list;
+}
+
+static json_t *optimizers(void)
+{
+	static const char *const uses[] = { "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta",
+		                            "l1" };
+	const struct optim_rule *r;
+	json_t *list = json_array();
+
+	for (size_t i = 0; (r = optim_at(i)) != NULL; i++) {
+		json_t *keys = json_pack("[s, s]", "lr", "l2"), *slots = json_array();
+
+		for (size_t u = 0; u < CTL_COUNT(uses); u++)
+			if (r->uses & 1u << u)
+				json_array_append_new(keys, json_string(uses[u]));
+		for (unsigned s = 0; s < r->nslots; s++)
+			json_array_append_new(slots, json_string(r->slot_name[s]));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "help",
+		                                      r->help, "keys", keys, "slots", slots));
+	}
+	return list;
+}
+
+static json_t *codecs(void)
+{
+	const struct codec *c;
+	json_t *list = json_array();
+
+	for (size_t i = 0; (c = codec_at(i)) != NULL; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "name", c->name, "help", c->help,
+		                                      "number", (int)c->id));
+	return list;
+}
+
+static json_t *schedules(void)
+{
+	json_t *list = json_array();
+
+	for (int i = 0; schedule_name(i) != NULL; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", schedule_name(i), "help",
+		                                      schedule_help(i), "form", schedule_form(i)));
+	return list;
+}
+
+static void add(json_t *list, const char *name, const char *help)
+{
+	json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "help", help));
+}
+
+static json_t *modes(void)
+{
+	json_t *list = json_array();
+
+#define MODE(name, number, help) add(list, #name, help);
+#include "sync/sync.def"
+#undef MODE
+	return list;
+}
+
+static json_t *readers(void)
+{
+	json_t *list = json_array();
+
+#define READER(name, title, help) add(list, #name, help);
+#include "data/reader.def"
+#undef READER
+	return list;
+}
+
+static json_t *subcommands(void)
+{
+	json_t *list = json_array();
+	const struct ctl_cmd *cmd;
+
+	for (size_t i = 0; (cmd = ctl_at(i)) != NULL; i++)
+		add(list, cmd->name, cmd->usage.about);
+	return list;
+}
+
+/* The documented ones: every code of the first eight families in err.def, and
+ * the one that is no error of ours. */
+static json_t *exit_codes(void)
+{
+	json_t *list = json_array();
+	char number[16];
+
+#define ERR(id, name, code_number, exit_code, text) \
+	if (ERR_##id <= ERR_STOPPED) { \
+		snprintf(number, sizeof number, "%d", exit_code); \
+		add(list, number, exit_code == 0 ? "done, or true" : text); \
+	}
+#include "base/err.def"
+#undef ERR
+	add(list, "128+N", "ended by signal N");
+	return list;
+}
+
+static const struct catalog table[] = {
+	{ "options", "option", options },
+	{ "models", "model", models },
+	{ "optimizers", "optimizer", optimizers },
+	{ "codecs", "codec", codecs },
+	{ "modes", "mode", modes },
+	{ "schedules", "schedule", schedules },
+	{ "readers", "reader", readers },
+	{ "subcommands", "subcommand", subcommands },
+	{ "exit-codes", "exit_code", exit_codes },
+};
+
+const struct catalog *catalog_at(size_t i)
+{
+	return i < CTL_COUNT(table) ? &table[i] : NULL;
+}
+
+const struct catalog *catalog_find(const char *plural)
+{
+	for (size_t i = 0; i < CTL_COUNT(table); i++)
+		if (strcmp(table[i].plural, plural) == 0)
+			return &table[i];
+	return NULL;
+}

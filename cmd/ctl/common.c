@@ -1,0 +1,146 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/suggest.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+static const struct ctl_cmd *const table[] = {
+#define CTL(name) &ctl_cmd_##name,
+#include "ctl.def"
+#undef CTL
+};
+
+const struct ctl_cmd *ctl_at(size_t i)
+{
+	return i < CTL_COUNT(table) ? table[i] : NULL;
+}
+
+const struct ctl_cmd *ctl_find(const char *name)
+{
+	for (size_t i = 0; i < CTL_COUNT(table); i++)
+		if (strcmp(table[i]->name, name) == 0)
+			return table[i];
+	return NULL;
+}
+
+const char *ctl_suggest(const char *name)
+{
+	const char *names[CTL_COUNT(table)];
+
+	for (size_t i = 0; i < CTL_COUNT(table); i++)
+		names[i] = table[i]->name;
+	return suggest(name, names, CTL_COUNT(table));
+}
+
+bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *nargs, int *code)
+{
+	enum opt_result r = opt_parse(&self->usage, o, argc, argv, nargs);
+
+	*code = r == OPT_EXIT_USAGE ? 2 : 0;
+	return r == OPT_GO;
+}
+
+int ctl_fail(const struct err *e)
+{
+	fprintf(stderr, "ps-ctl: %s\n", e->msg);
+	return err_exit_code(e->code);
+}
+
+int ctl_misuse(const struct ctl_cmd *self, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "%s: ", self->usage.prog);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, " (see %s -h)\n", self->usage.prog);
+	return 2;
+}
+
+json_t *ctl_event(const char *kind, const json_t *object)
+{
+	json_t *line = json_event(kind);
+	const json_t *ts = json_object_get(object, "ts");
+	const char *name;
+	json_t *value;
+
+	/* The cluster's own stamp says when the figures were true. */
+	if (json_is_string(ts))
+		json_object_set(line, "ts", (json_t *)ts);
+	json_object_foreach((json_t *)object, name, value)
+		if (!json_object_get(line, name))
+			json_object_set(line, name, value);
+	return line;
+}
+
+void ctl_line(const char *kind, const json_t *object)
+{
+	json_t *line = ctl_event(kind, object);
+	char *text = json_text(line);
+
+	puts(text);
+	fflush(stdout);
+	free(text);
+	json_decref(line);
+}
+
+enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e)
+{
+	char *path = rundir_path(dir, "ctl.sock");
+	struct http_target target = { .unix_path = path };
+	enum err_code rc = http_client_new(&target, client, e);
+
+	free(path);
+	return rc;
+}
+
+void ctl_count(double v, char out[static 16])
+{
+	static const char unit[] = " kMGTP";
+	size_t i = 0;
+
+	for (; (v >= 999.5 || v <= -999.5) && i + 2 < sizeof unit; i++)
+		v /= 1000;
+	if (i == 0)
+		snprintf(out, 16, "%.3g", v);
+	else
+		snprintf(out, 16, v < 99.95 ? "%.1f%c" : "%.0f%c", v, unit[i]);
+}
+
+const char *ctl_plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+pid_t ctl_read_pid(const char *dir, const char *id)
+{
+	char *path = mem_printf("%s/%s.pid", dir, id);
+	struct buf text = BUF_INIT;
+	int64_t pid = 0;
+
+	if (file_read(path, 64, &text, NULL) == ERR_OK && text.len > 0) {
+		char *s = (char *)text.data;
+
+		s[strcspn(s, " \n")] = '\0';
+		num_int(s, 1, INT32_MAX, &pid);
+	}
+	buf_release(&text);
+	free(path);
+	return (pid_t)pid;
+}
+
+bool ctl_supervised(const char *dir)
+{
+	pid_t owner, server = ctl_read_pid(dir, "server-0");
+
+	return server > 0 && rundir_is_alive(dir, &owner) && owner != server;
+}

@@ -1,0 +1,90 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/keyring.h"
+#include "base/mem.h"
+#include "ctl.h"
+
+#define ROLES "worker|server|relay|monitor|admin"
+
+struct options {
+	const char *role, *name, *file;
+};
+
+static const struct opt opts[] = {
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits", ROLES,
+	  0, 0 },
+	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0, 0 },
+	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
+	  "where the secret goes (NAME.key)", NULL, 0, 0 },
+};
+
+/* Refuses what authorized_keys could not hold, before there is a file. */
+static enum err_code check(const struct keyring_entry *entry, struct err *e)
+{
+	struct keyring *ring = keyring_new();
+	enum err_code rc = keyring_add(ring, entry, e);
+
+	keyring_free(ring);
+	if (rc == ERR_OK)
+		return ERR_OK;
+	err_prefix(e, "--name");
+	return e->code = ERR_USAGE;
+}
+
+static int generate(const struct options *o)
+{
+	struct keyring_entry entry = { 0 };
+	struct buf line = BUF_INIT;
+	struct err e = { 0 };
+	struct key_pair key;
+	enum err_code rc;
+	char *file = o->file ? mem_strdup(o->file) : mem_printf("%s.key", o->name);
+
+	role_parse(o->role, &entry.role);
+	snprintf(entry.name, sizeof entry.name, "%s", o->name);
+	/* Of a name that is too long nothing may be cut off unnoticed. */
+	if (strlen(o->name) > KEYRING_NAME_MAX)
+		rc = err_set(&e, ERR_USAGE, "--name: must be at most %d characters", KEYRING_NAME_MAX);
+	else
+		rc = check(&entry, &e);
+	if (rc == ERR_OK)
+		rc = key_pair_create(file, &key, &e);
+	if (rc == ERR_OK) {
+		memcpy(entry.pk, key.pk, sizeof entry.pk);
+		keyring_line(&entry, &line);
+		fputs((char *)line.data, stdout);
+		key_pair_wipe(&key);
+	}
+	buf_release(&line);
+	free(file);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	if (!o.role)
+		return ctl_misuse(self, "--role is missing: one of %s", ROLES);
+	if (!o.name)
+		return ctl_misuse(self, "--name is missing: whose key is it?");
+	return generate(&o);
+}
+
+const struct ctl_cmd ctl_cmd_keygen = {
+	"keygen",
+	{
+		.prog = "ps-ctl keygen", .args = NULL,
+		.about = "a fresh secret key, and its line for authorized_keys",
+		.more = "The secret goes to a new file of mode 0600; the line, which is no secret, to "
+		        "standard output.\nAppend it to RUN/keys/authorized_keys to let the key in.",
+		.opts = opts, .nopts = CTL_COUNT(opts),
+		.examples = "  ps-ctl keygen --role worker --name w7 >> fashion.run/keys/authorized_keys\n",
+	},
+	run,
+};

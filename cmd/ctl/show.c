@@ -1,0 +1,140 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/suggest.h"
+#include "catalog.h"
+#include "ctl.h"
+
+struct options {
+	bool json;
+};
+
+static const struct opt opts[] = { CTL_OPT_JSON(struct options, json) };
+
+/* Whole name, or what follows "job.". */
+static bool is_called(const json_t *o, const char *word)
+{
+	const char *name = json_str(o, "name", "");
+
+	return strcmp(name, word) == 0 ||
+	       (strncmp(name, "job.", 4) == 0 && strcmp(name + 4, word) == 0);
+}
+
+static void print_value(const json_t *v)
+{
+	size_t i;
+	json_t *item;
+
+	if (json_is_array(v)) {
+		json_array_foreach((json_t *)v, i, item)
+			printf("%s%s", i ? ", " : "", json_string_value(item));
+		puts(json_array_size(v) ? "" : "none");
+	} else if (json_is_string(v)) {
+		puts(*json_string_value(v) ? json_string_value(v) : "none");
+	} else if (json_is_boolean(v)) {
+		puts(json_is_true(v) ? "yes" : "no");
+	} else {
+		printf("%g\n", json_number_value(v));
+	}
+}
+
+static void print_item(const struct catalog *c, const json_t *o)
+{
+	const struct ctl_cmd *cmd = ctl_find(json_str(o, "name", ""));
+	const char *key;
+	json_t *value;
+
+	if (strcmp(c->kind, "subcommand") == 0 && cmd) {
+		opt_help(&cmd->usage, stdout, true);
+		return;
+	}
+	printf("%s %s: %s\n", c->kind, json_str(o, "name", ""), json_str(o, "help", ""));
+	json_object_foreach((json_t *)o, key, value) {
+		if (strcmp(key, "name") == 0 || strcmp(key, "help") == 0)
+			continue;
+		printf("  %-10s ", strcmp(key, "live") == 0 ? "changeable" : key);
+		print_value(value);
+	}
+}
+
+/* All that are called so: "momentum" is a key and an update rule. */
+static size_t show_all(const char *word, bool json)
+{
+	const struct catalog *c;
+	size_t found = 0, i;
+	json_t *o;
+
+	for (size_t k = 0; (c = catalog_at(k)) != NULL; k++) {
+		json_t *list = c->list();
+
+		json_array_foreach(list, i, o) {
+			if (!is_called(o, word))
+				continue;
+			if (json)
+				ctl_line(c->kind, o);
+			else
+				print_item(c, o);
+			found++;
+		}
+		json_decref(list);
+	}
+	return found;
+}
+
+static int unknown(const char *word)
+{
+	const char **names = NULL, *near;
+	const struct catalog *c;
+	json_t *all = json_array(), *o;
+	struct err e = { 0 };
+	size_t n = 0, i;
+
+	for (size_t k = 0; (c = catalog_at(k)) != NULL; k++) {
+		json_t *list = c->list();
+
+		json_array_extend(all, list);
+		json_decref(list);
+	}
+	names = mem_array(2 * json_array_size(all) + 1, sizeof *names);
+	json_array_foreach(all, i, o) {
+		names[n++] = json_str(o, "name", "");
+		if (strncmp(names[n - 1], "job.", 4) == 0) {
+			names[n] = names[n - 1] + 4;
+			n++;
+		}
+	}
+	near = suggest(word, names, n);
+	if (near)
+		err_set(&e, ERR_NOTFOUND, "no key, model or rule called \"%.60s\"; did you mean \"%s\"?",
+		        word, near);
+	else
+		err_set(&e, ERR_NOTFOUND, "no key, model or rule called \"%.60s\"; see ps-ctl list options",
+		        word);
+	free((void *)names);
+	json_decref(all);
+	return ctl_fail(&e);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	return show_all(argv[1], o.json) > 0 ? 0 : unknown(argv[1]);
+}
+
+const struct ctl_cmd ctl_cmd_show = {
+	"show",
+	{
+		.prog = "ps-ctl show", .args = "KEY|MODEL|NAME",
+		.about = "all about one key of the cluster file, model, update rule ...",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.examples = "  ps-ctl show sync\n  ps-ctl show mlp\n",
+	},
+	run,
+};

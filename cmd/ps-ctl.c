@@ -1,0 +1,178 @@
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "ctl/ctl.h"
+
+static void help(FILE *f, bool whole)
+{
+	const struct ctl_cmd *cmd;
+
+	fprintf(f, "usage: ps-ctl [-C DIR] SUBCOMMAND [options] [operands]\n"
+	        "Start, watch and steer a parameter server cluster.\n\nsubcommands:\n");
+	for (size_t i = 0; (cmd = ctl_at(i)) != NULL; i++)
+		fprintf(f, "  %-12s %s\n", cmd->name, cmd->usage.about);
+	fprintf(f, "\noptions:\n"
+	        "  -C, --cluster DIR  the cluster's run directory; else $PS_CLUSTER, else the one\n"
+	        "                     that runs here (may also follow the subcommand)\n"
+	        "  -h, --help         this; ps-ctl SUBCOMMAND -h tells more\n"
+	        "      --version      version and exit\n"
+	        "\nexamples:\n"
+	        "  ps-ctl init                # a cluster file to begin with\n"
+	        "  ps-ctl run cluster         # train, and print the result\n"
+	        "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n");
+	if (!whole)
+		return;
+	fprintf(f, "\nexit codes: 0 done or true, 1 failed, 2 usage, 3 not running or not ready, 4 no "
+	        "such\nthing, 5 authentication refused, 6 cannot reach, 75 stopped early (state saved), "
+	        "78 bad\nconfiguration, 124 own time-out, 128+N ended by signal N\n");
+}
+
+static int misuse(const char *what, const char *value, const char *near)
+{
+	if (near)
+		fprintf(stderr, "ps-ctl: %s \"%.60s\"; did you mean \"%s\"? (see ps-ctl -h)\n", what, value,
+		        near);
+	else
+		fprintf(stderr, "ps-ctl: %s \"%.60s\" (see ps-ctl -h)\n", what, value);
+	return 2;
+}
+
+static void print_names(void)
+{
+	for (size_t i = 0; ctl_at(i) != NULL; i++)
+		puts(ctl_at(i)->name);
+	printf("help\n--cluster\n--help\n--version\n");
+}
+
+static int show_version(void)
+{
+	char name[] = "version";
+	char *argv[] = { name, NULL };
+
+	return ctl_cmd_version.run(&ctl_cmd_version, 1, argv);
+}
+
+/* ps-ctl help [SUBCOMMAND] */
+static int help_for(const char *name)
+{
+	const struct ctl_cmd *cmd = name ? ctl_find(name) : NULL;
+
+	if (name && !cmd)
+		return misuse("unknown subcommand", name, ctl_suggest(name));
+	if (cmd)
+		opt_help(&cmd->usage, stdout, true);
+	else
+		help(stdout, true);
+	return 0;
+}
+
+/* Options that are answers in themselves. */
+static bool answered(const char *arg, int *code)
+{
+	if (strcmp(arg, "-h") == 0)
+		help(stdout, false);
+	else if (strcmp(arg, "--help") == 0)
+		help(stdout, true);
+	else if (strcmp(arg, "--version") == 0)
+		*code = show_version();
+	else if (strcmp(arg, "--ps-complete") == 0)
+		print_names();
+	else
+		return false;
+	return true;
+}
+
+/* What stands before the subcommand: true when there is one at argv[*at]; the
+ * cluster's directory, if any, is at *dir.  Else *code. */
+static bool before(int argc, char **argv, int *at, char **dir, int *code)
+{
+	*code = 0;
+	for (*at = 1; *at < argc && argv[*at][0] == '-'; ++*at) {
+		char *arg = argv[*at];
+
+		if (answered(arg, code))
+			return false;
+		if (strncmp(arg, "--cluster=", 10) == 0)
+			*dir = arg + 10;
+		else if (arg[1] == 'C' && arg[2])
+			*dir = arg + 2;
+		else if (strcmp(arg, "-C") != 0 && strcmp(arg, "--cluster") != 0)
+			*code = misuse("unknown option", arg, NULL);
+		else if (*at + 1 < argc)
+			*dir = argv[++*at];
+		else
+			*code = misuse("a directory must follow", arg, NULL);
+		if (*code != 0)
+			return false;
+	}
+	if (*at < argc)
+		return true;
+	help(stderr, false);
+	*code = 2;
+	return false;
+}
+
+/* The subcommand reads -C itself, so that both places mean the same. */
+static int run(const struct ctl_cmd *cmd, char *dir, int argc, char **argv)
+{
+	char **args = mem_array((size_t)argc + 3, sizeof *args);
+	char option[] = "-C";
+	int n = 0, code;
+
+	args[n++] = argv[0];
+	if (dir) {
+		args[n++] = option;
+		args[n++] = dir;
+	}
+	for (int i = 1; i < argc; i++)
+		args[n++] = argv[i];
+	code = cmd->run(cmd, n, args);
+	free(args);
+	return code;
+}
+
+static int start(int argc, char **argv)
+{
+	const struct ctl_cmd *cmd;
+	struct err e = { 0 };
+	char *dir = NULL;
+	int at, code;
+
+	if (!before(argc, argv, &at, &dir, &code))
+		return code;
+	if (strcmp(argv[at], "help") == 0)
+		return help_for(at + 1 < argc ? argv[at + 1] : NULL);
+	cmd = ctl_find(argv[at]);
+	if (!cmd)
+		return misuse("unknown subcommand", argv[at], ctl_suggest(argv[at]));
+	if (key_init(&e) != ERR_OK || http_client_global_init(&e) != ERR_OK)
+		return ctl_fail(&e);
+	return run(cmd, dir, argc - at, argv + at);
+}
+
+/* Output that could not be written is a failure, unless its reader has left. */
+static int close_output(int code)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+	bool bad = fflush(stdout) != 0 || ferror(stdout);
+
+	if (!bad || (poll(&out, 1, 0) > 0 && (out.revents & POLLERR)))
+		return code;
+	fprintf(stderr, "ps-ctl: cannot write to standard output\n");
+	return code ? code : 1;
+}
+
+int main(int argc, char **argv)
+{
+	/* Whoever reads our output may leave: that is no failure. */
+	signal(SIGPIPE, SIG_IGN);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	return close_output(start(argc, argv));
+}

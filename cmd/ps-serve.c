@@ -1,0 +1,256 @@
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/opt.h"
+#include "client/prepare.h"
+#include "launch/rundir.h"
+#include "server/server.h"
+
+/* How long a server waits for its coordinator's word to end after SIGTERM. */
+#define LEAVE_GRACE_MS 3000
+
+struct options {
+	const char *run_dir, *join, *name, *listen, *advertise, *log_level;
+	bool coordinator, no_store;
+	int64_t threads;
+	struct opt_list set;
+};
+
+static const struct opt opts[] = {
+	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join the cluster of a file made by ps-ctl invite", NULL, 0, 0 },
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "which server of the run directory: server-0 ...", NULL, 0, 0 },
+	{ "coordinator", 0, OPT_FLAG, offsetof(struct options, coordinator), NULL, "coordinate the run directory's cluster, too", NULL, 0, 0 },
+	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL, "coordinate only, hold no partitions", NULL, 0, 0 },
+	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
+	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
+	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
+	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
+	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
+};
+
+static const struct opt_spec spec = {
+	.prog = "ps-serve",
+	.args = "[FILE]",
+	.about = "One server process of a pskit cluster. With a cluster file it is coordinator and store in one.",
+	.more = "With FILE it makes the run directory NAME.run beside it, coordinates the cluster and holds its\n"
+	    "partitions (as server-0); other servers and workers join by -C or by --join. ps-ctl run and\n"
+	    "ps-ctl start do all this for local processes. SIGTERM: leave; SIGHUP: read authorized_keys again.",
+	.examples = "  ps-serve cluster.json                # a whole cluster in one process\n"
+	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
+	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n",
+	.opts = opts,
+	.nopts = sizeof opts / sizeof *opts,
+	.min_args = 0,
+	.max_args = 1,
+};
+
+static int die(const struct err *e)
+{
+	fprintf(stderr, "ps-serve: %s\n", e->msg);
+	return err_exit_code(e->code);
+}
+
+/* ---- who we are -------------------------------------------------------------------- */
+
+struct place {
+	char *dir;
+	int lock;
+	struct conf conf;
+	bool has_conf;
+	struct identity id;
+	char *sock;
+};
+
+static enum err_code own_cluster(const struct options *o, const char *file, struct place *p, struct err *e)
+{
+	char *path = conf_file(file);
+	enum err_code rc = conf_load(path, o->set.item, o->set.n, &p->conf, e);
+
+	if (!rc) {
+		p->has_conf = true;
+		p->dir = o->run_dir ? mem_strdup(o->run_dir) : rundir_name_for(path, p->conf.name);
+		rc = run_prepare(&p->conf, p->dir, &p->lock, e);
+	}
+	free(path);
+	return rc;
+}
+
+static enum err_code read_config(struct place *p, struct err *e)
+{
+	char *path = rundir_path(p->dir, "cluster.json");
+	json_t *j = json_parse_file(path, 1 << 20, e);
+	enum err_code rc = j ? conf_from_json(j, &p->conf, e) : e->code;
+
+	p->has_conf = !rc;
+	json_decref(j);
+	free(path);
+	return rc;
+}
+
+static enum err_code find_place(const struct options *o, const char *file, bool *coordinator, struct place *p,
+    struct err *e)
+{
+	const char *name = o->name ? o->name : "server-0";
+	enum err_code rc = ERR_OK;
+
+	p->lock = -1;
+	if (o->join)
+		return identity_from_join(o->join, &p->id, e);
+	if (file) {
+		*coordinator = true;
+		rc = own_cluster(o, file, p, e);
+	} else if (!o->run_dir) {
+		rc = err_set(e, ERR_USAGE, "name a cluster file, -C DIR or --join FILE (see ps-serve -h)");
+	} else {
+		p->dir = path_absolute(o->run_dir);
+		if (access(p->dir, F_OK))
+			rc = err_sys(e, ERR_NOTFOUND, "no run directory \"%s\"", o->run_dir);
+		else
+			rc = read_config(p, e);
+	}
+	if (!rc)
+		rc = identity_from_run(p->dir, *coordinator ? "coordinator" : name, &p->id, e);
+	if (!rc) {
+		char *base = *coordinator ? mem_strdup("coordinator.sock") : mem_printf("%s.sock", name);
+		char *abs = path_absolute(p->dir);
+
+		p->sock = rundir_path(abs, base);
+		free(abs);
+		free(base);
+	}
+	return rc;
+}
+
+/* "server-3" -> 3; -1 for any. */
+static int index_of(const char *name)
+{
+	int64_t n;
+
+	return name && strncmp(name, "server-", 7) == 0 && num_int(name + 7, 0, 65535, &n) ? (int)n : -1;
+}
+
+/* ---- waiting for the end -------------------------------------------------------------- */
+
+static int read_signal(int fd)
+{
+	struct signalfd_siginfo si;
+
+	return read(fd, &si, sizeof si) == sizeof si ? (int)si.ssi_signo : 0;
+}
+
+static int serve(struct server *s, int signals, struct log *log)
+{
+	struct pollfd p[2] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 } };
+	int64_t until = -1;
+	bool leaving = false;
+	struct err why;
+
+	for (;;) {
+		int left = until < 0 ? -1 : (int)((until - clock_now()) / NSEC_PER_MSEC);
+
+		if (until >= 0 && left <= 0)
+			return 0;
+		poll(p, 2, left);
+		if (server_ended(s, &why)) {
+			if (why.code)
+				log_error(log, "%s", why.msg);
+			return err_exit_code(why.code);
+		}
+		if (!p[0].revents)
+			continue;
+		switch (read_signal(signals)) {
+		case SIGHUP:
+			if (server_reload(s, &why))
+				log_error(log, "the old keys stay: %s", why.msg);
+			else
+				log_info(log, "keys read again");
+			break;
+		case SIGTERM:
+		case SIGINT:
+			if (leaving)
+				return 128 + SIGTERM;
+			leaving = true;
+			server_leave(s);
+			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static int block_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct place place = { 0 };
+	struct err e = { 0 };
+	struct server_config cfg = { .index = -1 };
+	struct rlimit no_core = { 0, 0 };
+	struct server *s = NULL;
+	struct log log;
+	int nargs, signals, code;
+
+	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
+	case OPT_EXIT_OK:
+		return 0;
+	case OPT_EXIT_USAGE:
+		return 2;
+	case OPT_GO:
+		break;
+	}
+	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	signals = block_signals();
+	if (key_init(&e))
+		return die(&e);
+	cfg.coordinator = o.coordinator || o.no_store;
+	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e))
+		return die(&e);
+	log_init(&log, o.name ? o.name : o.join ? place.id.name : "server-0", 2, LOG_LEVEL_INFO);
+	if (o.log_level || place.has_conf)
+		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
+	cfg.id = &place.id;
+	cfg.conf = place.has_conf ? &place.conf : NULL;
+	cfg.store = !o.no_store;
+	cfg.index = index_of(o.name);
+	cfg.listen = o.listen;
+	cfg.advertise = o.advertise;
+	cfg.unix_path = place.sock;
+	cfg.threads = (unsigned)o.threads;
+	cfg.log = &log;
+	if (server_start(&cfg, &s, &e)) {
+		code = die(&e);
+	} else {
+		code = serve(s, signals, &log);
+		server_stop(s);
+	}
+	identity_release(&place.id);
+	conf_release(&place.conf);
+	opt_list_release(&o.set);
+	free(place.dir);
+	free(place.sock);
+	return code;
+}

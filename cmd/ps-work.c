@@ -1,0 +1,86 @@
+#include <signal.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "base/suggest.h"
+#include "launch/rundir.h"
+#include "cmd/work/cmd.h"
+
+/* The subcommands, each with its own options; one line each. */
+static const struct sub {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} subs[] = {
+	{ "train", cmd_train, "run the training loop as one worker of a cluster" },
+	{ "eval", cmd_eval, "score data with the model as it stands on the servers" },
+	{ "predict", cmd_predict, "print one prediction for each example" },
+	{ "pull", cmd_pull, "write one table to stdout" },
+	{ "push", cmd_push, "apply a gradient from stdin to one table" },
+	{ "bench", cmd_bench, "measure the data plane" },
+};
+#define NSUBS (sizeof subs / sizeof *subs)
+
+static void usage(FILE *f)
+{
+	fprintf(f, "usage: ps-work COMMAND [options]\nOne worker of a pskit cluster.\n\ncommands:\n");
+	for (size_t i = 0; i < NSUBS; i++)
+		fprintf(f, "  %-10s %s\n", subs[i].name, subs[i].help);
+	fprintf(f, "\nps-work COMMAND -h tells the options of a command; ps-work --version the version.\n");
+}
+
+static int unknown(const char *word)
+{
+	const char *names[NSUBS], *near;
+
+	for (size_t i = 0; i < NSUBS; i++)
+		names[i] = subs[i].name;
+	near = suggest(word, names, NSUBS);
+	if (near)
+		fprintf(stderr, "ps-work: unknown command \"%s\"; did you mean \"%s\"? (see ps-work -h)\n", word, near);
+	else
+		fprintf(stderr, "ps-work: unknown command \"%s\" (see ps-work -h)\n", word);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct opt_spec none = { .prog = "ps-work", .args = "COMMAND", .about = "" };
+	struct rlimit no_core = { 0, 0 };
+	struct err e = { 0 };
+
+	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	signal(SIGPIPE, SIG_IGN);
+	if (key_init(&e)) {
+		fprintf(stderr, "ps-work: %s\n", e.msg);
+		return err_exit_code(e.code);
+	}
+	if (argc < 2) {
+		usage(stderr);
+		return 2;
+	}
+	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+		usage(stdout);
+		return 0;
+	}
+	if (strcmp(argv[1], "--ps-complete") == 0) {
+		for (size_t i = 0; i < NSUBS; i++)
+			puts(subs[i].name);
+		return 0;
+	}
+	if (argv[1][0] == '-') {
+		int nargs;
+
+		return opt_parse(&none, NULL, argc, argv, &nargs) == OPT_EXIT_OK ? 0 : 2;
+	}
+	for (size_t i = 0; i < NSUBS; i++)
+		if (strcmp(argv[1], subs[i].name) == 0)
+			return subs[i].run(argc - 1, argv + 1);
+	return unknown(argv[1]);
+}

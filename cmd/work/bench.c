@@ -1,0 +1,177 @@
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "client/prepare.h"
+#include "cmd/work/cmd.h"
+#include "cmd/work/common.h"
+#include "launch/daemon.h"
+#include "launch/launch.h"
+#include "launch/rundir.h"
+#include "work/bench.h"
+
+struct options {
+	struct where where;
+	const char *op, *transport, *suite;
+	uint64_t bytes;
+	int64_t iters, sparse, width;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	WHERE_OPTS(struct options),
+	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)", "push|pull|pushpull", 0, 0 },
+	{ "bytes", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", "of a dense table (4M)", NULL, 4, 0x1p36 },
+	{ "iters", 0, OPT_INT, offsetof(struct options, iters), "N", "repetitions (50)", NULL, 1, 10000000 },
+	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix", 0, 0 },
+	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S", "protection, with a server of its own (poly1305)",
+	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
+	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 0, 100000000 },
+	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
+	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
+};
+
+static const struct opt_spec spec = {
+	.prog = "ps-work bench",
+	.about = "Measure pushes and pulls; each is awaited before the next begins.",
+	.more = "With no cluster given (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.",
+	.examples = "  ps-work bench --op push --bytes 4M --transport tcp --suite poly1305 --json\n"
+	    "  ps-work bench --op pull --sparse 100000 --width 16\n",
+	.opts = opts,
+	.nopts = sizeof opts / sizeof *opts,
+};
+
+/* A server of our own, in a directory of its own, gone when we are. */
+struct own {
+	char dir[64], *run;
+	int lock;
+	struct launch_set *set;
+};
+
+static enum err_code own_start(struct own *x, const struct options *o, struct err *e)
+{
+	struct launch_spec ls = { .id = "server-0", .die_with_parent = true };
+	char *self = daemon_self_dir(e), *prog, *log;
+	struct conf conf;
+	char suite[64];
+	size_t child;
+	enum err_code rc;
+
+	if (!self)
+		return ERR_IO;
+	snprintf(x->dir, sizeof x->dir, "/tmp/ps-bench-XXXXXX");
+	if (!mkdtemp(x->dir)) {
+		free(self);
+		return err_sys(e, ERR_IO, "cannot make a directory in /tmp");
+	}
+	x->run = rundir_path(x->dir, "bench.run");
+	conf_init(&conf);
+	snprintf(suite, sizeof suite, "suite=%s", o->suite);
+	rc = conf_set(&conf, suite, e);
+	if (!rc)
+		rc = conf_set(&conf, "sync=asp", e);
+	if (!rc)
+		rc = run_prepare(&conf, x->run, &x->lock, e);
+	conf_release(&conf);
+	prog = path_join(self, "ps-serve");
+	log = rundir_path(x->run, "server-0.log");
+	ls.argv = (char *const[]){ prog, "-C", x->run, "--name", "server-0", "--coordinator", NULL };
+	ls.log_path = log;
+	if (!rc)
+		rc = launch_new(x->run, &x->set, e);
+	if (!rc)
+		rc = launch_start(x->set, &ls, &child, e);
+	free(prog);
+	free(log);
+	free(self);
+	return rc;
+}
+
+static void own_stop(struct own *x)
+{
+	if (x->set) {
+		launch_stop_all(x->set, 2 * NSEC_PER_SEC);
+		launch_free(x->set);
+	}
+	if (x->dir[0])
+		file_remove_tree(x->dir, NULL);
+	free(x->run);
+}
+
+static void print_result(const struct options *o, const struct bench_config *b)
+{
+	double each = b->result.seconds / (double)b->iters;
+	uint64_t bytes = b->rows ? b->rows * b->width * 4 : b->bytes;
+	int ways = strcmp(b->op, "pushpull") == 0 ? 2 : 1;
+	char size[16], rate[16];
+	json_t *r;
+	char *text;
+
+	if (!o->json) {
+		num_human((double)bytes, size);
+		num_human((double)bytes * ways / each, rate);
+		printf("%s of %sB over %s, %lld times: %sB/s, p50 %.1f us, p99 %.1f us", b->op, size, o->transport,
+		    (long long)b->iters, rate, b->result.p50 * 1e6, b->result.p99 * 1e6);
+		if (b->rows)
+			printf(", %.3g rows/s", (double)b->rows * ways / each);
+		putchar('\n');
+		return;
+	}
+	r = json_event("bench");
+	json_object_set_new(r, "op", json_string(b->op));
+	json_object_set_new(r, "transport", json_string(o->transport));
+	json_object_set_new(r, "suite", json_string(o->suite));
+	json_object_set_new(r, "bytes", json_integer((json_int_t)bytes));
+	json_object_set_new(r, "iters", json_integer(b->iters));
+	json_object_set_new(r, "bytes_per_second", json_real((double)bytes * ways / each));
+	if (b->rows)
+		json_object_set_new(r, "rows_per_second", json_real((double)b->rows * ways / each));
+	json_object_set_new(r, "p50_seconds", json_real(b->result.p50));
+	json_object_set_new(r, "p99_seconds", json_real(b->result.p99));
+	text = json_text(r);
+	puts(text);
+	free(text);
+	json_decref(r);
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	struct options o = { .op = "push", .transport = "tcp", .suite = "poly1305", .bytes = 4 << 20, .iters = 50, .width = 1 };
+	struct bench_config b;
+	struct identity id;
+	struct own own = { 0 };
+	struct err e = { 0 };
+	struct tool tool;
+	struct log log;
+	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
+	enum err_code rc = ERR_OK;
+
+	if (code)
+		return code - 1;
+	log_init(&log, "bench", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
+	if (!o.where.run_dir && !o.where.join && !getenv("PS_CLUSTER")) {
+		rc = own_start(&own, &o, &e);
+		o.where.run_dir = own.run;
+	}
+	if (!rc)
+		rc = where_tool(&o.where, o.transport, &log, &id, &tool, &e);
+	if (rc) {
+		own_stop(&own);
+		return fail(spec.prog, &e);
+	}
+	b = (struct bench_config){ .op = o.op, .bytes = o.bytes / 4 * 4, .rows = (uint64_t)o.sparse, .width = (uint64_t)o.width,
+		.iters = o.iters };
+	rc = bench(&tool, &b, &e);
+	tool_close(&tool);
+	identity_release(&id);
+	own_stop(&own);
+	if (rc)
+		return fail(spec.prog, &e);
+	print_result(&o, &b);
+	return 0;
+}

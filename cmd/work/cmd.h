@@ -1,0 +1,13 @@
+#ifndef CMD_WORK_CMD_H
+#define CMD_WORK_CMD_H
+
+/* The commands of ps-work: parse, check, one call.  argv[0] is the command's
+ * name; the value is the exit code. */
+int cmd_train(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_predict(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+int cmd_push(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+
+#endif

@@ -1,0 +1,55 @@
+#include "cmd/work/common.h"
+
+#include "base/clock.h"
+#include "launch/rundir.h"
+
+int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
+{
+	switch (opt_parse(spec, out, argc, argv, nargs)) {
+	case OPT_EXIT_OK:
+		return 1;
+	case OPT_EXIT_USAGE:
+		return 3;
+	case OPT_GO:
+		break;
+	}
+	return 0;
+}
+
+enum err_code where_identity(const struct where *w, const char *name, struct identity *out, struct err *e)
+{
+	char *dir = NULL;
+	enum err_code rc;
+
+	if (w->join)
+		return identity_from_join(w->join, out, e);
+	rc = rundir_find(w->run_dir, &dir, e);
+	if (!rc)
+		rc = identity_from_run(dir, name ? name : "admin", out, e);
+	free(dir);
+	return rc;
+}
+
+int where_level(const struct where *w, int deflt)
+{
+	return w->log_level ? log_level_parse(w->log_level) : deflt;
+}
+
+enum err_code where_tool(const struct where *w, const char *transport, struct log *log, struct identity *id,
+    struct tool *out, struct err *e)
+{
+	enum err_code rc = where_identity(w, NULL, id, e);
+
+	if (rc)
+		return rc;
+	rc = tool_open(id, transport, w->timeout ? w->timeout : 30 * NSEC_PER_SEC, log, out, e);
+	if (rc)
+		identity_release(id);
+	return rc;
+}
+
+int fail(const char *prog, const struct err *e)
+{
+	fprintf(stderr, "%s: %s\n", prog, e->msg);
+	return err_exit_code(e->code);
+}

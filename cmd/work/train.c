@@ -1,0 +1,65 @@
+#include <signal.h>
+#include <stddef.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cmd/work/cmd.h"
+#include "cmd/work/common.h"
+#include "work/train.h"
+
+struct options {
+	struct where where;
+	int64_t slot;
+	struct opt_list data;
+};
+
+static const struct opt opts[] = {
+	WHERE_OPTS(struct options),
+	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "the worker slot to take (or to take over)", NULL, -1, 4095 },
+	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH", "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
+};
+
+static const struct opt_spec spec = {
+	.prog = "ps-work train",
+	.about = "Run the training loop as one worker of a cluster, until the job is over.",
+	.more = "The configuration comes from the coordinator. SIGTERM: finish the step, hand the slot back, exit 0.\n"
+	    "A worker that was killed can be started again with the same --slot: it takes the slot over.",
+	.examples = "  ps-work train -C demo.run --slot 1   # as ps-ctl starts it\n"
+	    "  ps-work train --join w7.join --data /data/part.libsvm.gz\n",
+	.opts = opts,
+	.nopts = sizeof opts / sizeof *opts,
+};
+
+int cmd_train(int argc, char **argv)
+{
+	struct options o = { .slot = -1 };
+	struct train_config cfg;
+	struct identity id;
+	struct err e = { 0 };
+	struct log log;
+	char name[32];
+	sigset_t set;
+	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
+
+	if (code)
+		return code - 1;
+	if (o.slot >= 0)
+		snprintf(name, sizeof name, "worker-%lld", (long long)o.slot);
+	else
+		snprintf(name, sizeof name, "worker-0");
+	if (where_identity(&o.where, name, &id, &e))
+		return fail(spec.prog, &e);
+	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .log = &log };
+	cfg.interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
+	close(cfg.interrupt_fd);
+	identity_release(&id);
+	opt_list_release(&o.data);
+	return code;
+}

@@ -1,0 +1,408 @@
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/client_state.h"
+#include "launch/rundir.h"
+#include "wire/net.h"
+
+#define RETRY_MIN (10 * NSEC_PER_MSEC)
+#define RETRY_MAX (500 * NSEC_PER_MSEC)
+#define LOOK_EVERY (10 * NSEC_PER_MSEC)
+#define SAY_FIRST (2 * NSEC_PER_SEC)
+#define SAY_AGAIN (10 * NSEC_PER_SEC)
+
+/* ---- records ----------------------------------------------------------------------- */
+
+struct record client_head(const struct client *c, enum msg_type type, uint64_t step)
+{
+	return (struct record){ .type = (uint8_t)type, .step = step == CLIENT_NOW ? 0 : step,
+		.flags = step == CLIENT_NOW ? RECORD_NOW : 0, .epoch = c->layout.epoch,
+		.generation = c->layout.generation };
+}
+
+void link_send(struct link *l, const struct record *r, const void *payload)
+{
+	batcher_add(&l->batcher, l->conn, r, payload);
+}
+
+/* Everything that is open is asked or said again; the server knows by its
+ * identity what it has had before. */
+static void on_live(void *ctx, const struct hs_server_info *server)
+{
+	struct link *l = ctx;
+
+	(void)server;
+	l->state = LINK_UP;
+	l->down_since = 0;
+	l->retry = RETRY_MIN;
+	for (size_t i = 0; i < l->ndoubts; i++)
+		if (!l->doubt[i].settled)
+			link_send_doubt(l, &l->doubt[i]);
+	if (l->clock_due)
+		link_send_clock(l);
+	if (l->done_due)
+		link_send_done(l);
+	for (struct ask *a = l->asks; a; a = a->next)
+		link_send_ask(l, a);
+	batcher_flush(&l->batcher, l->conn);
+}
+
+static enum conn_verdict one_record(struct link *l, const struct record *r, const uint8_t *payload)
+{
+	struct client *c = l->client;
+
+	switch (r->type) {
+	case REC_PULLED:
+	case REC_ROWS:
+	case REC_SCANNED:
+		if (r->examples > c->members)
+			c->members = r->examples;
+		if (!c->first_answer)
+			c->first_answer = clock_now();
+		return ask_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
+	case REC_RECEIPT:
+		doubt_receipts(l, payload, r->len);
+		return CONN_TAKEN;
+	case REC_CLOCKED:
+		if (l->done_due)
+			l->done = true;
+		l->clock_due = l->done_due = false;
+		return CONN_TAKEN;
+	case REC_NACK:
+		msg_get_nack(payload, r->len, &c->fatal);
+		err_prefix(&c->fatal, "%s refused", l->id);
+		return CONN_DROP;
+	default:
+		return CONN_TAKEN;
+	}
+}
+
+static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct link *l = ctx;
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+	size_t at = 0;
+
+	if (r->type != REC_BATCH)
+		return one_record(l, r, payload);
+	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e)) {
+		enum conn_verdict v = one_record(l, &sub, body);
+
+		if (v != CONN_TAKEN)
+			return v;
+	}
+	return e.code ? CONN_DROP : CONN_TAKEN;
+}
+
+static uint8_t *on_place(void *ctx, const struct record *r)
+{
+	return ask_place(ctx, r);
+}
+
+static const struct conn_handler handler = { .live = on_live, .place = on_place, .record = on_record };
+
+/* ---- connections --------------------------------------------------------------------- */
+
+static bool want_unix(const struct link *l)
+{
+	const struct client_config *cfg = &l->client->cfg;
+
+	if (!l->unix_path[0] || strcmp(cfg->transport, "tcp") == 0)
+		return false;
+	return strcmp(cfg->transport, "unix") == 0 || access(l->unix_path, R_OK | W_OK) == 0;
+}
+
+static void dial(struct link *l)
+{
+	const struct client_config *cfg = &l->client->cfg;
+	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot, .role = ROLE_WORKER };
+	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
+	int fd, dirfd = -1;
+	enum err_code rc = ERR_OK;
+
+	memcpy(info.cluster, cfg->id->conn.cluster, sizeof info.cluster);
+	snprintf(addr, sizeof addr, "%s", l->tcp);
+	if (want_unix(l)) {
+		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &l->fault);
+		snprintf(addr, sizeof addr, "unix:%s", sock);
+	}
+	if (!rc)
+		rc = net_connect(addr, &fd, &l->fault);
+	if (dirfd >= 0)
+		close(dirfd);
+	if (rc) {
+		l->next_try = clock_now() + l->retry;
+		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+		return;
+	}
+	l->conn = conn_dial(fd, &cfg->id->conn, l->key, &info, &handler, l);
+	l->state = LINK_DIALLING;
+}
+
+static void count_bytes(struct link *l)
+{
+	l->client->pushed_base += conn_bytes_out(l->conn);
+	l->client->pulled_base += conn_bytes_in(l->conn);
+}
+
+static void drop(struct link *l, const struct err *why)
+{
+	struct client *c = l->client;
+	bool refused = l->state == LINK_DIALLING;
+
+	if (l->conn)
+		count_bytes(l);
+	conn_free(l->conn);
+	l->conn = NULL;
+	batcher_release(&l->batcher);
+	l->batcher = (struct batcher){ 0 };
+	if (l->state == LINK_UP)
+		c->stats.reconnects++;
+	l->state = LINK_DOWN;
+	if (!l->down_since)
+		l->down_since = clock_now();
+	if (why)
+		l->fault = *why;
+	l->next_try = clock_now() + l->retry;
+	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	/* A refusal at the door is final; a line that breaks, however, is not. */
+	if (refused && !c->fatal.code && (l->fault.code == ERR_AUTH || l->fault.code == ERR_FORBIDDEN ||
+	    l->fault.code == ERR_CONFIG || l->fault.code == ERR_FENCED)) {
+		c->fatal = l->fault;
+		err_prefix(&c->fatal, "%s (%s)", l->id, l->tcp);
+	}
+}
+
+struct link *link_of(struct client *c, const struct table *t, uint32_t part, struct err *e)
+{
+	uint16_t owner = table_owner(t, part);
+
+	if (owner >= c->nlinks) {
+		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server yet", t->name, part);
+		return NULL;
+	}
+	c->link[owner].used = true;
+	return &c->link[owner];
+}
+
+/* ---- the wheel ------------------------------------------------------------------------- */
+
+static void say_waiting(struct client *c, uint64_t step, int64_t since)
+{
+	struct buf who = BUF_INIT;
+	int seconds = (int)((clock_now() - since) / NSEC_PER_SEC);
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = &c->link[i];
+
+		if (l->used && l->state != LINK_UP)
+			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp, seconds,
+			    l->fault.code ? l->fault.msg : "no answer yet");
+	}
+	if (c->cfg.who)
+		c->cfg.who(c->cfg.ctx, step, &who);
+	if (who.len)
+		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step, seconds, who.data);
+	buf_release(&who);
+}
+
+static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, struct err *e)
+{
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = &c->link[i];
+
+		if (l->used && l->state != LINK_UP)
+			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s", l->id, l->tcp,
+			    (long long)((clock_now() - begin) / NSEC_PER_SEC), l->fault.msg);
+	}
+	return err_set(e, ERR_TIMEOUT, "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
+	    (long long)((clock_now() - begin) / NSEC_PER_SEC), (unsigned long long)step);
+}
+
+/* Poll all links once, for at most ms, and do what there is to do. */
+static void serve(struct client *c, int ms)
+{
+	struct pollfd *p = mem_array(c->nlinks + 1, sizeof *p);
+	int64_t now = clock_now();
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = &c->link[i];
+
+		p[i].fd = -1;
+		if (l->used && l->state == LINK_DOWN && now >= l->next_try)
+			dial(l);
+		if (l->state == LINK_DOWN)
+			continue;
+		if (l->state == LINK_UP)
+			batcher_flush(&l->batcher, l->conn);
+		p[i].fd = conn_fd(l->conn);
+		p[i].events = (short)(POLLIN | (conn_queued(l->conn) || l->state == LINK_DIALLING ? POLLOUT : 0));
+	}
+	p[c->nlinks] = (struct pollfd){ c->cfg.cancel_fd, POLLIN, 0 };
+	if (poll(p, c->nlinks + 1, ms) < 0 && errno != EINTR)
+		abort();
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = &c->link[i];
+		struct err e = { 0 };
+		enum err_code rc = ERR_OK;
+
+		if (p[i].fd < 0 || !p[i].revents)
+			continue;
+		if (l->state == LINK_DIALLING && p[i].revents & (POLLERR | POLLHUP))
+			rc = net_connected(p[i].fd, l->tcp, &e);
+		if (!rc && p[i].revents & POLLOUT)
+			rc = conn_write(l->conn, &e);
+		if (!rc && p[i].revents & (POLLIN | POLLHUP | POLLERR))
+			rc = conn_read(l->conn, &e);
+		if (!rc)
+			rc = conn_write(l->conn, &e);
+		if (rc)
+			drop(l, l->fault.code && rc == ERR_PROTO ? NULL : &e);
+	}
+	free(p);
+}
+
+enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e)
+{
+	int64_t begin = clock_now(), say = begin + SAY_FIRST, look = begin + LOOK_EVERY;
+
+	while (!ready(c)) {
+		int64_t now;
+
+		if (c->fatal.code)
+			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
+		serve(c, 20);
+		now = clock_now();
+		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
+			return e->code;
+		if (now >= look)
+			look = now + LOOK_EVERY;
+		if (now >= say && !ready(c)) {
+			say_waiting(c, step, begin);
+			say = now + SAY_AGAIN;
+		}
+		if (now - begin > c->cfg.deadline && !ready(c))
+			return overdue(c, step, begin, e);
+	}
+	return ERR_OK;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e)
+{
+	struct client *c = mem_alloc(sizeof *c);
+
+	(void)e;
+	c->cfg = *cfg;
+	c->next_seq = 1;
+	*out = c;
+	return ERR_OK;
+}
+
+static enum err_code take_servers(struct client *c, const json_t *servers, struct err *e)
+{
+	const json_t *s;
+	size_t i;
+
+	if (!c->link) {
+		c->nlinks = (unsigned)json_array_size(servers);
+		c->link = mem_array(c->nlinks, sizeof *c->link);
+	}
+	json_array_foreach(servers, i, s) {
+		struct link *l = &c->link[i];
+
+		if (i >= c->nlinks)
+			break;
+		l->client = c;
+		l->index = (unsigned)i;
+		if (!l->retry)
+			l->retry = RETRY_MIN;
+		snprintf(l->id, sizeof l->id, "server-%zu", i);
+		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(s, "tcp", ""));
+		snprintf(l->unix_path, sizeof l->unix_path, "%s", c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
+		if (json_flag(s, "live") && !key_from_text(json_str(s, "key", ""), l->key))
+			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
+	}
+	return ERR_OK;
+}
+
+enum err_code client_view(struct client *c, const json_t *view, struct err *e)
+{
+	const json_t *jl = json_object_get(view, "layout");
+	enum err_code rc = take_servers(c, json_object_get(view, "servers"), e);
+	struct layout fresh;
+
+	/* The layout is kept while its epoch stands, because asks and doubts point
+	 * into it. */
+	if (rc || (c->layout.epoch && (uint32_t)json_int(jl, "epoch", 0) == c->layout.epoch))
+		return rc;
+	rc = layout_from_json(jl, &fresh, e);
+	if (rc)
+		return rc;
+	layout_release(&c->layout);
+	c->layout = fresh;
+	return ERR_OK;
+}
+
+const struct layout *client_layout(const struct client *c)
+{
+	return &c->layout;
+}
+
+int64_t client_first_answer(const struct client *c)
+{
+	return c->first_answer;
+}
+
+uint32_t client_members(const struct client *c)
+{
+	return c->members;
+}
+
+void client_free(struct client *c)
+{
+	struct record bye = { .type = REC_BYE };
+
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = &c->link[i];
+
+		if (l->state == LINK_UP) {
+			batcher_flush(&l->batcher, l->conn);
+			conn_send(l->conn, &bye, NULL);
+			conn_write(l->conn, NULL);
+		}
+		conn_free(l->conn);
+		batcher_release(&l->batcher);
+		buf_release(&l->clock_runs);
+		link_free_asks(l);
+		link_free_doubts(l);
+	}
+	for (size_t i = 0; i < c->nversions; i++)
+		free(c->version[i]);
+	free((void *)c->version);
+	free(c->nversion);
+	layout_release(&c->layout);
+	free(c->link);
+	free(c);
+}
+
+void client_stats(const struct client *c, struct client_stats *out)
+{
+	*out = c->stats;
+	out->pushed_bytes = c->pushed_base;
+	out->pulled_bytes = c->pulled_base;
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i].conn) {
+			out->pushed_bytes += conn_bytes_out(c->link[i].conn);
+			out->pulled_bytes += conn_bytes_in(c->link[i].conn);
+		}
+}

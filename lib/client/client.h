@@ -1,0 +1,98 @@
+#ifndef CLIENT_CLIENT_H
+#define CLIENT_CLIENT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "client/identity.h"
+#include "coord/layout.h"
+
+/* The data plane as a worker or a tool sees it: sessions with all servers,
+ * pulls, pushes, clocks.  A broken session is made again, and what was in
+ * doubt is sent again under the same identity, so that each push counts once.
+ *
+ * One thread owns a client; every call may block up to the deadline. */
+struct client;
+
+#define CLIENT_NO_SLOT UINT32_MAX
+
+struct client_config {
+	const struct identity *id;      /* borrowed */
+	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
+	uint64_t incarnation;
+	const char *transport;          /* auto, unix, tcp */
+	int64_t deadline;               /* ns */
+	struct log *log;
+	/* Who is being waited for at this step, for the log; may be NULL. */
+	void *ctx;
+	void (*who)(void *ctx, uint64_t step, struct buf *out);
+	/* Shall a wait be given up (a signal, the job's end)?  May be NULL. */
+	bool (*cancelled)(void *ctx, struct err *why);
+	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
+};
+
+enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e);
+/* Says goodbye. */
+void client_free(struct client *c);
+
+/* Take the layout and the servers' addresses from a view; connections are made
+ * when they are needed. */
+enum err_code client_view(struct client *c, const json_t *view, struct err *e);
+const struct layout *client_layout(const struct client *c);
+
+/* ---- pull: want what is needed, then wait for all of it ------------------- */
+
+/* step: the worker's; CLIENT_NOW: what is there, without waiting. */
+#define CLIENT_NOW UINT64_MAX
+/* A whole dense table: rows * cols floats to dst. */
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, float *dst, struct err *e);
+/* Rows of a sparse table, in the order of ids (n * cols floats to dst).  ids
+ * must stay until client_wait returns. */
+enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
+    float *dst, struct err *e);
+/* Until everything wanted is there, and every push of earlier steps has its
+ * receipt: then gradients may be written over. */
+enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
+/* When the first answer of the last client_wait came (clock_now): before it,
+ * servers made us wait; after it, data came. */
+int64_t client_first_answer(const struct client *c);
+/* Membership entries that hold at the step of the last wait. */
+uint32_t client_members(const struct client *c);
+
+/* ---- push ------------------------------------------------------------------- */
+
+/* The gradient (mean over `examples`) of a whole dense table.  g must stay
+ * unchanged until the next client_wait or client_settle has returned. */
+enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
+    struct err *e);
+enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
+    const uint64_t *ids, size_t n, const float *g, struct err *e);
+/* The step is complete: tell every server, and write all that is queued. */
+enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e);
+/* No more data: never wait for this slot again.  Returns when all servers
+ * have said yes. */
+enum err_code client_done(struct client *c, struct err *e);
+/* Until every push has its receipt. */
+enum err_code client_settle(struct client *c, struct err *e);
+
+/* ---- whole tables -------------------------------------------------------------- */
+
+/* All rows of a sparse table in ascending order of id, piece by piece. */
+typedef enum err_code (*client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
+enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e);
+
+/* ---- figures --------------------------------------------------------------------- */
+
+struct client_stats {
+	uint64_t receipts[8];           /* by enum push_status */
+	uint64_t staleness_sum;
+	uint64_t pushed_bytes, pulled_bytes;    /* as on the wire */
+	uint64_t reconnects;
+};
+void client_stats(const struct client *c, struct client_stats *out);
+
+#endif

@@ -1,0 +1,341 @@
+#include "base/clock.h"
+#include "base/endian.h"
+#include "base/mem.h"
+#include "client/client_state.h"
+
+/* Rows asked for in one record: bounded by its 1 MiB both ways. */
+static uint32_t rows_a_record(const struct table *t)
+{
+	uint32_t by_ids = RECORD_MAX / 8, by_rows = RECORD_MAX / (t->cols * 4);
+
+	return by_ids < by_rows ? by_ids : by_rows;
+}
+
+/* ---- versions: what the last pull of each partition had ------------------------------ */
+
+uint64_t *version_at(struct client *c, const struct table *t, uint32_t part)
+{
+	if (t->id >= c->nversions) {
+		size_t n = (size_t)t->id + 1;
+
+		c->version = mem_regrow((void *)c->version, n, sizeof *c->version);
+		c->nversion = mem_regrow(c->nversion, n, sizeof *c->nversion);
+		for (size_t i = c->nversions; i < n; i++) {
+			c->version[i] = NULL;
+			c->nversion[i] = 0;
+		}
+		c->nversions = n;
+	}
+	if (!c->version[t->id]) {
+		c->version[t->id] = mem_array(t->nparts, sizeof **c->version);
+		c->nversion[t->id] = t->nparts;
+	}
+	return &c->version[t->id][part];
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+void link_send_ask(struct link *l, struct ask *a)
+{
+	struct record r = client_head(l->client, a->type, a->step);
+	struct buf body = BUF_INIT;
+
+	r.seq = a->seq;
+	r.table = a->table->id;
+	r.part = a->part;
+	a->left = a->count;
+	if (a->type == REC_PULL) {
+		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count });
+	} else if (a->type == REC_PULL_ROWS) {
+		buf_append(&body, a->ids, (size_t)a->n * 8);
+	} else {
+		r.total = a->begin ? 0 : 1;
+		r.offset = a->after;
+	}
+	r.len = (uint32_t)body.len;
+	link_send(l, &r, body.data);
+	buf_release(&body);
+}
+
+static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
+{
+	struct ask *a = mem_alloc(sizeof *a), **p = &l->asks;
+
+	a->seq = c->next_seq++;
+	a->type = type;
+	a->table = t;
+	a->step = step;
+	a->count = a->left = 1;
+	while (*p)
+		p = &(*p)->next;
+	*p = a;
+	return a;
+}
+
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, float *dst, struct err *e)
+{
+	for (size_t i = 0; i < t->nruns; i++) {
+		struct link *l = link_of(c, t, t->run[i].first, e);
+		struct ask *a;
+
+		if (!l)
+			return ERR_NOTREADY;
+		a = add_ask(c, l, REC_PULL, t, step);
+		a->part = t->run[i].first;
+		a->count = a->left = t->run[i].count;
+		a->dst = dst;
+		if (l->state == LINK_UP)
+			link_send_ask(l, a);
+	}
+	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+}
+
+/* The rows of one partition, cut to records. */
+static enum err_code want_part(struct client *c, const struct table *t, uint64_t step, uint32_t part,
+    const uint64_t *ids, const uint32_t *pos, uint32_t n, float *dst, struct err *e)
+{
+	uint32_t most = rows_a_record(t);
+	struct link *l = link_of(c, t, part, e);
+
+	if (!l)
+		return ERR_NOTREADY;
+	for (uint32_t at = 0; at < n; at += most) {
+		uint32_t k = n - at < most ? n - at : most;
+		struct ask *a = add_ask(c, l, REC_PULL_ROWS, t, step);
+
+		a->part = part;
+		a->dst = dst;
+		a->n = k;
+		a->ids = mem_array(k, sizeof *a->ids);
+		a->pos = mem_array(k, sizeof *a->pos);
+		for (uint32_t i = 0; i < k; i++) {
+			a->pos[i] = pos[at + i];
+			a->ids[i] = ids[pos[at + i]];
+		}
+		if (l->state == LINK_UP)
+			link_send_ask(l, a);
+	}
+	return ERR_OK;
+}
+
+void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order)
+{
+	uint32_t *part = mem_array(n, sizeof *part);
+
+	for (size_t i = 0; i < n; i++) {
+		part[i] = table_part_of(t, ids[i]);
+		start[part[i] + 1]++;
+	}
+	for (uint32_t p = 0; p < t->nparts; p++)
+		start[p + 1] += start[p];
+	for (size_t i = n; i-- > 0;)
+		order[--start[part[i] + 1]] = (uint32_t)i;
+	/* start[p + 1] has come down to the beginning of p: shift it back. */
+	for (uint32_t p = 0; p < t->nparts; p++)
+		start[p] = start[p + 1];
+	start[t->nparts] = (uint32_t)n;
+	free(part);
+}
+
+enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
+    float *dst, struct err *e)
+{
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_array(n, sizeof *order);
+	enum err_code rc = ERR_OK;
+
+	rows_by_part(t, ids, n, start, order);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++)
+		if (start[p + 1] > start[p])
+			rc = want_part(c, t, step, p, ids, order + start[p], start[p + 1] - start[p], dst, e);
+	free(start);
+	free(order);
+	return rc;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static struct ask **find_ask(struct link *l, uint64_t seq)
+{
+	struct ask **p = &l->asks;
+
+	while (*p && (*p)->seq != seq)
+		p = &(*p)->next;
+	return *p ? p : NULL;
+}
+
+static float *dense_place(const struct ask *a, const struct record *r)
+{
+	if (a->type != REC_PULL || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
+	    r->len != table_part_elements(a->table, r->part) * 4)
+		return NULL;
+	return a->dst + table_part_begin(r->part);
+}
+
+/* Large partitions are received straight into the caller's table. */
+uint8_t *ask_place(struct link *l, const struct record *r)
+{
+	struct ask **p = r->type == REC_PULLED ? find_ask(l, r->seq) : NULL;
+
+	return p ? (uint8_t *)dense_place(*p, r) : NULL;
+}
+
+static void free_ask(struct ask *a)
+{
+	free(a->ids);
+	free(a->pos);
+	free(a);
+}
+
+static enum err_code take_rows(const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e)
+{
+	uint32_t cols = a->table->cols;
+
+	if (a->type != REC_PULL_ROWS || r->len != a->n * cols * 4)
+		return err_set(e, ERR_PROTO, "rows that were not asked for");
+	for (uint32_t i = 0; i < a->n; i++)
+		memcpy(a->dst + (size_t)a->pos[i] * cols, payload + (size_t)i * cols * 4, cols * 4);
+	return ERR_OK;
+}
+
+enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e)
+{
+	struct ask **p = find_ask(l, r->seq), *a;
+	enum err_code rc = ERR_OK;
+	float *dst;
+
+	if (!p)
+		return err_set(e, ERR_PROTO, "%s answers what was not asked", l->id);
+	a = *p;
+	if (r->type == REC_PULLED) {
+		dst = dense_place(a, r);
+		if (!dst)
+			return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", l->id);
+		if ((const uint8_t *)dst != payload)
+			memcpy(dst, payload, r->len);
+	} else if (r->type == REC_ROWS) {
+		rc = take_rows(a, r, payload, e);
+	} else if (a->type == REC_SCAN) {
+		buf_append(a->scanned, payload, r->len);
+		a->last = r->flags & RECORD_LAST;
+		*(bool *)a->dst = a->last;
+	} else {
+		rc = err_set(e, ERR_PROTO, "%s answers another question", l->id);
+	}
+	if (rc)
+		return rc;
+	*version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
+	if (--a->left == 0) {
+		*p = a->next;
+		free_ask(a);
+	}
+	return ERR_OK;
+}
+
+void link_free_asks(struct link *l)
+{
+	struct ask *a;
+
+	while ((a = l->asks)) {
+		l->asks = a->next;
+		free_ask(a);
+	}
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+static bool all_here(struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i].asks || c->link[i].open_doubts)
+			return false;
+	return true;
+}
+
+enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
+{
+	enum err_code rc;
+
+	c->first_answer = 0;
+	rc = client_turn(c, all_here, step, e);
+	if (!c->first_answer)
+		c->first_answer = clock_now();
+	if (rc)
+		for (unsigned i = 0; i < c->nlinks; i++)
+			link_free_asks(&c->link[i]);
+	return rc;
+}
+
+/* ---- scans ---------------------------------------------------------------------------------------- */
+
+/* All rows of one partition, as (id, floats) records in ascending order. */
+static enum err_code scan_part(struct client *c, const struct table *t, uint32_t part, struct buf *out, struct err *e)
+{
+	struct link *l = link_of(c, t, part, e);
+	uint64_t after = 0;
+	bool begin = true, last = false;
+
+	if (!l)
+		return ERR_NOTREADY;
+	while (!last) {
+		struct buf body = BUF_INIT;
+		struct ask *a = add_ask(c, l, REC_SCAN, t, CLIENT_NOW);
+		const uint8_t *ids, *values;
+		enum err_code rc;
+		uint32_t n;
+
+		a->part = part;
+		a->begin = begin;
+		a->after = after;
+		a->scanned = &body;
+		a->dst = (float *)(void *)&last;
+		if (l->state == LINK_UP)
+			link_send_ask(l, a);
+		rc = client_wait(c, CLIENT_NOW, e);
+		if (!rc && !msg_get_rows(body.data, body.len, t->cols, &n, &ids, &values))
+			rc = err_set(e, ERR_PROTO, "%s sends rows that do not fit", l->id);
+		for (uint32_t i = 0; !rc && i < n; i++) {
+			buf_append(out, ids + (size_t)i * 8, 8);
+			buf_append(out, values + (size_t)i * t->cols * 4, t->cols * 4);
+			after = get_le64(ids + (size_t)i * 8);
+		}
+		begin = false;
+		buf_release(&body);
+		if (rc)
+			return rc;
+	}
+	return ERR_OK;
+}
+
+static int by_first_u64(const void *a, const void *b)
+{
+	uint64_t x = get_le64(a), y = get_le64(b);
+
+	return (x > y) - (x < y);
+}
+
+enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e)
+{
+	size_t stride = 8 + (size_t)t->cols * 4, n;
+	struct buf all = BUF_INIT;
+	enum err_code rc = ERR_OK;
+	uint64_t *ids;
+	float *rows;
+
+	for (uint32_t p = 0; !rc && p < t->nparts; p++)
+		rc = scan_part(c, t, p, &all, e);
+	n = all.len / stride;
+	if (!rc && n) {
+		qsort(all.data, n, stride, by_first_u64);
+		ids = mem_array(n, sizeof *ids);
+		rows = mem_array(n * t->cols, sizeof *rows);
+		for (size_t i = 0; i < n; i++) {
+			ids[i] = get_le64(all.data + i * stride);
+			memcpy(rows + i * t->cols, all.data + i * stride + 8, t->cols * 4);
+		}
+		rc = fn(ctx, ids, rows, n, e);
+		free(ids);
+		free(rows);
+	}
+	buf_release(&all);
+	return rc;
+}

@@ -1,0 +1,102 @@
+#ifndef CLIENT_CLIENT_STATE_H
+#define CLIENT_CLIENT_STATE_H
+
+/* Inside of a client: shared by client*.c. */
+#include "client/client.h"
+#include "wire/conn.h"
+#include "wire/msg.h"
+
+/* A question to one server, until it is answered whole. */
+struct ask {
+	struct ask *next;
+	uint64_t seq, step;
+	enum msg_type type;             /* REC_PULL, REC_PULL_ROWS, REC_SCAN */
+	const struct table *table;
+	uint32_t part, count;           /* partitions; count 1 for rows and scans */
+	uint32_t left;                  /* answers still to come */
+	float *dst;                     /* PULL: of the table; PULL_ROWS: of the want */
+	uint64_t *ids;                  /* PULL_ROWS: owned */
+	uint32_t *pos, n;               /* where each row goes in dst */
+	uint64_t after;                 /* SCAN */
+	bool begin;
+	struct buf *scanned;            /* SCAN: the answer's body */
+	bool last;
+};
+
+/* A push that has no receipt yet. */
+struct doubt {
+	const struct table *table;
+	uint32_t part, examples, n;     /* n: elements, or rows */
+	uint64_t step, pulled;
+	const float *g;                 /* dense: borrowed */
+	uint8_t *rows;                  /* sparse: the body, owned */
+	size_t len;
+	bool settled;
+};
+
+enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
+
+struct link {
+	struct client *client;
+	unsigned index;
+	char tcp[NET_TEXT], unix_path[NET_TEXT], id[32];
+	uint8_t key[32];
+	enum link_state state;
+	struct conn *conn;
+	struct err fault;
+	int64_t down_since, next_try, retry;
+	bool used;                      /* there is something to do here */
+	struct batcher batcher;
+
+	struct ask *asks;
+	struct doubt *doubt;
+	size_t ndoubts, cap_doubts, first_doubt;
+	size_t open_doubts;             /* those that are not settled */
+	bool clock_due, done_due, done;        /* CLOCK or DONE without an answer */
+	uint64_t clock_step;
+	uint32_t clock_examples;
+	struct buf clock_runs;
+};
+
+struct client {
+	struct client_config cfg;
+	struct layout layout;
+	struct link *link;
+	unsigned nlinks;
+	uint64_t next_seq;
+	uint32_t members;
+	int64_t first_answer;
+	uint64_t **version;             /* by table and partition: as pulled last */
+	uint64_t *nversion;
+	size_t nversions;
+	struct client_stats stats;
+	uint64_t pushed_base, pulled_base;
+	struct err fatal;               /* a server refused: no use in going on */
+};
+
+/* client.c */
+struct link *link_of(struct client *c, const struct table *t, uint32_t part, struct err *e);
+/* Turn the wheel until ready() or an error. */
+enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e);
+/* Stage a small record, or send a large one, on a link that is up. */
+void link_send(struct link *l, const struct record *r, const void *payload);
+struct record client_head(const struct client *c, enum msg_type type, uint64_t step);
+
+/* client_pull.c */
+void link_send_ask(struct link *l, struct ask *a);
+uint8_t *ask_place(struct link *l, const struct record *r);
+enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e);
+void link_free_asks(struct link *l);
+/* Places 0..n-1 by partition: those of p are order[start[p]] ..
+ * order[start[p+1]-1].  start: nparts + 1 zeroes. */
+void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
+uint64_t *version_at(struct client *c, const struct table *t, uint32_t part);
+
+/* client_push.c */
+void link_send_doubt(struct link *l, const struct doubt *d);
+void link_send_clock(struct link *l);
+void link_send_done(struct link *l);
+void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
+void link_free_doubts(struct link *l);
+
+#endif

@@ -1,0 +1,30 @@
+#ifndef CLIENT_IDENTITY_H
+#define CLIENT_IDENTITY_H
+
+#include "auth/keyring.h"
+#include "base/err.h"
+#include "wire/conn.h"
+#include "wire/net.h"
+
+/* Who a process is, and where and who its coordinator is: from the run
+ * directory on the coordinator's host, or from a join file elsewhere. */
+struct identity {
+	struct conn_identity conn;
+	uint8_t server_key[32];         /* the coordinator's public key */
+	char *run_dir;                  /* NULL with a join file */
+	char name[64];
+	char *local;                    /* "unix:PATH" of the coordinator, or NULL */
+	char *data;                     /* "host:port" of the coordinator, or NULL */
+	char *http;                     /* "host:port" of its control plane, or NULL */
+	int dirfd;                      /* kept open for `local` when its path is long; -1 */
+};
+
+/* RUN/keys/NAME.key, RUN/keys/psk, RUN/keys/coordinator.pub. */
+enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e);
+enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
+void identity_release(struct identity *id);
+
+/* The cluster's number, made from its secret. */
+void identity_cluster_id(const uint8_t psk[static 32], uint8_t out[static HS_CLUSTER_BYTES]);
+
+#endif

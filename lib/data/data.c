@@ -1,0 +1,174 @@
+#include "data/data.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "data/data_build.h"
+#include "data/data_uri.h"
+
+static const struct data_format formats[] = {
+#define READER(name, title, help) { #name, title, help },
+#include "data/reader.def"
+#undef READER
+	{ NULL, NULL, NULL },
+};
+
+static const struct data_reader *const readers[] = {
+#define READER(name, title, help) &data_reader_##name,
+#include "data/reader.def"
+#undef READER
+};
+#define NREADERS (sizeof(readers) / sizeof(readers[0]))
+
+const struct data_format *data_formats(void)
+{
+	return formats;
+}
+
+void dataset_free(struct dataset *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; d->class_name && i < d->classes; i++)
+		free(d->class_name[i]);
+	for (size_t i = 0; d->feature_name && i < d->cols; i++)
+		free(d->feature_name[i]);
+	free(d->class_name);
+	free(d->class_value);
+	free(d->feature_name);
+	free(d->x);
+	free(d->x8);
+	free(d->start);
+	free(d->col);
+	free(d->val);
+	free(d->id);
+	free(d->y);
+	free(d->label);
+	free(d->source);
+	free(d);
+}
+
+/* The format that the options or the first bytes name. */
+static enum err_code choose(struct stream *s, const struct data_options *o, size_t *out, struct err *e)
+{
+	const uint8_t *p;
+	enum err_code rc;
+	size_t n;
+
+	for (size_t i = 0; o->format && i < NREADERS; i++) {
+		if (strcmp(formats[i].name, o->format) == 0) {
+			*out = i;
+			return ERR_OK;
+		}
+	}
+	rc = stream_peek(s, DATA_PROBE, &p, &n, e);
+	if (rc != ERR_OK)
+		return rc;
+	if (n == 0)
+		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
+	for (size_t i = 0; i < NREADERS; i++) {
+		if (readers[i]->probe(p, n)) {
+			*out = i;
+			return ERR_OK;
+		}
+	}
+	return err_set(e, ERR_FORMAT, "%s: looks like none of the formats idx, npy, libsvm, csv; name one by "
+	               "?format=", stream_name(s));
+}
+
+static enum err_code read_stream(struct data_build *b, struct stream *s, const struct data_options *o,
+                                 struct err *e)
+{
+	size_t i = 0;
+	enum err_code rc = choose(s, o, &i, e);
+
+	if (rc != ERR_OK)
+		return rc;
+	if (!b->first) {
+		b->first = mem_strdup(stream_name(s));
+		b->d->source = mem_strdup(b->first);
+		b->d->format = formats[i].title;
+		b->reader = readers[i];
+	} else if (b->reader != readers[i]) {
+		return err_set(e, ERR_FORMAT, "%s is %s but %s is %s; files of one list must have one format",
+		               stream_name(s), formats[i].title, b->first, b->d->format);
+	}
+	return readers[i]->read(b, s, o, e);
+}
+
+static enum err_code read_path(struct data_build *b, const char *path, size_t *files, struct err *e)
+{
+	struct data_options o;
+	struct stream *s;
+	char *file, **names = NULL;
+	size_t n = 0;
+	enum err_code rc;
+
+	rc = data_uri_parse(path, &file, &o, e);
+	if (rc != ERR_OK)
+		return rc;
+	rc = data_uri_expand(file, b->base_dir, &names, &n, e);
+	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
+		rc = stream_open(names[i], &s, e);
+		if (rc != ERR_OK)
+			break;
+		rc = read_stream(b, s, &o, e);
+		stream_close(s);
+		++*files;
+	}
+	data_uri_free(names, n);
+	data_uri_release(&o);
+	free(file);
+	return rc;
+}
+
+enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
+                        const struct data_want *want, const struct dataset *like,
+                        struct dataset **out, struct err *e)
+{
+	struct data_build *b = data_build_new(want, like, base_dir);
+	enum err_code rc = ERR_OK;
+	size_t files = 0;
+
+	*out = NULL;
+	if (npaths == 0)
+		rc = err_set(e, ERR_CONFIG, "no data: no path is named");
+	for (size_t i = 0; rc == ERR_OK && i < npaths; i++)
+		rc = read_path(b, paths[i], &files, e);
+	if (rc == ERR_OK && files > 1) {
+		free(b->d->source);
+		b->d->source = mem_printf("%s and %zu more", b->first, files - 1);
+	}
+	if (rc == ERR_OK)
+		rc = data_build_finish(b, out, e);
+	data_build_free(b);
+	return rc;
+}
+
+enum err_code data_load_stream(struct stream *s, const struct data_options *o,
+                               const struct data_want *want, const struct dataset *like,
+                               struct dataset **out, struct err *e)
+{
+	struct data_build *b = data_build_new(want, like, NULL);
+	enum err_code rc = read_stream(b, s, o, e);
+
+	*out = NULL;
+	if (rc == ERR_OK)
+		rc = data_build_finish(b, out, e);
+	data_build_free(b);
+	return rc;
+}
+
+void data_describe(const struct dataset *d, char out[static 256])
+{
+	char targets[48] = "real targets", shape[48] = "dense";
+
+	if (d->classes)
+		snprintf(targets, sizeof(targets), "%zu classes", d->classes);
+	if (d->sparse)
+		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
+		         (double)d->start[d->rows] / (double)d->rows);
+	snprintf(out, 256, "%zu example%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
+	         d->rows == 1 ? "" : "s", d->cols, d->cols == 1 ? "" : "s", targets, shape, d->format,
+	         d->source);
+}

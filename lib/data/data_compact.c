@@ -1,0 +1,181 @@
+#include "data/data_compact.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+/* Ids below this may be looked up in a table of their own. */
+#define DIRECT ((uint64_t)1 << 22)
+
+static enum err_code no_memory(const struct data_build *b, struct err *e)
+{
+	return err_set(e, ERR_NOMEM, "no memory for the %llu values of %s", (unsigned long long)b->nnz,
+	               b->first);
+}
+
+/* Small ids: mark those that occur, number them, translate. */
+static enum err_code compact_direct(struct data_build *b, uint64_t max, struct err *e)
+{
+	struct dataset *d = b->d;
+	uint32_t *number = mem_try_array(max + 1, sizeof(*number));
+
+	if (!number)
+		return no_memory(b, e);
+	for (uint64_t k = 0; k < b->nnz; k++)
+		number[b->raw[k]] = 1;
+	for (uint64_t i = 0; i <= max; i++)
+		d->nids += number[i];
+	d->id = mem_try_array(d->nids + 1, sizeof(*d->id));
+	if (!d->id) {
+		free(number);
+		return no_memory(b, e);
+	}
+	d->nids = 0;
+	for (uint64_t i = 0; i <= max; i++) {
+		if (!number[i])
+			continue;
+		d->id[d->nids] = i;
+		number[i] = (uint32_t)d->nids++;
+	}
+	for (uint64_t k = 0; k < b->nnz; k++)
+		d->col[k] = number[b->raw[k]];
+	free(number);
+	return ERR_OK;
+}
+
+/* Large ids: an open hash table from id to the order of first appearance. */
+struct table {
+	uint64_t *id;           /* in order of appearance */
+	uint32_t n, cap;
+	uint32_t *slot;         /* number + 1; 0 is free */
+	uint64_t mask;
+};
+
+static bool table_grow(struct table *t)
+{
+	uint64_t slots = t->slot ? 2 * (t->mask + 1) : 1 << 16, at;
+	uint32_t *slot = mem_try_array(slots, sizeof(*slot));
+	uint64_t *id = slot ? realloc(t->id, slots / 2 * sizeof(*id)) : NULL;
+
+	if (id)
+		t->id = id;
+	if (!slot || !id) {
+		free(slot);
+		return false;
+	}
+	free(t->slot);
+	t->slot = slot;
+	t->mask = slots - 1;
+	t->cap = (uint32_t)(slots / 2);
+	for (uint32_t i = 0; i < t->n; i++) {
+		for (at = rng_mix(id[i]) & t->mask; slot[at]; at = (at + 1) & t->mask)
+			;
+		slot[at] = i + 1;
+	}
+	return true;
+}
+
+/* The number of an id, new or not; UINT32_MAX when there is no memory. */
+static uint32_t table_number(struct table *t, uint64_t id)
+{
+	uint64_t at;
+
+	if (t->n == t->cap && (t->cap >= UINT32_MAX / 2 || !table_grow(t)))
+		return UINT32_MAX;
+	for (at = rng_mix(id) & t->mask; t->slot[at]; at = (at + 1) & t->mask)
+		if (t->id[t->slot[at] - 1] == id)
+			return t->slot[at] - 1;
+	t->id[t->n] = id;
+	t->slot[at] = ++t->n;
+	return t->n - 1;
+}
+
+struct pair {
+	uint64_t id;
+	uint32_t number;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Numbers from order of appearance to ascending ids. */
+static bool sort_ids(struct dataset *d, const struct table *t, uint64_t nnz)
+{
+	struct pair *pairs = mem_try_array(t->n + 1, sizeof(*pairs));
+	uint32_t *rank = mem_try_array(t->n + 1, sizeof(*rank));
+	bool ok = pairs && rank;
+
+	d->id = mem_try_array(t->n + 1, sizeof(*d->id));
+	d->nids = t->n;
+	for (uint32_t i = 0; ok && d->id && i < t->n; i++)
+		pairs[i] = (struct pair){ t->id[i], i };
+	if (ok && d->id) {
+		qsort(pairs, t->n, sizeof(*pairs), by_id);
+		for (uint32_t i = 0; i < t->n; i++) {
+			d->id[i] = pairs[i].id;
+			rank[pairs[i].number] = i;
+		}
+		for (uint64_t k = 0; k < nnz; k++)
+			d->col[k] = rank[d->col[k]];
+	}
+	free(pairs);
+	free(rank);
+	return ok && d->id;
+}
+
+static enum err_code compact_hashed(struct data_build *b, struct err *e)
+{
+	struct table t = { 0 };
+	bool good = true;
+
+	for (uint64_t k = 0; k < b->nnz && good; k++) {
+		b->d->col[k] = table_number(&t, b->raw[k]);
+		good = b->d->col[k] != UINT32_MAX;
+	}
+	good = good && sort_ids(b->d, &t, b->nnz);
+	free(t.id);
+	free(t.slot);
+	return good ? ERR_OK : no_memory(b, e);
+}
+
+/* What must come off: as asked, as in training, else zero if a 0 occurs. */
+static int base_of(const struct data_build *b)
+{
+	if (b->index_base >= 0)
+		return b->index_base;
+	if (b->d->index_base >= 0)
+		return b->d->index_base;
+	for (uint64_t k = 0; k < b->nnz; k++)
+		if (b->raw[k] == 0)
+			return 0;
+	return 1;
+}
+
+enum err_code data_compact(struct data_build *b, struct err *e)
+{
+	struct dataset *d = b->d;
+	uint64_t max = 0;
+	enum err_code rc;
+
+	d->index_base = base_of(b);
+	for (uint64_t k = 0; k < b->nnz; k++) {
+		b->raw[k] -= (uint64_t)d->index_base;
+		if (b->raw[k] > max)
+			max = b->raw[k];
+	}
+	d->cols = b->nnz ? max + 1 : 0;
+	if (b->like && b->like->cols > d->cols)
+		d->cols = b->like->cols;
+	if (d->cols == 0)
+		return err_set(e, ERR_FORMAT, "%s: no example has a feature", b->first);
+	d->col = mem_try_array(b->nnz + 1, sizeof(*d->col));
+	if (!d->col)
+		return no_memory(b, e);
+	rc = max < DIRECT ? compact_direct(b, max, e) : compact_hashed(b, e);
+	free(b->raw);
+	b->raw = NULL;
+	return rc;
+}

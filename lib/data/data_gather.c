@@ -1,0 +1,153 @@
+#include <malloc.h>
+
+#include "base/err.h"
+#include "data/data.h"
+
+/* Memory for n elements at *p, whose contents do not matter.  A batch keeps no
+ * capacities; the allocator knows them, and rounding up makes batches of nearly
+ * one size share their memory. */
+static bool room(void *p, size_t n, size_t size)
+{
+	size_t bytes;
+	void *old, *q;
+
+	memcpy(&old, p, sizeof(old));
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return false;
+	if (old && malloc_usable_size(old) >= bytes)
+		return true;
+	if (__builtin_add_overflow(bytes, bytes / 4 + 63, &bytes))
+		return false;
+	q = aligned_alloc(64, bytes / 64 * 64 + 64);
+	if (!q)
+		return false;
+	free(old);
+	memcpy(p, &q, sizeof(q));
+	return true;
+}
+
+/* In blocks of fixed length, which compilers turn into vector code at -O2. */
+static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t n, float scale)
+{
+	size_t i = 0;
+
+	for (; i + 16 <= n; i += 16)
+		for (size_t k = 0; k < 16; k++)
+			out[i + k] = (float)in[i + k] * scale;
+	for (; i < n; i++)
+		out[i] = (float)in[i] * scale;
+}
+
+static void gather_dense(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (d->x8)
+			scale_bytes(d->x8 + index[i] * d->cols, b->x + i * d->cols, d->cols, d->scale);
+		else
+			memcpy(b->x + i * d->cols, d->x + index[i] * d->cols, d->cols * sizeof(*b->x));
+	}
+}
+
+#define DIGIT 11
+
+/* Sort n words by their upper 32 bits, which are below `limit`: least digit
+ * first, stable, between `a` and `t`.  Returns which of the two has the result. */
+static uint64_t *radix_sort(uint64_t *a, uint64_t *t, size_t n, size_t limit)
+{
+	unsigned bits = limit > 1 ? 64 - (unsigned)__builtin_clzll(limit - 1) : 1;
+	unsigned passes = (bits + DIGIT - 1) / DIGIT, width = (bits + passes - 1) / passes;
+	uint64_t mask = (UINT64_C(1) << width) - 1, *swap;
+	uint32_t place[1 << DIGIT];
+	uint32_t sum, count;
+
+	for (unsigned shift = 32; passes > 0; passes--, shift += width) {
+		memset(place, 0, (mask + 1) * sizeof(*place));
+		for (size_t i = 0; i < n; i++)
+			place[a[i] >> shift & mask]++;
+		sum = 0;
+		for (size_t i = 0; i <= mask; i++) {
+			count = place[i];
+			place[i] = sum;
+			sum += count;
+		}
+		for (size_t i = 0; i < n; i++)
+			t[place[a[i] >> shift & mask]++] = a[i];
+		swap = a;
+		a = t;
+		t = swap;
+	}
+	return a;
+}
+
+/* The distinct features of the batch: (number in the dataset, entry) pairs are
+ * sorted in b->id, which is then overwritten from its front by the ids: id k is
+ * written after at least k + 1 pairs were read. */
+static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
+{
+	uint64_t *pair = b->id;
+	uint32_t number, last = UINT32_MAX;
+
+	for (size_t k = 0; k < nnz; k++)
+		pair[k] = (uint64_t)b->col[k] << 32 | k;
+	pair = radix_sort(pair, pair + nnz, nnz, d->nids);
+	b->nids = 0;
+	for (size_t k = 0; k < nnz; k++) {
+		uint32_t at = (uint32_t)pair[k];
+
+		number = (uint32_t)(pair[k] >> 32);
+		if (number != last)
+			b->id[b->nids++] = d->id[number];
+		last = number;
+		b->col[at] = (uint32_t)b->nids - 1;
+	}
+}
+
+static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
+{
+	uint64_t nnz = 0, from, len, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		nnz += d->start[index[i] + 1] - d->start[index[i]];
+	if (nnz > UINT32_MAX || !room(&b->start, n + 1, sizeof(*b->start)) ||
+	    !room(&b->col, nnz, sizeof(*b->col)) || !room(&b->val, nnz, sizeof(*b->val)) ||
+	    !room(&b->id, 2 * nnz, sizeof(*b->id)))
+		return false;
+	b->start[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		from = d->start[index[i]];
+		len = d->start[index[i] + 1] - from;
+		memcpy(b->col + at, d->col + from, len * sizeof(*b->col));
+		memcpy(b->val + at, d->val + from, len * sizeof(*b->val));
+		at += len;
+		b->start[i + 1] = (uint32_t)at;
+	}
+	gather_ids(d, b, nnz);
+	return true;
+}
+
+enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
+                          struct err *e)
+{
+	bool good = true;
+
+	b->rows = n;
+	b->cols = d->cols;
+	b->sparse = d->sparse;
+	if (d->y)
+		good = room(&b->y, n, sizeof(*b->y));
+	if (d->label)
+		good = good && room(&b->label, n, sizeof(*b->label));
+	if (good && d->sparse)
+		good = gather_sparse(d, index, n, b);
+	else if (good)
+		good = d->cols <= SIZE_MAX / (n + 1) && room(&b->x, n * d->cols, sizeof(*b->x));
+	if (!good)
+		return err_set(e, ERR_NOMEM, "no memory for a batch of %zu examples; make job.batch smaller", n);
+	if (!d->sparse)
+		gather_dense(d, index, n, b);
+	for (size_t i = 0; d->y && i < n; i++)
+		b->y[i] = d->y[index[i]];
+	for (size_t i = 0; d->label && i < n; i++)
+		b->label[i] = d->label[index[i]];
+	return ERR_OK;
+}

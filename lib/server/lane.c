@@ -1,0 +1,249 @@
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "launch/rundir.h"
+#include "server/state.h"
+
+/* Until its handshake is through, a connection may live this long, and so many
+ * of them may there be at once: then the oldest makes room. */
+#define HELLO_DEADLINE (3 * NSEC_PER_SEC)
+#define HALF_OPEN_MAX 1024u
+#define LANE_TICK (250 * NSEC_PER_MSEC)
+#define ACCEPT_BURST 64
+
+struct accepted {
+	struct lane *lane;
+	int fd;
+};
+
+static void adopt(void *ctx)
+{
+	struct accepted *a = ctx;
+
+	peer_open(a->lane, a->fd);
+	free(a);
+}
+
+void lanes_accept(struct server *s, unsigned which)
+{
+	for (int i = 0; i < ACCEPT_BURST; i++) {
+		int fd = net_accept(s->listener[which].fd);
+		struct accepted *a;
+
+		if (fd < 0) {
+			/* Out of descriptors: the half-open ones' deadline frees some. */
+			if (errno == EMFILE || errno == ENFILE)
+				log_warn(s->cfg.log, "too many open files: connections must wait (raise ulimit -n)");
+			return;
+		}
+		a = mem_alloc(sizeof *a);
+		a->fd = fd;
+		a->lane = &s->lane[s->next_lane++ % s->nlanes];
+		loop_post(a->lane->loop, adopt, a);
+	}
+}
+
+static void on_tcp(void *ctx, uint32_t events)
+{
+	(void)events;
+	lanes_accept(ctx, 0);
+}
+
+static void on_unix(void *ctx, uint32_t events)
+{
+	(void)events;
+	lanes_accept(ctx, 1);
+}
+
+/* Close connections whose handshake takes too long, or that are too many. */
+static void tick(void *ctx)
+{
+	struct lane *l = ctx;
+	unsigned allowed = HALF_OPEN_MAX / l->server->nlanes, surplus = l->half_open > allowed ? l->half_open - allowed : 0;
+	struct peer *p, *next;
+	int64_t now = clock_now();
+
+	/* Peers stand youngest first. */
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE)
+			peer_close(p);
+	}
+	for (p = l->peers; p && surplus && p->next; p = p->next)
+		;
+	for (; p && surplus; p = next) {
+		next = p->prev;
+		if (!conn_is_live(p->conn)) {
+			peer_close(p);
+			surplus--;
+		}
+	}
+}
+
+/* ---- waking ------------------------------------------------------------------- */
+
+static void scan(void *ctx)
+{
+	struct lane *l = ctx;
+	struct peer *p, *next;
+
+	atomic_store(&l->woken, false);
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (p->waiting)
+			peer_wake(p);
+	}
+}
+
+void lanes_wake(void *server)
+{
+	struct server *s = server;
+
+	if (!atomic_load(&s->waiting))
+		return;
+	for (unsigned i = 0; i < s->nlanes; i++)
+		if (!atomic_exchange(&s->lane[i].woken, true))
+			loop_post(s->lane[i].loop, scan, &s->lane[i]);
+}
+
+/* ---- views for everybody --------------------------------------------------------- */
+
+struct shout {
+	struct lane *lane;
+	char *text;
+	int server;
+};
+
+static void shout(void *ctx)
+{
+	struct shout *sh = ctx;
+	struct record r = { .type = REC_CTL, .len = (uint32_t)strlen(sh->text) };
+	struct peer *p, *next;
+
+	for (p = sh->lane->peers; p; p = next) {
+		next = p->next;
+		if (!p->attached || (sh->server >= 0 && (p->self.kind != COORD_SERVER || (int)p->self.index != sh->server)))
+			continue;
+		conn_send(p->conn, &r, sh->text);
+		peer_settle(p);
+	}
+	free(sh->text);
+	free(sh);
+}
+
+void lanes_shout(struct server *s, const char *text, int server)
+{
+	for (unsigned i = 0; i < s->nlanes; i++) {
+		struct shout *sh = mem_alloc(sizeof *sh);
+
+		sh->lane = &s->lane[i];
+		sh->text = mem_strdup(text);
+		sh->server = server;
+		loop_post(s->lane[i].loop, shout, sh);
+	}
+}
+
+static void recheck(void *ctx)
+{
+	struct lane *l = ctx;
+	struct peer *p, *next;
+
+	for (p = l->peers; p; p = next) {
+		bool known;
+
+		next = p->next;
+		pthread_rwlock_rdlock(&l->server->keys_lock);
+		known = keyring_find(l->server->ring, p->key, clock_wall() / NSEC_PER_SEC) != NULL;
+		pthread_rwlock_unlock(&l->server->keys_lock);
+		if (conn_is_live(p->conn) && !known) {
+			log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
+			peer_close(p);
+		}
+	}
+}
+
+void lanes_recheck(struct server *s)
+{
+	for (unsigned i = 0; i < s->nlanes; i++)
+		loop_post(s->lane[i].loop, recheck, &s->lane[i]);
+}
+
+/* ---- threads --------------------------------------------------------------------- */
+
+static void *run(void *ctx)
+{
+	struct lane *l = ctx;
+
+	loop_run(l->loop);
+	while (l->peers)
+		peer_close(l->peers);
+	return NULL;
+}
+
+static enum err_code listen_on(struct server *s, struct err *e)
+{
+	const char *tcp = s->cfg.listen ? s->cfg.listen : s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0";
+	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], ignored[NET_TEXT];
+	int dirfd;
+	enum err_code rc = net_listen(tcp, 512, &s->listener[0].fd, s->address, e);
+
+	if (rc)
+		return rc;
+	s->listener[0].fn = on_tcp;
+	s->listener[0].ctx = s;
+	rc = loop_add(s->lane[0].loop, &s->listener[0], EPOLLIN, e);
+	if (rc || !s->cfg.unix_path)
+		return rc;
+	rc = rundir_socket_path(s->cfg.unix_path, sock, &dirfd, e);
+	if (rc)
+		return rc;
+	snprintf(unix_addr, sizeof unix_addr, "unix:%s", sock);
+	rc = net_listen(unix_addr, 512, &s->listener[1].fd, ignored, e);
+	if (dirfd >= 0)
+		close(dirfd);
+	if (rc)
+		return rc;
+	s->listener[1].fn = on_unix;
+	s->listener[1].ctx = s;
+	return loop_add(s->lane[0].loop, &s->listener[1], EPOLLIN, e);
+}
+
+enum err_code lanes_start(struct server *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	s->lane = mem_array(s->nlanes, sizeof *s->lane);
+	s->listener[0].fd = s->listener[1].fd = -1;
+	for (unsigned i = 0; !rc && i < s->nlanes; i++) {
+		s->lane[i].server = s;
+		rc = loop_new(&s->lane[i].loop, e);
+		if (!rc)
+			loop_tick(s->lane[i].loop, LANE_TICK, tick, &s->lane[i]);
+	}
+	if (!rc)
+		rc = listen_on(s, e);
+	for (unsigned i = 0; !rc && i < s->nlanes; i++)
+		if (pthread_create(&s->lane[i].thread, NULL, run, &s->lane[i])) {
+			s->lane[i].thread = 0;
+			rc = err_sys(e, ERR_IO, "cannot start a thread");
+		}
+	return rc;
+}
+
+void lanes_stop(struct server *s)
+{
+	for (unsigned i = 0; s->lane && i < s->nlanes; i++)
+		if (s->lane[i].thread) {
+			loop_stop(s->lane[i].loop);
+			pthread_join(s->lane[i].thread, NULL);
+		}
+	for (unsigned i = 0; i < 2; i++)
+		if (s->listener[i].fd >= 0)
+			close(s->listener[i].fd);
+	for (unsigned i = 0; s->lane && i < s->nlanes; i++)
+		loop_free(s->lane[i].loop);
+	free(s->lane);
+}

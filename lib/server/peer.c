@@ -1,0 +1,375 @@
+#include <stdarg.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "server/state.h"
+
+#define LIFETIME_SECONDS 3600u
+
+/* ---- handshake ------------------------------------------------------------------- */
+
+static enum err_code look_up(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
+{
+	const struct keyring_entry *entry;
+	enum err_code rc = ERR_OK;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
+	if (entry) {
+		p->role = entry->role;
+		snprintf(p->name, sizeof p->name, "%s", entry->name);
+	} else {
+		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
+	}
+	pthread_rwlock_unlock(&s->keys_lock);
+	return rc;
+}
+
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
+{
+	struct peer *p = ctx;
+	struct server *s = p->lane->server;
+	enum err_code rc = look_up(s, key, p, e);
+
+	if (rc)
+		return rc;
+	memcpy(p->key, key, sizeof p->key);
+	key_to_text(key, p->keytext);
+	p->incarnation = info->incarnation;
+	p->slot = info->slot;
+	p->self.incarnation = info->incarnation;
+	p->self.name = p->name;
+	p->self.key = p->keytext;
+	p->self.kind = p->role == ROLE_ADMIN ? COORD_ADMIN : COORD_NOBODY;
+	if (p->slot != SLOT_NONE && p->role == ROLE_WORKER) {
+		struct shard *sh = atomic_load(&s->shard);
+
+		if (!sh || shard_incarnation(sh, p->slot) != p->incarnation)
+			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
+	}
+	reply->incarnation = s->incarnation;
+	reply->epoch = atomic_load(&s->epoch);
+	reply->generation = atomic_load(&s->generation);
+	reply->max_record = RECORD_MAX;
+	reply->lifetime_seconds = LIFETIME_SECONDS;
+	reply->credit = PEER_CREDIT;
+	return ERR_OK;
+}
+
+static void live(void *ctx, const struct hs_server_info *unused)
+{
+	struct peer *p = ctx;
+
+	(void)unused;
+	p->lane->half_open--;
+	atomic_fetch_sub(&p->lane->server->half_open, 1);
+	atomic_fetch_add(&p->lane->server->sessions, 1);
+	log_debug(p->lane->server->cfg.log, "%s (%s) connected", p->name, role_name(p->role));
+}
+
+/* ---- records --------------------------------------------------------------------- */
+
+void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+{
+	struct record out = { .type = REC_NACK, .seq = r->seq, .table = r->table, .part = r->part, .step = r->step };
+	struct buf body = BUF_INIT;
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	msg_put_nack(&body, code, text);
+	out.len = (uint32_t)body.len;
+	batcher_add(&p->batcher, p->conn, &out, body.data);
+	buf_release(&body);
+	p->doomed = true;
+}
+
+static void answer_ctl(struct peer *p, const struct record *r, json_t *answer, const struct err *e)
+{
+	struct record out = { .type = REC_CTL, .flags = RECORD_REPLY, .seq = r->seq };
+	char *text;
+
+	if (!answer && !e->code)
+		return;
+	if (!answer)
+		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message", e->msg);
+	text = json_text(answer);
+	out.len = (uint32_t)strlen(text);
+	conn_send(p->conn, &out, text);
+	free(text);
+	json_decref(answer);
+}
+
+static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	struct host *host = p->lane->server->host;
+	struct err e = { 0 };
+	json_t *msg = json_parse((const char *)payload, r->len, RECORD_MAX, &e), *answer;
+	const char *op;
+	bool joined;
+
+	if (!host)
+		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
+	if (!msg || !host) {
+		json_decref(msg);
+		peer_nack(p, r, e.code, "%s", e.msg);
+		return CONN_TAKEN;
+	}
+	op = json_str(msg, "op", "");
+	/* What a role may be, its key says, not its word. */
+	if ((strcmp(op, "server_join") == 0 && p->role != ROLE_SERVER) ||
+	    (strcmp(op, "worker_join") == 0 && p->role != ROLE_WORKER)) {
+		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this", role_name(p->role));
+		answer = NULL;
+	} else if (strcmp(op, "watch") == 0) {
+		answer = json_object();
+	} else {
+		snprintf(p->self.host, sizeof p->self.host, "%s", json_str(msg, "host", ""));
+		answer = host_handle(host, &p->self, msg, &e);
+	}
+	joined = answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
+	    strcmp(op, "watch") == 0);
+	answer_ctl(p, r, answer, &e);
+	if (joined) {
+		char *view = host_view(host);
+		struct record out = { .type = REC_CTL, .len = (uint32_t)strlen(view) };
+
+		p->attached = true;
+		conn_send(p->conn, &out, view);
+		free(view);
+	}
+	json_decref(msg);
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict one_record(struct peer *p, const struct record *r, const uint8_t *payload);
+
+static enum conn_verdict on_batch(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+
+	for (;;) {
+		size_t at = p->batch_at;
+		enum conn_verdict v;
+
+		if (!msg_batch_next(payload, r->len, &p->batch_at, &sub, &body, &e))
+			break;
+		v = one_record(p, &sub, body);
+		if (v == CONN_HOLD)
+			p->batch_at = at;       /* this one again, next time */
+		if (v != CONN_TAKEN)
+			return v;
+	}
+	p->batch_at = 0;
+	if (e.code) {
+		peer_nack(p, r, e.code, "%s", e.msg);
+		return CONN_DROP;
+	}
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict one_record(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	struct server *s = p->lane->server;
+
+	if (!record_role_may(r->type, p->role)) {
+		peer_nack(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s", role_name(p->role),
+		    record_type_name(r->type));
+		return CONN_DROP;
+	}
+	if (r->type == REC_CTL)
+		return on_ctl(p, r, payload);
+	if (r->type == REC_BATCH)
+		return on_batch(p, r, payload);
+	if (!atomic_load(&s->shard)) {
+		peer_nack(p, r, ERR_NOTREADY, "no partitions are here");
+		return CONN_TAKEN;
+	}
+	switch (r->type) {
+	case REC_PUSH:
+		return peer_push(p, r, payload);
+	case REC_PUSH_ROWS:
+		return peer_push_rows(p, r, payload);
+	case REC_CLOCK:
+		return peer_clock(p, r, payload);
+	case REC_DONE:
+		return peer_done(p, r);
+	default:
+		return peer_pull(p, r, payload);
+	}
+}
+
+static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	return one_record(ctx, r, payload);
+}
+
+static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
+
+/* ---- life --------------------------------------------------------------------------- */
+
+static void set_waiting(struct peer *p, bool waiting)
+{
+	struct server *s = p->lane->server;
+
+	if (p->waiting == waiting)
+		return;
+	p->waiting = waiting;
+	if (waiting)
+		atomic_fetch_add(&s->waiting, 1);
+	else
+		atomic_fetch_sub(&s->waiting, 1);
+}
+
+static void on_event(void *ctx, uint32_t events)
+{
+	struct peer *p = ctx;
+	struct server *s = p->lane->server;
+	bool was_live = conn_is_live(p->conn);
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	if (events & EPOLLOUT)
+		rc = conn_write(p->conn, &e);
+	if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !p->doomed)
+		rc = conn_read(p->conn, &e);
+	if (!rc || p->doomed) {
+		peer_settle(p);
+		return;
+	}
+	if (rc == ERR_AUTH || rc == ERR_PROTO || (!was_live && rc == ERR_FENCED)) {
+		uint32_t n = log_allowed(&s->strangers, 5);
+
+		atomic_fetch_add(&s->auth_failures, 1);
+		if (n)
+			log_warn(s->cfg.log, "connection refused: %s%s", e.msg, n > 1 ? " (and others before)" : "");
+		/* A refusal may be on its way in the queue. */
+		conn_write(p->conn, NULL);
+	}
+	peer_close(p);
+}
+
+void peer_open(struct lane *l, int fd)
+{
+	struct server *s = l->server;
+	struct peer *p = mem_alloc(sizeof *p);
+	struct err e;
+
+	p->lane = l;
+	p->opened = clock_now();
+	p->id = atomic_fetch_add(&s->next_peer, 1);
+	p->pulls_last = &p->pulls;
+	p->slot = SLOT_NONE;
+	p->conn = conn_accept(fd, &s->cfg.id->conn, net_peer_is_local(fd) ? s->local_suite : s->remote_suite,
+	    atomic_load(&s->epoch), &handler, p);
+	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
+	p->next = l->peers;
+	if (p->next)
+		p->next->prev = p;
+	l->peers = p;
+	l->half_open++;
+	atomic_fetch_add(&s->half_open, 1);
+	if (loop_add(l->loop, &p->h, EPOLLIN, &e)) {
+		peer_close(p);
+		return;
+	}
+	peer_settle(p);
+}
+
+void peer_close(struct peer *p)
+{
+	struct lane *l = p->lane;
+	struct server *s = l->server;
+	struct pull *q;
+
+	set_waiting(p, false);
+	if (conn_is_live(p->conn)) {
+		atomic_fetch_sub(&s->sessions, 1);
+		atomic_fetch_add(&s->bytes_in, conn_bytes_in(p->conn));
+		atomic_fetch_add(&s->bytes_out, conn_bytes_out(p->conn));
+	} else {
+		l->half_open--;
+		atomic_fetch_sub(&s->half_open, 1);
+	}
+	if (s->host && p->attached)
+		host_gone(s->host, &p->self);
+	if (p->prev)
+		p->prev->next = p->next;
+	else
+		l->peers = p->next;
+	if (p->next)
+		p->next->prev = p->prev;
+	loop_del(l->loop, &p->h);
+	conn_free(p->conn);
+	while ((q = p->pulls)) {
+		p->pulls = q->next;
+		free(q->body);
+		free(q);
+	}
+	batcher_release(&p->batcher);
+	buf_release(&p->receipts);
+	free(p->pending);
+	free(p->rows);
+	free(p);
+}
+
+static bool must_wait(const struct peer *p)
+{
+	return conn_is_held(p->conn) || p->pulls || p->npending;
+}
+
+/* Answer what can be answered, write what can be written, and choose what to
+ * wait for.  A peer that begins to wait looks once more after it is counted:
+ * what changed before that has woken nobody. */
+void peer_settle(struct peer *p)
+{
+	struct err e;
+	uint32_t events = 0;
+	bool more = false;
+
+	for (int round = 0; round < 2; round++) {
+		if (conn_is_live(p->conn) && !p->doomed) {
+			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
+				peer_close(p);
+				return;
+			}
+			peer_receipts(p);
+			more = peer_answer_pulls(p);
+		}
+		if (conn_is_live(p->conn))
+			batcher_flush(&p->batcher, p->conn);
+		if (p->waiting || !must_wait(p))
+			break;
+		set_waiting(p, true);
+	}
+	if (!must_wait(p))
+		set_waiting(p, false);
+	if (conn_write(p->conn, &e) || (p->doomed && !conn_queued(p->conn))) {
+		peer_close(p);
+		return;
+	}
+	if (!conn_is_held(p->conn) && !p->doomed)
+		events |= EPOLLIN;
+	if (conn_queued(p->conn) || more)
+		events |= EPOLLOUT;
+	loop_mod(p->lane->loop, &p->h, events);
+}
+
+void peer_wake(struct peer *p)
+{
+	struct err e = { 0 };
+
+	if (conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
+		peer_close(p);
+		return;
+	}
+	peer_settle(p);
+}

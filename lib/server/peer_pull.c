@@ -1,0 +1,185 @@
+#include "base/endian.h"
+#include "base/mem.h"
+#include "server/state.h"
+
+static struct shard *shard_of(const struct peer *p)
+{
+	return atomic_load(&p->lane->server->shard);
+}
+
+/* ---- asking -------------------------------------------------------------------------- */
+
+/* Is the request well-formed?  What it names is looked up when it is answered. */
+static bool valid(const struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const struct table *t;
+	struct msg_run run;
+
+	if (r->type == REC_PULL) {
+		for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++) {
+			t = shard_table(shard_of(p), run.table);
+			if (!t || t->sparse || run.count == 0 || run.first >= t->nparts || run.count > t->nparts - run.first)
+				return false;
+		}
+		return msg_runs_valid(r->len);
+	}
+	t = shard_table(shard_of(p), r->table);
+	if (!t || !t->sparse || r->part >= t->nparts)
+		return false;
+	if (r->type == REC_SCAN)
+		return true;
+	return r->len % 8 == 0 && (uint64_t)r->len / 8 * t->cols * 4 <= RECORD_MAX;
+}
+
+enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	struct pull *q;
+
+	if (!valid(p, r, payload)) {
+		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
+		return CONN_DROP;
+	}
+	if (p->pull_bytes + r->len + sizeof *q > PEER_CREDIT) {
+		peer_nack(p, r, ERR_LIMIT, "more than %u MiB of questions in flight", PEER_CREDIT >> 20);
+		return CONN_DROP;
+	}
+	q = mem_alloc(sizeof *q);
+	q->rec = *r;
+	q->body = mem_alloc(r->len + 1);
+	memcpy(q->body, payload, r->len);
+	p->pull_bytes += r->len + sizeof *q;
+	*p->pulls_last = q;
+	p->pulls_last = &q->next;
+	return CONN_TAKEN;
+}
+
+/* ---- answering ------------------------------------------------------------------------ */
+
+static struct record answer_head(const struct peer *p, const struct pull *q, enum msg_type type)
+{
+	struct server *s = p->lane->server;
+	struct record out = { .type = (uint8_t)type, .table = q->rec.table, .part = q->rec.part, .step = q->rec.step,
+		.seq = q->rec.seq };
+
+	out.epoch = atomic_load(&s->epoch);
+	out.generation = atomic_load(&s->generation);
+	out.examples = atomic_load(&s->members);
+	return out;
+}
+
+static uint64_t step_of(const struct pull *q)
+{
+	return q->rec.flags & RECORD_NOW ? SYNC_NEVER : q->rec.step;
+}
+
+static bool refuse(struct peer *p, const struct pull *q)
+{
+	peer_nack(p, &q->rec, ERR_NOTFOUND, "table %u partition %u is not on this server", q->rec.table, q->rec.part);
+	return true;
+}
+
+/* One dense partition; true when the request is finished. */
+static bool answer_dense(struct peer *p, struct pull *q)
+{
+	struct record out = answer_head(p, q, REC_PULLED);
+	const struct table *t;
+	struct msg_run run;
+	uint64_t version;
+	float *w;
+
+	if (!msg_get_run(q->body, q->rec.len, q->run, &run))
+		return true;
+	t = shard_table(shard_of(p), run.table);
+	out.table = q->rec.table = run.table;
+	out.part = q->rec.part = run.first + q->part;
+	out.len = table_part_elements(t, out.part) * 4;
+	if (out.len <= BATCHER_SMALL) {
+		float small[BATCHER_SMALL / 4];
+
+		if (shard_pull(shard_of(p), run.table, out.part, step_of(q), small, &version))
+			return refuse(p, q);
+		out.total = version;
+		batcher_add(&p->batcher, p->conn, &out, small);
+	} else {
+		batcher_flush(&p->batcher, p->conn);
+		w = (float *)(void *)conn_reserve(p->conn, out.len);
+		if (shard_pull(shard_of(p), run.table, out.part, step_of(q), w, &version))
+			return refuse(p, q);
+		out.total = version;
+		conn_commit(p->conn, &out);
+	}
+	if (++q->part == run.count) {
+		q->part = 0;
+		q->run++;
+	}
+	return q->run * MSG_RUN_BYTES == q->rec.len;
+}
+
+static bool answer_rows(struct peer *p, struct pull *q)
+{
+	struct record out = answer_head(p, q, REC_ROWS);
+	const struct table *t = shard_table(shard_of(p), q->rec.table);
+	uint32_t n = q->rec.len / 8;
+	float *values = mem_array((size_t)n * t->cols, sizeof *values);
+
+	out.len = n * t->cols * 4;
+	if (shard_pull_rows(shard_of(p), q->rec.table, q->rec.part, step_of(q), q->body, n, values, &out.total))
+		refuse(p, q);
+	else
+		batcher_add(&p->batcher, p->conn, &out, values);
+	free(values);
+	return true;
+}
+
+/* Rows from the id in `offset` on (all of them with RECORD_LAST unset and
+ * offset 0): one record of the partition's rows in ascending order. */
+static bool answer_scan(struct peer *p, struct pull *q)
+{
+	struct record out = answer_head(p, q, REC_SCANNED);
+	const struct table *t = shard_table(shard_of(p), q->rec.table);
+	uint32_t n = (RECORD_MAX - MSG_ROWS_HEAD) / (8 + t->cols * 4), most = n;
+	uint8_t *body = mem_array(1, RECORD_MAX), *ids = body + MSG_ROWS_HEAD;
+	float *values = mem_array((size_t)most * t->cols + 1, sizeof *values);
+	bool more;
+
+	/* `total` 0 begins; else `offset` is the last id seen. */
+	if (shard_scan(shard_of(p), q->rec.table, q->rec.part, q->rec.total == 0, q->rec.offset, &n, ids, values, &more,
+	        &out.total)) {
+		refuse(p, q);
+	} else {
+		msg_put_rows_head(body, n);
+		memcpy(ids + (size_t)n * 8, values, (size_t)n * t->cols * 4);
+		out.len = MSG_ROWS_HEAD + n * (8 + t->cols * 4);
+		out.flags = more ? 0 : RECORD_LAST;
+		batcher_add(&p->batcher, p->conn, &out, body);
+	}
+	free(values);
+	free(body);
+	return true;
+}
+
+bool peer_answer_pulls(struct peer *p)
+{
+	while (p->pulls && conn_queued(p->conn) < PEER_QUEUE) {
+		struct pull *q = p->pulls;
+		bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
+		bool finished;
+
+		if (!now && !q->run && !q->part && !shard_may_pull(shard_of(p), q->rec.step))
+			return false;
+		if (q->rec.type == REC_PULL)
+			finished = answer_dense(p, q);
+		else
+			finished = q->rec.type == REC_SCAN ? answer_scan(p, q) : answer_rows(p, q);
+		if (p->doomed)
+			return false;
+		if (!finished)
+			continue;
+		p->pulls = q->next;
+		if (!p->pulls)
+			p->pulls_last = &p->pulls;
+		p->pull_bytes -= q->rec.len + sizeof *q;
+		free(q->body);
+		free(q);
+	}	return p->pulls != NULL;
+}

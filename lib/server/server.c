@@ -1,0 +1,180 @@
+#include <sodium.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "launch/rundir.h"
+#include "server/state.h"
+
+#define THREADS_MAX 4u
+
+static unsigned default_threads(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > (long)THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+/* Clear payloads on this host, sealed ones beyond it, unless the configuration
+ * names a suite for all. */
+static enum err_code choose_suites(struct server *s, struct err *e)
+{
+	const char *name = s->cfg.conf ? s->cfg.conf->suite : "auto";
+
+	s->local_suite = SUITE_POLY1305;
+	s->remote_suite = SUITE_CHACHA20POLY1305;
+	if (strcmp(name, "auto") == 0)
+		return ERR_OK;
+	if (!suite_parse(name, &s->local_suite) || !suite_available(s->local_suite))
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", name);
+	s->remote_suite = s->local_suite;
+	return ERR_OK;
+}
+
+/* The address that others are told: the wish, with the port that was bound. */
+static void choose_address(struct server *s)
+{
+	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':');
+
+	if (!want)
+		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
+	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
+		snprintf(s->advertised, sizeof s->advertised, "%s", want);
+	else
+		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
+}
+
+enum err_code server_reload(struct server *s, struct err *e)
+{
+	struct keyring *ring, *old;
+	char *path;
+	enum err_code rc;
+
+	if (!s->host || !s->cfg.id->run_dir)
+		return ERR_OK;          /* a store gets its keys with the view */
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &ring, e);
+	free(path);
+	if (rc)
+		return rc;
+	pthread_rwlock_wrlock(&s->keys_lock);
+	old = s->ring;
+	s->ring = ring;
+	pthread_rwlock_unlock(&s->keys_lock);
+	keyring_free(old);
+	lanes_recheck(s);
+	host_touch(s->host);
+	return ERR_OK;
+}
+
+static enum err_code first_keys(struct server *s, struct err *e)
+{
+	char *path;
+	enum err_code rc;
+
+	if (!s->cfg.coordinator) {
+		s->ring = keyring_new();
+		return ERR_OK;
+	}
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &s->ring, e);
+	free(path);
+	return rc;
+}
+
+enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e)
+{
+	struct server *s = mem_alloc(sizeof *s);
+	enum err_code rc;
+
+	s->cfg = *cfg;
+	s->nlanes = cfg->threads ? cfg->threads : default_threads();
+	s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	randombytes_buf(&s->incarnation, sizeof s->incarnation);
+	s->incarnation >>= 1;           /* never the number that stands for nobody */
+	pthread_rwlock_init(&s->keys_lock, NULL);
+	pthread_mutex_init(&s->end_lock, NULL);
+	s->listener[0].fd = s->listener[1].fd = -1;
+	rc = choose_suites(s, e);
+	if (!rc)
+		rc = first_keys(s, e);
+	if (!rc)
+		rc = lanes_start(s, e);
+	if (!rc)
+		choose_address(s);
+	if (!rc && cfg->coordinator)
+		rc = host_start(s, e);
+	if (!rc && cfg->store)
+		rc = store_start(s, e);
+	if (rc) {
+		server_stop(s);
+		s = NULL;
+	}
+	*out = s;
+	return rc;
+}
+
+void server_stop(struct server *s)
+{
+	struct shard *shard;
+
+	if (!s)
+		return;
+	store_stop(s);
+	if (s->host)
+		atomic_store(&s->host_stopping, true);
+	lanes_stop(s);
+	host_stop(s->host);
+	shard = atomic_load(&s->shard);
+	shard_free(shard);
+	keyring_free(s->ring);
+	if (s->cfg.unix_path)
+		unlink(s->cfg.unix_path);
+	close(s->event);
+	pthread_rwlock_destroy(&s->keys_lock);
+	pthread_mutex_destroy(&s->end_lock);
+	free(s);
+}
+
+void server_leave(struct server *s)
+{
+	if (s->host)
+		host_leave(s->host);
+	else
+		server_end(s, NULL);
+}
+
+void server_end(struct server *s, const struct err *why)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&s->end_lock);
+	if (!s->ended && why)
+		s->end_why = *why;
+	s->ended = true;
+	pthread_mutex_unlock(&s->end_lock);
+	if (write(s->event, &one, sizeof one) < 0)
+		return;         /* full: it is readable already */
+}
+
+bool server_ended(struct server *s, struct err *why)
+{
+	bool ended;
+
+	pthread_mutex_lock(&s->end_lock);
+	ended = s->ended;
+	*why = s->end_why;
+	pthread_mutex_unlock(&s->end_lock);
+	return ended;
+}
+
+int server_fd(const struct server *s)
+{
+	return s->event;
+}
+
+const char *server_address(const struct server *s)
+{
+	return s->address;
+}

@@ -1,0 +1,40 @@
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/identity.h"
+#include "conf/conf.h"
+
+/* The body of ps-serve: a data plane on TCP and a Unix socket, with behind it
+ * a store (partitions), the coordinator, or both. */
+struct server;
+
+struct server_config {
+	struct identity *id;            /* borrowed, for the server's life */
+	const struct conf *conf;        /* of a coordinator; a store learns it at its join */
+	bool coordinator, store;
+	int index;                      /* of the store; -1: any */
+	const char *listen;             /* TCP of the data plane; NULL: by the configuration */
+	const char *unix_path;          /* Unix socket of the data plane; NULL: none */
+	const char *advertise;          /* host[:port] that others shall use; NULL: what is bound */
+	unsigned threads;               /* that own connections; 0: by the processor, at most 4 */
+	struct log *log;
+};
+
+/* Bind, start the threads, and (as a store) begin to join. */
+enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e);
+/* Ask it to leave: a coordinator stops the job first.  From any thread. */
+void server_leave(struct server *s);
+/* Read authorized_keys again; sessions of removed keys are cut. */
+enum err_code server_reload(struct server *s, struct err *e);
+/* Is there a reason to end?  The job was stopped, or the coordinator cannot be
+ * had (why is filled).  Readable descriptor: server_fd. */
+bool server_ended(struct server *s, struct err *why);
+int server_fd(const struct server *s);
+void server_stop(struct server *s);
+
+/* What was bound: "127.0.0.1:4242". */
+const char *server_address(const struct server *s);
+
+#endif

@@ -1,0 +1,154 @@
+#ifndef SERVER_STATE_H
+#define SERVER_STATE_H
+
+/* Inside of a server.
+ *
+ * A lane is an I/O thread: a loop and the peers whose connections it owns;
+ * peers are touched by their lane's thread alone.  Anything for another lane
+ * is posted to its loop.  The store's partitions and gate have locks of their
+ * own (shard/shard.h), the host has one (host.c); neither is held while the
+ * other is taken, and no lane waits for another. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "auth/keyring.h"
+#include "client/agent.h"
+#include "coord/coord.h"
+#include "server/server.h"
+#include "shard/shard.h"
+#include "wire/conn.h"
+#include "wire/loop.h"
+#include "wire/msg.h"
+
+struct host;
+
+/* What a client may have in flight: pushes staged for it, and answers queued. */
+#define PEER_CREDIT (16u << 20)
+/* Answers are made while less than this is waiting to be written. */
+#define PEER_QUEUE (1u << 20)
+#define SLOT_NONE UINT32_MAX
+
+struct pull {
+	struct pull *next;
+	struct record rec;
+	uint8_t *body;
+	size_t run;                     /* cursor: run, then partition within it */
+	uint32_t part;
+};
+
+struct peer {
+	struct peer *prev, *next;
+	struct lane *lane;
+	struct conn *conn;
+	struct loop_fd h;
+	int64_t opened;
+	uint64_t id;
+	enum role role;
+	char name[KEYRING_NAME_MAX + 1], keytext[48];
+	uint8_t key[KEY_BYTES];
+	uint64_t incarnation;
+	uint32_t slot;
+	bool doomed;                    /* close when what is queued has been written */
+
+	/* data plane */
+	struct pull *pulls, **pulls_last;
+	size_t pull_bytes;
+	struct msg_receipt *pending;    /* pushes whose receipts wait for their step to close */
+	size_t npending, pending_cap;
+	struct buf receipts;            /* ready to go */
+	uint8_t *rows;                  /* a sparse push that comes in several records */
+	size_t rows_len;
+	struct record rows_rec;
+	size_t batch_at;                /* where a held batch goes on */
+	struct batcher batcher;
+	bool waiting;                   /* counted in server.waiting */
+
+	/* control */
+	bool attached;                  /* gets views */
+	struct coord_self self;
+};
+
+struct lane {
+	struct server *server;
+	struct loop *loop;
+	pthread_t thread;
+	struct peer *peers;
+	unsigned npeers, half_open;
+	_Atomic bool woken;             /* a scan has been posted and has not begun */
+};
+
+struct server {
+	struct server_config cfg;
+	struct lane *lane;
+	unsigned nlanes, next_lane;
+	struct loop_fd listener[2];
+	char address[NET_TEXT], advertised[NET_TEXT];
+	int event;                      /* readable when ended */
+	struct host *host;              /* NULL without coordinator */
+	struct agent *agent;            /* NULL without store */
+	struct shard *_Atomic shard;    /* NULL until the join has been answered */
+	uint64_t incarnation;
+	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
+	_Atomic bool host_stopping;
+	_Atomic uint32_t epoch, generation;
+	_Atomic uint32_t members;       /* membership entries known, for PULLED */
+	_Atomic uint64_t next_peer;
+
+	pthread_rwlock_t keys_lock;     /* ring */
+	struct keyring *ring;
+
+	pthread_mutex_t end_lock;       /* ended, end_why */
+	bool ended;
+	struct err end_why;
+
+	_Atomic uint32_t waiting;       /* peers that something must wake */
+	_Atomic uint32_t sessions, auth_failures, half_open;
+	_Atomic uint64_t bytes_in, bytes_out;
+	struct log_limit strangers;
+	enum suite remote_suite, local_suite;
+};
+
+/* lane.c */
+enum err_code lanes_start(struct server *s, struct err *e);
+void lanes_stop(struct server *s);
+void lanes_accept(struct server *s, unsigned which);
+/* Look at every waiting peer again. */
+void lanes_wake(void *server);
+/* Send text as CTL to every attached peer; with `server` >= 0 to that one. */
+void lanes_shout(struct server *s, const char *text, int server);
+/* Look every peer's key up again, and cut those that have none any more. */
+void lanes_recheck(struct server *s);
+void server_end(struct server *s, const struct err *why);
+
+/* peer.c */
+void peer_open(struct lane *l, int fd);
+void peer_close(struct peer *p);
+void peer_settle(struct peer *p);       /* flush, and watch what must be watched */
+void peer_wake(struct peer *p);
+void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* peer_push.c, peer_pull.c */
+enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict peer_done(struct peer *p, const struct record *r);
+void peer_receipts(struct peer *p);
+enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload);
+/* True when it stopped because enough is queued. */
+bool peer_answer_pulls(struct peer *p);
+
+/* host.c: the coordinator in this process */
+enum err_code host_start(struct server *s, struct err *e);
+void host_stop(struct host *h);
+json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct err *e);
+void host_gone(struct host *h, const struct coord_self *self);
+char *host_view(struct host *h);
+void host_leave(struct host *h);
+void host_touch(struct host *h);
+
+/* store.c: this process as one of the cluster's stores */
+enum err_code store_start(struct server *s, struct err *e);
+void store_stop(struct server *s);
+
+#endif

@@ -1,0 +1,255 @@
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hist.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/procstat.h"
+#include "server/state.h"
+
+/* This process as a store: it joins, takes every view over, votes. */
+
+/* ---- configuration -------------------------------------------------------------------- */
+
+static struct optim_hyper hyper_of(const struct conf_job *job, const struct optim_rule *rule)
+{
+	struct optim_hyper h;
+
+	rule->defaults(&h);
+	h.lr = (float)job->lr;
+	h.momentum = (float)job->momentum;
+	h.beta1 = (float)job->beta1;
+	h.beta2 = (float)job->beta2;
+	if (job->eps > 0)
+		h.eps = (float)job->eps;
+	h.rho = (float)job->rho;
+	h.ftrl_beta = (float)job->ftrl_beta;
+	h.l1 = (float)job->l1;
+	h.l2 = (float)job->l2;
+	return h;
+}
+
+static enum err_code make_shard(struct server *s, const json_t *view, struct err *e)
+{
+	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .ctx = s };
+	struct shard *shard;
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	cfg.mode = conf.sync;
+	cfg.deterministic = conf.deterministic;
+	cfg.rule = optim_find(conf.job.optimizer);
+	rc = cfg.rule ? schedule_parse(conf.job.schedule, &cfg.schedule, e) :
+	    err_set(e, ERR_CONFIG, "this server knows no update rule \"%s\"", conf.job.optimizer);
+	if (!rc) {
+		cfg.hyper = hyper_of(&conf.job, cfg.rule);
+		cfg.init_file = strchr(conf.job.init, '/') ? mem_strdup(conf.job.init) : NULL;
+		rc = shard_new(&cfg, &shard, e);
+	}
+	if (!rc)
+		atomic_store(&s->shard, shard);
+	conf_release(&conf);
+	return rc;
+}
+
+/* ---- views ------------------------------------------------------------------------------ */
+
+static void take_keys(struct server *s, const json_t *keys)
+{
+	struct keyring *ring = keyring_new(), *old;
+	const json_t *k;
+	struct err e;
+	size_t i;
+
+	json_array_foreach(keys, i, k) {
+		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
+
+		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
+		if (!role_parse(json_str(k, "role", ""), &entry.role) || !key_from_text(json_str(k, "key", ""), entry.pk) ||
+		    keyring_add(ring, &entry, &e))
+			log_warn(s->cfg.log, "a key in the view is not understood");
+	}
+	pthread_rwlock_wrlock(&s->keys_lock);
+	old = s->ring;
+	s->ring = ring;
+	pthread_rwlock_unlock(&s->keys_lock);
+	keyring_free(old);
+	lanes_recheck(s);
+}
+
+static void take_workers(struct shard *shard, const json_t *workers)
+{
+	const json_t *w;
+	size_t i;
+
+	json_array_foreach(workers, i, w) {
+		const char *state = json_str(w, "state", "");
+		uint64_t from = (uint64_t)json_int(w, "from", 0), inc = json_u64s(w, "incarnation", 0);
+
+		/* Joining: of the first members, before the job runs.  Later ones are
+		 * active from the step that was voted. */
+		if (strcmp(state, "active") == 0 || (strcmp(state, "joining") == 0 && json_flag(w, "first")))
+			shard_admit(shard, (uint32_t)i, inc, from);
+		else if (strcmp(state, "lost") == 0 || strcmp(state, "left") == 0)
+			shard_dismiss(shard, (uint32_t)i);
+	}
+}
+
+static enum err_code take_view(struct server *s, const json_t *view, struct err *e)
+{
+	const json_t *jl = json_object_get(view, "layout"), *members = json_object_get(view, "members");
+	struct layout layout;
+	enum err_code rc;
+
+	if (!atomic_load(&s->shard)) {
+		rc = make_shard(s, view, e);
+		if (rc)
+			return rc;
+	}
+	if (!s->host)
+		take_keys(s, json_object_get(view, "keys"));
+	rc = layout_from_json(jl, &layout, e);
+	if (rc)
+		return rc;
+	rc = shard_install(atomic_load(&s->shard), &layout, e);
+	atomic_store(&s->epoch, layout.epoch);
+	atomic_store(&s->generation, layout.generation);
+	layout_release(&layout);
+	if (rc)
+		return rc;
+	atomic_store(&s->members, (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
+	take_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
+	if ((uint64_t)json_int(view, "decided", 0) >= s->proposal && s->proposal) {
+		s->proposal = 0;
+		shard_decided(atomic_load(&s->shard));
+	}
+	return ERR_OK;
+}
+
+static void on_view(void *ctx, const json_t *view)
+{
+	struct server *s = ctx;
+	struct err e = { 0 };
+	json_t *ack;
+
+	if (json_flag(view, "ended")) {
+		server_end(s, NULL);
+		return;
+	}
+	if (take_view(s, view, &e)) {
+		server_end(s, &e);
+		return;
+	}
+	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
+	agent_tell(s->agent, ack);
+	json_decref(ack);
+}
+
+static void on_notice(void *ctx, const json_t *msg)
+{
+	struct server *s = ctx;
+	struct shard *shard = atomic_load(&s->shard);
+	struct shard_vote v;
+	json_t *vote;
+
+	if (strcmp(json_str(msg, "op", ""), "propose") != 0 || !shard)
+		return;
+	s->proposal = (uint64_t)json_int(msg, "id", 0);
+	v = shard_vote(shard, (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
+	    (uint64_t)json_int(msg, "step", 0), strcmp(json_str(msg, "kind", ""), "resume") == 0);
+	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
+	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
+	agent_tell(s->agent, vote);
+	json_decref(vote);
+}
+
+static void on_joined(void *ctx, const json_t *answer)
+{
+	struct server *s = ctx;
+
+	s->cfg.index = (int)json_int(answer, "index", 0);
+	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
+}
+
+static void on_lost(void *ctx, const struct err *why)
+{
+	server_end(ctx, why);
+}
+
+/* ---- figures ------------------------------------------------------------------------------ */
+
+static json_t *stats(void *ctx)
+{
+	struct server *s = ctx;
+	struct shard *shard = atomic_load(&s->shard);
+	struct shard_stats st = { 0 };
+	struct procstat ps;
+	const struct hist *stale, *apply;
+	uint64_t n;
+	json_t *o;
+
+	if (!shard)
+		return NULL;
+	shard_stats(shard, &st);
+	procstat_read(&ps);
+	stale = shard_staleness(shard);
+	apply = shard_apply_time(shard);
+	n = atomic_load(&stale->count);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	    "step", (json_int_t)st.closed, "pushes_applied", (json_int_t)st.status[PUSH_APPLIED],
+	    "pushes_merged", (json_int_t)st.status[PUSH_MERGED], "pushes_duplicate", (json_int_t)st.status[PUSH_DUPLICATE],
+	    "pushes_late", (json_int_t)st.status[PUSH_LATE], "pushes_refused", (json_int_t)st.status[PUSH_REFUSED],
+	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
+	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
+	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
+	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
+	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
+	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
+	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
+	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
+	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
+	return o;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------- */
+
+enum err_code store_start(struct server *s, struct err *e)
+{
+	const struct identity *id = s->cfg.id;
+	char host[64] = "";
+	struct agent_config cfg = {
+		.addr = { id->local, id->data },
+		.id = &id->conn,
+		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER },
+		.heartbeat = s->cfg.conf ? s->cfg.conf->heartbeat : 200 * NSEC_PER_MSEC,
+		.deadline = s->cfg.conf ? s->cfg.conf->deadline : 60 * NSEC_PER_SEC,
+		.log = s->cfg.log,
+		.ctx = s,
+		.joined = on_joined,
+		.view = on_view,
+		.notice = on_notice,
+		.stats = stats,
+		.lost = on_lost,
+	};
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
+	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
+	cfg.join = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "index", s->cfg.index, "pid",
+	    (int)getpid(), "host", host, "tcp", s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "");
+	rc = agent_start(&cfg, &s->agent, e);
+	json_decref(cfg.join);
+	return rc;
+}
+
+void store_stop(struct server *s)
+{
+	agent_stop(s->agent);
+	s->agent = NULL;
+}

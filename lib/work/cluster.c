@@ -1,0 +1,215 @@
+#include "work/cluster.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+struct cluster {
+	struct cluster_config cfg;
+	struct agent *agent;
+	pthread_mutex_t lock;           /* view, lost, why */
+	json_t *view;
+	bool lost;
+	struct err why;
+	int changed;
+};
+
+static void ring(struct cluster *c)
+{
+	uint64_t one = 1;
+
+	if (write(c->changed, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+static void on_view(void *ctx, const json_t *view)
+{
+	struct cluster *c = ctx;
+
+	pthread_mutex_lock(&c->lock);
+	json_decref(c->view);
+	c->view = json_incref((json_t *)(uintptr_t)view);
+	pthread_mutex_unlock(&c->lock);
+	ring(c);
+}
+
+static void on_lost(void *ctx, const struct err *why)
+{
+	struct cluster *c = ctx;
+
+	pthread_mutex_lock(&c->lock);
+	c->lost = true;
+	c->why = *why;
+	pthread_mutex_unlock(&c->lock);
+	ring(c);
+}
+
+static json_t *on_stats(void *ctx)
+{
+	struct cluster *c = ctx;
+
+	return c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
+}
+
+static bool any_view(void *ctx, const json_t *view)
+{
+	(void)ctx;
+	return view != NULL;
+}
+
+enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **out, struct err *e)
+{
+	struct cluster *c = mem_alloc(sizeof *c);
+	struct agent_config a = {
+		.addr = { cfg->id->local, cfg->id->data },
+		.id = &cfg->id->conn,
+		.info = { .incarnation = cfg->incarnation, .slot = UINT32_MAX, .role = (uint8_t)cfg->role },
+		.heartbeat = cfg->heartbeat,
+		.deadline = cfg->deadline,
+		.log = cfg->log,
+		.ctx = c,
+		.view = on_view,
+		.stats = on_stats,
+		.lost = on_lost,
+	};
+	json_t *view;
+	enum err_code rc;
+
+	c->cfg = *cfg;
+	c->changed = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_mutex_init(&c->lock, NULL);
+	memcpy(a.info.cluster, cfg->id->conn.cluster, sizeof a.info.cluster);
+	memcpy(a.server_key, cfg->id->server_key, sizeof a.server_key);
+	a.join = json_pack("{s:s}", "op", "watch");
+	rc = agent_start(&a, &c->agent, e);
+	json_decref(a.join);
+	if (!rc)
+		rc = cluster_await(c, any_view, NULL, cfg->deadline, -1, &view, e);
+	if (rc) {
+		cluster_close(c);
+		return rc;
+	}
+	json_decref(view);
+	*out = c;
+	return ERR_OK;
+}
+
+void cluster_close(struct cluster *c)
+{
+	if (!c)
+		return;
+	agent_stop(c->agent);
+	json_decref(c->view);
+	close(c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+struct agent *cluster_agent(struct cluster *c)
+{
+	return c->agent;
+}
+
+json_t *cluster_view(struct cluster *c)
+{
+	uint64_t count;
+	json_t *view;
+
+	if (read(c->changed, &count, sizeof count) < 0 && errno != EAGAIN)
+		abort();
+	pthread_mutex_lock(&c->lock);
+	view = c->view ? json_deep_copy(c->view) : NULL;
+	pthread_mutex_unlock(&c->lock);
+	return view;
+}
+
+bool cluster_changed(const struct cluster *c)
+{
+	struct pollfd p = { c->changed, POLLIN, 0 };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int cluster_fd(const struct cluster *c)
+{
+	return c->changed;
+}
+
+bool cluster_lost(struct cluster *c, struct err *why)
+{
+	bool lost;
+
+	pthread_mutex_lock(&c->lock);
+	lost = c->lost;
+	if (lost && why)
+		*why = c->why;
+	pthread_mutex_unlock(&c->lock);
+	return lost;
+}
+
+enum err_code cluster_pause(struct cluster *c, int64_t ns, struct err *e)
+{
+	struct pollfd p = { c->changed, POLLIN, 0 };
+
+	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) < 0 && errno != EINTR)
+		abort();
+	return cluster_lost(c, e) ? (e ? e->code : ERR_UNREACH) : ERR_OK;
+}
+
+static void say(struct cluster *c, const json_t *view, int64_t begin)
+{
+	const char *who = json_str(view, "waiting_for", "");
+	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
+
+	if (view)
+		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s", json_str(view, "phase", "?"),
+		    *who ? who : "the servers to be ready", s);
+}
+
+enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
+    int64_t timeout, int interrupt_fd, json_t **out, struct err *e)
+{
+	int64_t begin = clock_now(), next = begin + 2 * NSEC_PER_SEC;
+
+	for (;;) {
+		struct pollfd p[2] = { { c->changed, POLLIN, 0 }, { interrupt_fd, POLLIN, 0 } };
+		json_t *view = cluster_view(c);
+		int64_t now = clock_now();
+
+		if (ready(ctx, view)) {
+			*out = view;
+			return ERR_OK;
+		}
+		if (now >= next) {
+			say(c, view, begin);
+			next = now + 10 * NSEC_PER_SEC;
+		}
+		json_decref(view);
+		if (cluster_lost(c, e))
+			return e ? e->code : ERR_UNREACH;
+		if (timeout && now - begin > timeout)
+			return err_set(e, ERR_TIMEOUT, "the cluster is not ready after %lld s",
+			    (long long)(timeout / NSEC_PER_SEC));
+		if (poll(p, 2, 200) < 0 && errno != EINTR)
+			abort();
+		if (p[1].revents)
+			return err_set(e, ERR_STOPPED, "interrupted");
+	}
+}
+
+enum err_code view_over(const json_t *view, struct err *e)
+{
+	const char *phase = json_str(view, "phase", "");
+
+	if (strcmp(phase, "failed") == 0)
+		return err_set(e, ERR_FAILED, "the job failed: %s", json_str(view, "reason", ""));
+	if (strcmp(phase, "stopped") == 0 || json_flag(view, "ended"))
+		return err_set(e, ERR_STOPPED, "the job was stopped: %s", json_str(view, "reason", ""));
+	return ERR_OK;
+}

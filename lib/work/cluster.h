@@ -1,0 +1,51 @@
+#ifndef WORK_CLUSTER_H
+#define WORK_CLUSTER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "client/agent.h"
+#include "client/identity.h"
+
+/* A process's picture of the cluster: the latest view, kept by an agent. */
+struct cluster;
+
+struct cluster_config {
+	const struct identity *id;      /* borrowed */
+	uint64_t incarnation;
+	enum role role;
+	int64_t heartbeat, deadline;
+	struct log *log;
+	json_t *(*stats)(void *ctx);    /* on the agent's thread; may be NULL */
+	void *ctx;
+};
+
+/* Connects, and returns with the first view. */
+enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **out, struct err *e);
+void cluster_close(struct cluster *c);
+struct agent *cluster_agent(struct cluster *c);
+
+/* The latest view, a new reference. */
+json_t *cluster_view(struct cluster *c);
+/* Has it changed since cluster_view was called last? */
+bool cluster_changed(const struct cluster *c);
+/* Readable when the view has changed since cluster_view was called last, or
+ * the coordinator is lost. */
+int cluster_fd(const struct cluster *c);
+/* Wait until ready(ctx, view) is true.  Says on stderr after 2 s, then every
+ * 10 s, what for: the view's waiting_for.  ERR_TIMEOUT after the deadline (0:
+ * none); ERR_STOPPED when the interrupt descriptor (-1: none) is readable. */
+enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
+    int64_t timeout, int interrupt_fd, json_t **view, struct err *e);
+/* Wait for a change of the view, at most so long.  An error when the
+ * coordinator is lost. */
+enum err_code cluster_pause(struct cluster *c, int64_t ns, struct err *e);
+/* The coordinator is lost for good: the reason, else false. */
+bool cluster_lost(struct cluster *c, struct err *why);
+
+/* Is the job over by this view?  ERR_OK: no.  ERR_FAILED: it failed;
+ * ERR_STOPPED: it was stopped or put away. */
+enum err_code view_over(const json_t *view, struct err *e);
+
+#endif

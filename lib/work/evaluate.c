@@ -1,0 +1,158 @@
+#include "work/evaluate.h"
+
+#include <sodium.h>
+
+#include "base/endian.h"
+#include "base/mem.h"
+
+#define PIECE 1000u
+
+struct pass {
+	struct params *p;
+	const struct dataset *data;
+	uint32_t *index;
+	float *scores;
+	struct batch batch;
+};
+
+static void pass_begin(struct pass *x, struct params *p, const struct dataset *data)
+{
+	*x = (struct pass){ .p = p, .data = data };
+	x->index = mem_array(PIECE, sizeof *x->index);
+	x->scores = mem_array(PIECE * model_outputs(p->job->model), sizeof *x->scores);
+}
+
+static void pass_end(struct pass *x)
+{
+	free(x->index);
+	free(x->scores);
+	batch_release(&x->batch);
+}
+
+/* The next piece from `at` on: batch, parameters, scores; *loss summed. */
+static enum err_code pass_piece(struct pass *x, size_t at, bool dense, double *loss, struct err *e)
+{
+	size_t n = x->data->rows - at < PIECE ? x->data->rows - at : PIECE;
+	enum err_code rc;
+
+	for (size_t i = 0; i < n; i++)
+		x->index[i] = (uint32_t)(at + i);
+	rc = data_gather(x->data, x->index, n, &x->batch, e);
+	if (!rc)
+		rc = model_check(x->p->job->model, &x->batch, e);
+	if (!rc)
+		rc = params_pull(x->p, &x->batch, CLIENT_NOW, dense, e);
+	if (!rc)
+		*loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w, x->scores);
+	return rc;
+}
+
+enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_here, struct eval_result *out,
+    struct err *e)
+{
+	struct metrics m;
+	struct pass x;
+	enum err_code rc = ERR_OK;
+
+	metrics_init(&m, model_task(p->job->model), model_outputs(p->job->model));
+	pass_begin(&x, p, data);
+	for (size_t at = 0; !rc && at < data->rows; at += PIECE) {
+		double loss;
+
+		rc = pass_piece(&x, at, !dense_here && at == 0, &loss, e);
+		if (!rc)
+			rc = metrics_add(&m, &x.batch, x.scores, loss, e);
+	}
+	if (!rc)
+		metrics_finish(&m, out);
+	pass_end(&x);
+	metrics_release(&m);
+	return rc;
+}
+
+enum err_code predict(struct params *p, const struct dataset *data, predict_fn fn, void *ctx, struct err *e)
+{
+	struct pass x;
+	enum err_code rc = ERR_OK;
+
+	pass_begin(&x, p, data);
+	for (size_t at = 0; !rc && at < data->rows; at += PIECE) {
+		double loss;
+
+		rc = pass_piece(&x, at, at == 0, &loss, e);
+		if (!rc)
+			rc = fn(ctx, &x.batch, x.scores, e);
+	}
+	pass_end(&x);
+	return rc;
+}
+
+/* ---- digest --------------------------------------------------------------------------- */
+
+struct digest {
+	crypto_generichash_state hash;
+	uint32_t cols;
+};
+
+static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct digest *d = ctx;
+	uint8_t id[8];
+
+	(void)e;
+	for (size_t i = 0; i < n; i++) {
+		put_le64(id, ids[i]);
+		crypto_generichash_update(&d->hash, id, sizeof id);
+		crypto_generichash_update(&d->hash, (const uint8_t *)(rows + i * d->cols), d->cols * 4);
+	}
+	return ERR_OK;
+}
+
+static enum err_code hash_table(struct client *c, struct digest *d, const struct table *t, struct err *e)
+{
+	size_t n = t->sparse ? 0 : (size_t)table_elements(t);
+	enum err_code rc;
+	float *w;
+
+	crypto_generichash_update(&d->hash, (const uint8_t *)t->name, strlen(t->name) + 1);
+	d->cols = t->cols;
+	if (t->sparse)
+		return client_scan(c, t, hash_rows, d, e);
+	w = mem_try_array(n, sizeof *w);
+	if (!w)
+		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+	rc = client_want(c, t, CLIENT_NOW, w, e);
+	if (!rc)
+		rc = client_wait(c, CLIENT_NOW, e);
+	if (!rc)
+		crypto_generichash_update(&d->hash, (const uint8_t *)w, n * sizeof *w);
+	free(w);
+	return rc;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp((*(const struct table *const *)a)->name, (*(const struct table *const *)b)->name);
+}
+
+enum err_code model_digest(struct client *c, char hex[static 65], struct err *e)
+{
+	const struct layout *l = client_layout(c);
+	const struct table **list = mem_array(l->ntables, sizeof *list);
+	uint8_t sum[32];
+	struct digest d;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		list[i] = &l->table[i];
+	qsort((void *)list, l->ntables, sizeof *list, by_name);
+	crypto_generichash_init(&d.hash, NULL, 0, sizeof sum);
+	for (size_t i = 0; !rc && i < l->ntables; i++)
+		rc = hash_table(c, &d, list[i], e);
+	if (!rc) {
+		crypto_generichash_final(&d.hash, sum, sizeof sum);
+		sodium_bin2hex(hex, 65, sum, sizeof sum);
+	}
+	free((void *)list);
+	return rc;
+}

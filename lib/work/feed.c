@@ -1,0 +1,296 @@
+#include "work/feed.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "coord/deal.h"
+#include "data/data_order.h"
+
+#define CALL_TIMEOUT (60 * NSEC_PER_SEC)
+#define DONE_KEPT 8
+
+struct member_entry {
+	uint64_t step;
+	struct deal_pos at;
+	uint32_t *slot, n;
+};
+
+struct range {
+	bool have;
+	uint64_t id, epoch, begin, end;
+};
+
+struct feed {
+	const struct job *job;
+	struct cluster *cluster;
+	uint32_t slot;
+	uint64_t seed, examples, batch, epochs, steps;
+	uint32_t *order;                /* of order_epoch */
+	uint64_t order_epoch;
+	bool ordered;
+
+	/* bsp */
+	struct member_entry *members;
+	uint32_t nmembers, base;
+	struct deal_pos last_pos;
+
+	/* leases */
+	struct range now, next;
+	uint64_t used;                  /* examples of `now` behind us */
+	uint64_t taken;                 /* those of the batch in hand */
+	uint64_t done[DONE_KEPT];
+	unsigned ndone;
+	bool dry;                       /* the coordinator has no more */
+};
+
+struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot)
+{
+	struct feed *f = mem_alloc(sizeof *f);
+
+	f->job = job;
+	f->cluster = cluster;
+	f->slot = slot;
+	f->seed = (uint64_t)job->conf.job.seed;
+	f->examples = job->train->rows;
+	f->batch = (uint64_t)job->conf.job.batch;
+	f->epochs = (uint64_t)job->conf.job.epochs;
+	f->steps = (uint64_t)job->conf.job.steps;
+	f->order = mem_array(f->examples, sizeof *f->order);
+	return f;
+}
+
+static void free_members(struct feed *f)
+{
+	for (uint32_t i = 0; i < f->nmembers; i++)
+		free(f->members[i].slot);
+	free(f->members);
+}
+
+void feed_free(struct feed *f)
+{
+	if (!f)
+		return;
+	free_members(f);
+	free(f->order);
+	free(f);
+}
+
+void feed_view(struct feed *f, const json_t *view)
+{
+	const json_t *list = json_object_get(view, "members"), *m, *s;
+	size_t i, k;
+
+	free_members(f);
+	f->base = (uint32_t)json_int(view, "members_base", 0);
+	f->nmembers = (uint32_t)json_array_size(list);
+	f->members = mem_array(f->nmembers, sizeof *f->members);
+	json_array_foreach(list, i, m) {
+		struct member_entry *e = &f->members[i];
+		const json_t *slots = json_object_get(m, "slots");
+
+		e->step = (uint64_t)json_int(m, "step", 0);
+		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0), (uint64_t)json_int(m, "offset", 0) };
+		e->n = (uint32_t)json_array_size(slots);
+		e->slot = mem_array(e->n, sizeof *e->slot);
+		json_array_foreach(slots, k, s)
+			e->slot[k] = (uint32_t)json_integer_value(s);
+	}
+}
+
+uint32_t feed_members(const struct feed *f)
+{
+	return f->base + f->nmembers;
+}
+
+/* The members that hold at a step. */
+static const struct member_entry *members_at(const struct feed *f, uint64_t step)
+{
+	const struct member_entry *found = NULL;
+
+	for (uint32_t i = 0; i < f->nmembers; i++)
+		if (f->members[i].step <= step)
+			found = &f->members[i];
+	return found;
+}
+
+static enum err_code gather(struct feed *f, uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b, struct err *e)
+{
+	if (!f->ordered || f->order_epoch != epoch) {
+		data_order(f->seed, epoch, (uint32_t)f->examples, f->order);
+		f->order_epoch = epoch;
+		f->ordered = true;
+	}
+	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
+}
+
+/* ---- by step ------------------------------------------------------------------------- */
+
+static uint32_t rank_of(const struct member_entry *m, uint32_t slot)
+{
+	for (uint32_t k = 0; k < m->n; k++)
+		if (m->slot[k] == slot)
+			return k;
+	return UINT32_MAX;
+}
+
+static enum err_code dealt(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
+{
+	const struct member_entry *m = members_at(f, step);
+	struct deal_shape shape = { f->examples, f->batch, m ? m->n : 1 };
+	uint64_t begin, end;
+	uint32_t rank;
+
+	if (!m)
+		return err_set(e, ERR_PROTO, "step %llu lies before the members that the view tells of",
+		    (unsigned long long)step);
+	rank = rank_of(m, f->slot);
+	if (rank == UINT32_MAX)
+		return err_set(e, ERR_FENCED, "slot %u is no member at step %llu", f->slot, (unsigned long long)step);
+	f->last_pos = deal_advance(m->at, step - m->step, &shape);
+	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
+	if (*over)
+		return ERR_OK;
+	deal_range(f->last_pos, rank, &shape, &begin, &end);
+	return gather(f, f->last_pos.epoch, begin, end, b, e);
+}
+
+/* ---- by lease ------------------------------------------------------------------------ */
+
+static enum err_code ask(struct feed *f, bool more, struct range *out, bool *finished, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:b, s:[]}", "op", "lease", "more", more, "done"), *answer;
+	json_t *done = json_object_get(msg, "done"), *t;
+	enum err_code rc;
+
+	for (unsigned i = 0; i < f->ndone; i++)
+		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
+	rc = agent_call(cluster_agent(f->cluster), msg, CALL_TIMEOUT, &answer, e);
+	json_decref(msg);
+	if (rc)
+		return rc;
+	f->ndone = 0;
+	t = json_object_get(answer, "task");
+	out->have = t != NULL;
+	if (t)
+		*out = (struct range){ true, (uint64_t)json_int(t, "id", 0), (uint64_t)json_int(t, "epoch", 0),
+			(uint64_t)json_int(t, "begin", 0), (uint64_t)json_int(t, "end", 0) };
+	*finished = !t && json_flag(answer, "finished");
+	json_decref(answer);
+	if (t && (out->end > f->examples || out->begin >= out->end))
+		return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
+	return ERR_OK;
+}
+
+/* What another holds may come back when it dies: until all is done, wait. */
+static enum err_code refill(struct feed *f, bool *over, struct err *e)
+{
+	struct err interrupted = { 0 };
+	bool finished = false;
+	enum err_code rc;
+
+	if (f->next.have) {
+		f->now = f->next;
+		f->next.have = false;
+		f->used = 0;
+	}
+	while (!f->now.have) {
+		json_t *view;
+
+		rc = ask(f, true, &f->now, &finished, e);
+		f->used = 0;
+		if (rc)
+			return rc;
+		if (f->now.have)
+			break;
+		*over = finished;
+		if (finished)
+			return ERR_OK;
+		view = cluster_view(f->cluster);
+		rc = view_over(view, e);
+		json_decref(view);
+		if (rc)
+			return rc;
+		if (cluster_pause(f->cluster, 50 * NSEC_PER_MSEC, &interrupted))
+			return err_set(e, interrupted.code, "%s", interrupted.msg);
+	}
+	return f->next.have ? ERR_OK : ask(f, true, &f->next, &finished, e);
+}
+
+static enum err_code leased(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
+{
+	uint64_t begin, end;
+	enum err_code rc;
+
+	*over = f->steps && step >= f->steps;
+	if (*over)
+		return ERR_OK;
+	if (!f->now.have) {
+		rc = refill(f, over, e);
+		if (rc || *over)
+			return rc;
+	}
+	begin = f->now.begin + f->used;
+	end = begin + f->batch < f->now.end ? begin + f->batch : f->now.end;
+	f->taken = end - begin;
+	f->last_pos = (struct deal_pos){ f->now.epoch, begin };
+	return gather(f, f->now.epoch, begin, end, b, e);
+}
+
+enum err_code feed_batch(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
+{
+	*over = false;
+	return f->job->conf.sync.kind == SYNC_bsp ? dealt(f, step, b, over, e) : leased(f, step, b, over, e);
+}
+
+enum err_code feed_used(struct feed *f, struct err *e)
+{
+	bool finished;
+
+	if (!f->now.have)
+		return ERR_OK;
+	f->used += f->taken;
+	f->taken = 0;
+	if (f->now.begin + f->used < f->now.end)
+		return ERR_OK;
+	f->done[f->ndone++] = f->now.id;
+	f->now = f->next;
+	f->next.have = false;
+	f->used = 0;
+	/* Ask one ahead, and say what is done in the same breath. */
+	return f->now.have ? ask(f, true, &f->next, &finished, e) : ERR_OK;
+}
+
+enum err_code feed_finish(struct feed *f, struct err *e)
+{
+	struct range none;
+	bool finished;
+
+	return f->ndone ? ask(f, false, &none, &finished, e) : ERR_OK;
+}
+
+/* ---- for display ------------------------------------------------------------------------- */
+
+double feed_epoch(const struct feed *f)
+{
+	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->examples;
+}
+
+uint64_t feed_total(const struct feed *f)
+{
+	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;
+	uint64_t total = 0;
+
+	if (f->epochs && m && m->n) {
+		struct deal_shape shape = { f->examples, f->batch, m->n };
+
+		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
+	}
+	return f->steps && (!total || f->steps < total) ? f->steps : total;
+}
+
+bool feed_elected(const struct feed *f, uint64_t step)
+{
+	const struct member_entry *m = members_at(f, step);
+
+	return m && m->n && m->slot[0] == f->slot;
+}

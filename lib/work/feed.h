@@ -1,0 +1,34 @@
+#ifndef WORK_FEED_H
+#define WORK_FEED_H
+
+#include "work/cluster.h"
+#include "work/job.h"
+
+/* Which examples a worker's next batch has.  bsp: by (seed, epoch, step, slot),
+ * from the members in the view.  ssp and asp: from ranges leased from the
+ * coordinator, one ahead. */
+struct feed;
+
+struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot);
+void feed_free(struct feed *f);
+
+/* Take the members from a view. */
+void feed_view(struct feed *f, const json_t *view);
+/* Membership entries known. */
+uint32_t feed_members(const struct feed *f);
+
+/* The batch of this step; *over when there is no more.  An empty batch (bsp, at
+ * an epoch's end) is a step all the same. */
+enum err_code feed_batch(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e);
+/* The batch has been trained on: its range may be given back as done. */
+enum err_code feed_used(struct feed *f, struct err *e);
+/* Nothing is kept: hand back what is done. */
+enum err_code feed_finish(struct feed *f, struct err *e);
+
+/* Epochs done so far, with a fraction; steps in all, 0 when unknown. */
+double feed_epoch(const struct feed *f);
+uint64_t feed_total(const struct feed *f);
+/* Is this slot the one that evaluates during training, at this step? */
+bool feed_elected(const struct feed *f, uint64_t step);
+
+#endif

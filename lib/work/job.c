@@ -1,0 +1,127 @@
+#include "work/job.h"
+
+#include <math.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "coord/layout.h"
+
+static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, struct log *log, struct err *e)
+{
+	const struct model_info *info = model_info_find(j->conf.job.model);
+	struct data_want want = { .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
+	const struct conf_strs *paths = &j->conf.job.data, *eval = &j->conf.job.eval;
+	char text[256];
+	enum err_code rc;
+
+	rc = data_load(ndata ? data : (const char *const *)paths->item, ndata ? ndata : paths->n, NULL, &want, NULL,
+	    &j->train, e);
+	if (rc)
+		return rc;
+	data_describe(j->train, text);
+	log_info(log, "data: %s", text);
+	if (!eval->n)
+		return ERR_OK;
+	rc = data_load((const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
+	if (rc)
+		return err_prefix(e, "job.eval");
+	data_describe(j->eval, text);
+	log_info(log, "evaluation data: %s", text);
+	return ERR_OK;
+}
+
+static enum err_code make_model(struct job *j, struct err *e)
+{
+	const struct conf_job *c = &j->conf.job;
+	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes,
+		.sparse = j->train->sparse, .hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation };
+	enum err_code rc;
+
+	for (size_t i = 0; i < c->hidden.n; i++)
+		hidden[i] = (size_t)c->hidden.item[i];
+	rc = model_new(c->model, &shape, &j->model, e);
+	free(hidden);
+	if (!rc) {
+		j->ntables = model_tables(j->model, &j->table);
+		rc = model_reserve(j->model, (size_t)c->batch, e);
+	}
+	return rc;
+}
+
+enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, struct log *log, struct job *out,
+    struct err *e)
+{
+	enum err_code rc;
+
+	*out = (struct job){ 0 };
+	rc = conf_from_json(config, &out->conf, e);
+	if (rc)
+		return rc;
+	if (!out->conf.has_job)
+		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
+	else if (!model_info_find(out->conf.job.model))
+		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
+	if (!rc)
+		rc = load_data(out, data, ndata, log, e);
+	if (!rc)
+		rc = make_model(out, e);
+	if (rc)
+		job_release(out);
+	return rc;
+}
+
+void job_release(struct job *j)
+{
+	model_free(j->model);
+	dataset_free(j->train);
+	dataset_free(j->eval);
+	conf_release(&j->conf);
+	*j = (struct job){ 0 };
+}
+
+static enum table_init init_of(const struct job *j, const struct model_table *t)
+{
+	const char *init = j->conf.job.init;
+
+	if (strcmp(init, "zeros") == 0)
+		return TABLE_ZEROS;
+	if (strchr(init, '/'))
+		return t->sparse ? TABLE_ZEROS : TABLE_FILE;
+	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS) :
+	    t->init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS;
+}
+
+json_t *job_tables(const struct job *j)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < j->ntables; i++) {
+		const struct model_table *m = &j->table[i];
+		struct table t = { .sparse = m->sparse, .decay = m->decay, .cols = (uint32_t)m->cols,
+			.rows = m->sparse ? j->train->cols : m->rows, .init = init_of(j, m), .init_limit = m->init_scale,
+			.seed = (uint64_t)j->conf.job.seed };
+
+		snprintf(t.name, sizeof t.name, "%s", m->name);
+		json_array_append_new(list, table_to_json(&t));
+	}
+	return list;
+}
+
+json_t *job_eval_json(const struct eval_result *r)
+{
+	json_t *o = json_object();
+
+	if (r->has_loss)
+		json_object_set_new(o, "loss", json_of_num(r->loss));
+	if (r->has_accuracy)
+		json_object_set_new(o, "accuracy", json_of_num(r->accuracy));
+	if (r->has_auc)
+		json_object_set_new(o, "auc", json_of_num(r->auc));
+	if (r->has_rmse)
+		json_object_set_new(o, "rmse", json_of_num(r->rmse));
+	if (r->has_r2)
+		json_object_set_new(o, "r2", json_of_num(r->r2));
+	json_object_set_new(o, "examples", json_integer((json_int_t)r->examples));
+	return o;
+}

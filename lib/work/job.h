@@ -1,0 +1,32 @@
+#ifndef WORK_JOB_H
+#define WORK_JOB_H
+
+#include "base/log.h"
+#include "conf/conf.h"
+#include "data/data.h"
+#include "model/metrics.h"
+#include "model/model.h"
+
+/* What a worker works on: the job's configuration, its data in memory, and the
+ * model that fits both. */
+struct job {
+	struct conf conf;
+	struct dataset *train, *eval;   /* eval may be NULL */
+	struct model *model;
+	const struct model_table *table;
+	size_t ntables;
+};
+
+/* From a view's config.  data, eval: paths instead of the configuration's
+ * (n 0: those).  Only what is asked for is loaded: with_train false leaves
+ * `train` out but for its shape, which evaluation needs. */
+enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, struct log *log, struct job *out,
+    struct err *e);
+void job_release(struct job *j);
+
+/* The tables as worker_join proposes them. */
+json_t *job_tables(const struct job *j);
+/* {"loss":..,"accuracy":..} with the keys that the model has. */
+json_t *job_eval_json(const struct eval_result *r);
+
+#endif

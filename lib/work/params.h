@@ -1,0 +1,29 @@
+#ifndef WORK_PARAMS_H
+#define WORK_PARAMS_H
+
+#include "client/client.h"
+#include "work/job.h"
+
+/* A worker's copy of the parameters and room for the gradient: dense tables
+ * whole, of sparse ones the rows that a batch touches. */
+struct params {
+	const struct job *job;
+	struct client *client;
+	const struct table **table;     /* in the layout, by model table */
+	float **w, **g;
+	size_t *cap;                    /* floats in w[i] and g[i] */
+};
+
+/* Finds the model's tables in the client's layout. */
+enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e);
+void params_release(struct params *p);
+
+/* Ask for what a batch needs at a step (or CLIENT_NOW) and wait for it.
+ * dense false: the dense tables are here already. */
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
+/* Push the gradient in g. */
+enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
+/* Scale g down to the norm `most` over all tables; non-finite stays. */
+void params_clip(struct params *p, const struct batch *b, double most);
+
+#endif

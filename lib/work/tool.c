@@ -1,0 +1,149 @@
+#include "work/tool.h"
+
+#include <sodium.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "format/npy.h"
+
+static bool placed(void *ctx, const json_t *view)
+{
+	struct err ignored;
+
+	(void)ctx;
+	return view && (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 || view_over(view, &ignored));
+}
+
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
+    struct tool *out, struct err *e)
+{
+	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline, .log = log };
+	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
+		.log = log, .cancel_fd = -1 };
+	enum err_code rc;
+
+	*out = (struct tool){ .log = log };
+	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
+	cl.incarnation = cc.incarnation;
+	rc = cluster_open(&cc, &out->cluster, e);
+	if (!rc)
+		rc = cluster_await(out->cluster, placed, NULL, deadline, -1, &out->view, e);
+	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
+		rc = view_over(out->view, e);
+	if (!rc)
+		rc = client_new(&cl, &out->client, e);
+	if (!rc)
+		rc = client_view(out->client, out->view, e);
+	if (rc)
+		tool_close(out);
+	return rc;
+}
+
+void tool_close(struct tool *t)
+{
+	client_free(t->client);
+	cluster_close(t->cluster);
+	json_decref(t->view);
+	*t = (struct tool){ 0 };
+}
+
+enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e)
+{
+	const struct layout *l = client_layout(t->client);
+	struct buf names = BUF_INIT;
+
+	*out = layout_find(l, name);
+	if (*out)
+		return ERR_OK;
+	for (size_t i = 0; i < l->ntables; i++)
+		buf_printf(&names, "%s%s", i ? ", " : "", l->table[i].name);
+	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name, names.len ? (char *)names.data : "none");
+	buf_release(&names);
+	return ERR_NOTFOUND;
+}
+
+/* ---- pull, push --------------------------------------------------------------------------- */
+
+struct dump {
+	int fd;
+	uint32_t cols;
+};
+
+static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct dump *d = ctx;
+	struct buf line = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(&line, "%llu", (unsigned long long)ids[i]);
+		for (uint32_t k = 0; k < d->cols; k++)
+			buf_printf(&line, "\t%.9g", (double)rows[i * d->cols + k]);
+		buf_puts(&line, "\n");
+	}
+	rc = fd_write_all(d->fd, line.data, line.len, e);
+	buf_release(&line);
+	return rc;
+}
+
+enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
+{
+	const struct table *table;
+	enum err_code rc = tool_table(t, name, &table, e);
+	uint64_t shape[2];
+	struct dump d;
+	float *w;
+
+	if (rc)
+		return rc;
+	d = (struct dump){ fd, table->cols };
+	if (table->sparse)
+		return client_scan(t->client, table, dump_rows, &d, e);
+	w = mem_try_array(table_elements(table), sizeof *w);
+	if (!w)
+		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", name);
+	rc = client_want(t->client, table, CLIENT_NOW, w, e);
+	if (!rc)
+		rc = client_wait(t->client, CLIENT_NOW, e);
+	shape[0] = table->rows;
+	shape[1] = table->cols;
+	if (!rc)
+		rc = npy_write(fd, w, shape, 2, e);
+	free(w);
+	return rc;
+}
+
+enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e)
+{
+	const struct table *table;
+	struct stream *s = NULL;
+	struct npy h;
+	float *g = NULL;
+	struct client_stats cs;
+	enum err_code rc = tool_table(t, name, &table, e);
+
+	if (!rc && table->sparse)
+		rc = err_set(e, ERR_UNSUPPORTED, "table \"%s\" is sparse: push takes a gradient of a dense table", name);
+	if (!rc)
+		rc = stream_open(path, &s, e);
+	if (!rc)
+		rc = npy_read(s, table_elements(table), &h, &g, e);
+	if (!rc && h.count != table_elements(table))
+		rc = err_set(e, ERR_FORMAT, "the array has %llu values, table \"%s\" has %llu x %u", (unsigned long long)h.count,
+		    name, (unsigned long long)table->rows, table->cols);
+	if (!rc)
+		rc = client_push(t->client, table, 0, 1, g, e);
+	if (!rc)
+		rc = client_settle(t->client, e);
+	if (!rc) {
+		client_stats(t->client, &cs);
+		if (cs.receipts[5])
+			rc = err_set(e, ERR_NONFINITE, "refused: the gradient has values that are not finite (%llu partitions)",
+			    (unsigned long long)cs.receipts[5]);
+	}
+	free(g);
+	stream_close(s);
+	return rc;
+}

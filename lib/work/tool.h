@@ -1,0 +1,33 @@
+#ifndef WORK_TOOL_H
+#define WORK_TOOL_H
+
+#include "client/client.h"
+#include "work/cluster.h"
+
+/* A peer outside the job: it sees the cluster and talks to its servers, but
+ * holds no slot and nobody waits for it. */
+struct tool {
+	struct cluster *cluster;
+	struct client *client;
+	json_t *view;
+	struct log *log;
+};
+
+/* Waits until the servers are there, at most the deadline (ns). */
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
+    struct tool *out, struct err *e);
+void tool_close(struct tool *t);
+/* The table of this name, or ERR_NOTFOUND with those that there are. */
+enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e);
+
+/* Pull a table as npy (sparse: text, a line a row) to fd. */
+enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e);
+/* Push an npy of the table's shape (a file, or "-") as one gradient, applied at
+ * once. */
+enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
+
+/* eval and predict: data as given, else the job's evaluation data. */
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result, struct err *e);
+enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd, struct err *e);
+
+#endif

@@ -1,0 +1,497 @@
+#include "work/train.h"
+
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/procstat.h"
+#include "work/cluster.h"
+#include "work/evaluate.h"
+#include "work/feed.h"
+
+#define LOSS_WINDOW 100u
+#define CALL_TIMEOUT (60 * NSEC_PER_SEC)
+
+/* What the heartbeat tells; written by the training thread, read by the
+ * agent's, under its lock. */
+struct figures {
+	uint64_t step, total, examples, loss_examples, pushed, pulled;
+	double loss, epoch, rate;
+	double data, pull, compute, push, wait;         /* seconds */
+};
+
+struct worker {
+	const struct train_config *cfg;
+	struct cluster *cluster;
+	struct client *client;
+	struct job job;
+	struct feed *feed;
+	struct params params;
+	struct batch batch;
+	uint32_t slot;
+	uint64_t incarnation, step;
+	json_t *view;                   /* the one acted by */
+	bool leaving;                   /* asked to, by the interrupt descriptor */
+
+	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
+	uint64_t weight[LOSS_WINDOW];
+	uint64_t nlosses;
+	int64_t rate_at;
+	uint64_t rate_examples;
+
+	pthread_mutex_t lock;
+	struct figures fig;
+};
+
+/* ---- figures --------------------------------------------------------------------------- */
+
+static json_t *stats(void *ctx)
+{
+	struct worker *w = ctx;
+	struct procstat ps;
+	struct figures f;
+	json_t *o;
+
+	pthread_mutex_lock(&w->lock);
+	f = w->fig;
+	pthread_mutex_unlock(&w->lock);
+	procstat_read(&ps);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
+	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
+	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
+	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
+	json_object_set_new(o, "epoch", json_of_num(f.epoch));
+	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
+	json_object_set_new(o, "data_seconds", json_of_num(f.data));
+	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
+	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
+	json_object_set_new(o, "push_seconds", json_of_num(f.push));
+	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	return o;
+}
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)NSEC_PER_SEC;
+}
+
+static void note_step(struct worker *w, double loss, const int64_t t[static 6])
+{
+	struct client_stats cs;
+	double sum = 0;
+	uint64_t n = 0;
+	int64_t now = clock_now();
+
+	if (w->batch.rows) {
+		w->loss[w->nlosses % LOSS_WINDOW] = loss;
+		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
+	}
+	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
+		sum += w->loss[i] * (double)w->weight[i];
+		n += w->weight[i];
+	}
+	client_stats(w->client, &cs);
+	pthread_mutex_lock(&w->lock);
+	w->fig.step = w->step + 1;
+	w->fig.total = feed_total(w->feed);
+	w->fig.examples += w->batch.rows;
+	w->fig.loss = n ? sum / (double)n : 0;
+	w->fig.loss_examples = n;
+	w->fig.epoch = feed_epoch(w->feed);
+	w->fig.pushed = cs.pushed_bytes;
+	w->fig.pulled = cs.pulled_bytes;
+	w->fig.data += seconds(t[1] - t[0]);
+	w->fig.wait += seconds(t[2] - t[1]);
+	w->fig.pull += seconds(t[3] - t[2]);
+	w->fig.compute += seconds(t[4] - t[3]);
+	w->fig.push += seconds(t[5] - t[4]);
+	if (now - w->rate_at > NSEC_PER_SEC / 2) {
+		w->fig.rate = (double)(w->fig.examples - w->rate_examples) / seconds(now - w->rate_at);
+		w->rate_examples = w->fig.examples;
+		w->rate_at = now;
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- views ------------------------------------------------------------------------------- */
+
+static bool interrupted(const struct worker *w)
+{
+	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+
+	return w->cfg->interrupt_fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static const json_t *own_row(const struct worker *w)
+{
+	return json_array_get(json_object_get(w->view, "workers"), w->slot);
+}
+
+static enum err_code refresh(struct worker *w, struct err *e)
+{
+	const json_t *row;
+	json_t *view;
+
+	if (w->view && !cluster_changed(w->cluster))
+		return ERR_OK;
+	view = cluster_view(w->cluster);
+	if (view && (!w->view || json_int(view, "rev", 0) != json_int(w->view, "rev", 0))) {
+		json_decref(w->view);
+		w->view = view;
+		if (w->feed)
+			feed_view(w->feed, view);
+	} else {
+		json_decref(view);
+	}
+	if (cluster_lost(w->cluster, e))
+		return e->code;
+	if (view_over(w->view, e))
+		return e->code;
+	row = own_row(w);
+	if (w->feed && (json_u64s(row, "incarnation", 0) != w->incarnation || strcmp(json_str(row, "state", ""), "lost") == 0))
+		return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start it again", w->slot);
+	return ERR_OK;
+}
+
+/* The client's waits ask this, so that none outlives the job or a signal. */
+static bool cancelled(void *ctx, struct err *why)
+{
+	struct worker *w = ctx;
+
+	if (refresh(w, why))
+		return true;
+	if (interrupted(w) && !w->leaving) {
+		err_set(why, ERR_STOPPED, "interrupted");
+		return true;
+	}
+	return false;
+}
+
+static void who(void *ctx, uint64_t step, struct buf *out)
+{
+	struct worker *w = ctx;
+	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
+
+	if (step != CLIENT_NOW &&
+	    agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
+		buf_puts(out, json_str(answer, "text", ""));
+		json_decref(answer);
+	}
+	json_decref(msg);
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+static enum err_code join(struct worker *w, struct err *e)
+{
+	char host[64] = "";
+	json_t *msg, *answer;
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	msg = json_pack("{s:s, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "slot", w->cfg->slot, "pid", (int)getpid(),
+	    "host", host, "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
+	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	if (!rc) {
+		w->slot = (uint32_t)json_int(answer, "slot", 0);
+		agent_set_join(cluster_agent(w->cluster), msg);
+		log_info(w->cfg->log, "joined as worker-%u", w->slot);
+		json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+/* Running, and our slot active; or the job over, which is told afterwards. */
+static bool may_begin(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const json_t *row = json_array_get(json_object_get(view, "workers"), w->slot);
+	struct err ignored;
+
+	if (!view)
+		return false;
+	if (view_over(view, &ignored))
+		return true;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "active") == 0 &&
+	    json_u64s(row, "incarnation", 0) == w->incarnation;
+}
+
+static enum err_code begin(struct worker *w, struct err *e)
+{
+	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
+		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
+		.who = who, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
+	json_t *view;
+	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
+
+	if (rc)
+		return rc;
+	json_decref(view);
+	rc = refresh(w, e);
+	if (!rc)
+		rc = client_new(&cc, &w->client, e);
+	if (!rc)
+		rc = client_view(w->client, w->view, e);
+	if (!rc)
+		rc = params_new(&w->job, w->client, &w->params, e);
+	if (rc)
+		return rc;
+	w->feed = feed_new(&w->job, w->cluster, w->slot);
+	feed_view(w->feed, w->view);
+	w->step = (uint64_t)json_int(own_row(w), "from", 0);
+	w->rate_at = clock_now();
+	return ERR_OK;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static enum err_code report_eval(struct worker *w, const struct eval_result *r, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step, "eval", job_eval_json(r));
+	json_t *answer;
+	enum err_code rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+static enum err_code maybe_evaluate(struct worker *w, struct err *e)
+{
+	int64_t every = w->job.conf.job.eval_every;
+	struct eval_result r;
+	enum err_code rc;
+
+	if (!every || !w->job.eval || w->step == 0 || w->step % (uint64_t)every || !feed_elected(w->feed, w->step))
+		return ERR_OK;
+	rc = evaluate(&w->params, w->job.eval, true, &r, e);
+	if (!rc)
+		rc = report_eval(w, &r, e);
+	/* Sparse evaluation has pulled other rows over ours. */
+	if (!rc && w->batch.sparse)
+		rc = params_pull(&w->params, &w->batch, w->step, false, e);
+	return rc;
+}
+
+/* Batch and parameters of this step.  The batch depends on who takes part,
+ * which the servers' answers settle: when they know of more members than we
+ * did, deal again. */
+static enum err_code fetch(struct worker *w, int64_t t[static 6], bool *over, struct err *e)
+{
+	for (;;) {
+		enum err_code rc = feed_batch(w->feed, w->step, &w->batch, over, e);
+		uint32_t known = feed_members(w->feed);
+
+		if (rc || *over)
+			return rc;
+		t[1] = clock_now();
+		rc = params_pull(&w->params, &w->batch, w->step, true, e);
+		if (rc)
+			return rc;
+		t[2] = client_first_answer(w->client);
+		t[3] = clock_now();
+		while (client_members(w->client) > feed_members(w->feed)) {
+			rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+			if (!rc)
+				rc = refresh(w, e);
+			if (rc)
+				return rc;
+		}
+		if (feed_members(w->feed) == known || w->job.conf.sync.kind != SYNC_bsp)
+			return ERR_OK;
+	}
+}
+
+static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
+{
+	json_t *msg, *answer;
+
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; the model of "
+	    "the step before is kept", w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step);
+	msg = json_pack("{s:s, s:s}", "op", "fail", "message", e->msg);
+	if (agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	return ERR_NONFINITE;
+}
+
+static enum err_code one_step(struct worker *w, bool *over, struct err *e)
+{
+	int64_t t[6] = { clock_now() };
+	double loss = 0;
+	enum err_code rc = fetch(w, t, over, e);
+
+	if (rc || *over)
+		return rc;
+	rc = maybe_evaluate(w, e);
+	if (!rc && w->batch.rows) {
+		loss = model_grad(w->job.model, &w->batch, (const float *const *)w->params.w, w->params.g);
+		if (!isfinite(loss))
+			return loss_failed(w, loss, e);
+		if (w->job.conf.job.clip_norm > 0)
+			params_clip(&w->params, &w->batch, w->job.conf.job.clip_norm);
+	}
+	t[4] = clock_now();
+	if (!rc && w->batch.rows)
+		rc = params_push(&w->params, &w->batch, w->step, e);
+	if (!rc)
+		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
+	if (!rc)
+		rc = feed_used(w->feed, e);
+	t[5] = clock_now();
+	note_step(w, loss, t);
+	w->step++;
+	return rc;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------- */
+
+static enum err_code tell_done(struct worker *w, struct err *e)
+{
+	json_t *msg = stats(w), *answer;
+	enum err_code rc;
+
+	json_object_set_new(msg, "op", json_string("done"));
+	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+static enum err_code final_result(struct worker *w, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
+	struct eval_result r;
+	enum err_code rc = ERR_OK;
+	char hex[65];
+
+	if (w->job.eval) {
+		rc = evaluate(&w->params, w->job.eval, false, &r, e);
+		if (!rc)
+			json_object_set_new(msg, "eval", job_eval_json(&r));
+	}
+	if (!rc)
+		rc = model_digest(w->client, hex, e);
+	if (!rc) {
+		json_object_set_new(msg, "digest", json_string(hex));
+		rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+		if (!rc)
+			json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+static bool settled(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err ignored;
+
+	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+}
+
+static enum err_code finish(struct worker *w, struct err *e)
+{
+	json_t *view;
+	enum err_code rc = feed_finish(w->feed, e);
+
+	if (!rc)
+		rc = client_done(w->client, e);
+	if (!rc)
+		rc = tell_done(w, e);
+	while (!rc) {
+		rc = cluster_await(w->cluster, settled, w, 0, w->cfg->interrupt_fd, &view, e);
+		if (rc)
+			break;
+		rc = view_over(view, e);
+		if (!rc && strcmp(json_str(view, "phase", ""), "done") == 0) {
+			json_decref(view);
+			return ERR_OK;
+		}
+		json_decref(view);
+		if (!rc)
+			rc = final_result(w, e);
+	}
+	return rc;
+}
+
+/* Asked to go: what is pushed stays, the step is told, the slot is given back. */
+static void leave(struct worker *w)
+{
+	json_t *msg = json_pack("{s:s}", "op", "leave"), *answer;
+
+	w->leaving = true;
+	if (w->feed)
+		feed_finish(w->feed, NULL);
+	if (agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	log_info(w->cfg->log, "left at step %llu", (unsigned long long)w->step);
+}
+
+static enum err_code live(struct worker *w, struct err *e)
+{
+	json_t *view = cluster_view(w->cluster);
+	bool over = false;
+	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->log, &w->job, e);
+
+	json_decref(view);
+	if (!rc)
+		rc = join(w, e);
+	if (!rc)
+		rc = begin(w, e);
+	while (!rc && !over) {
+		rc = one_step(w, &over, e);
+		if (!rc && !over && interrupted(w))
+			rc = err_set(e, ERR_STOPPED, "interrupted");
+	}
+	return rc ? rc : finish(w, e);
+}
+
+static void worker_release(struct worker *w)
+{
+	params_release(&w->params);
+	client_free(w->client);
+	feed_free(w->feed);
+	cluster_close(w->cluster);
+	job_release(&w->job);
+	batch_release(&w->batch);
+	json_decref(w->view);
+	pthread_mutex_destroy(&w->lock);
+}
+
+enum err_code train(const struct train_config *cfg, struct err *e)
+{
+	struct worker w = { .cfg = cfg };
+	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
+	enum err_code rc;
+
+	pthread_mutex_init(&w.lock, NULL);
+	randombytes_buf(&w.incarnation, sizeof w.incarnation);
+	w.incarnation >>= 1;
+	cc.incarnation = w.incarnation;
+	rc = cluster_open(&cc, &w.cluster, e);
+	if (!rc)
+		rc = live(&w, e);
+	if (rc == ERR_STOPPED) {
+		if (interrupted(&w))
+			leave(&w);
+		rc = ERR_OK;
+	}
+	worker_release(&w);
+	return rc;
+}

@@ -1,0 +1,21 @@
+#ifndef WORK_TRAIN_H
+#define WORK_TRAIN_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "client/identity.h"
+
+struct train_config {
+	const struct identity *id;
+	int slot;                       /* -1: any */
+	const char *const *data;        /* instead of the configuration's; ndata 0: that */
+	size_t ndata;
+	int interrupt_fd;               /* readable: finish the step and leave */
+	struct log *log;
+};
+
+/* One worker's life: load the data, join, train until the job is over.  ERR_OK
+ * when the job is done, or when this worker was asked to leave. */
+enum err_code train(const struct train_config *cfg, struct err *e);
+
+#endif

@@ -1,0 +1,480 @@
+#include "tap.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/buf.h"
+#include "base/endian.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "format/npy.h"
+#include "format/safetensors.h"
+#include "format/stream.h"
+
+static char dir[] = "/tmp/pskit-format-XXXXXX";
+
+static char *in_dir(const char *name)
+{
+	return path_join(dir, name);
+}
+
+static void write_file(const char *name, const void *p, size_t n)
+{
+	char *path = in_dir(name);
+	struct err e = { 0 };
+
+	if (file_replace(path, p, n, 0600, &e) != ERR_OK)
+		printf("# %s\n", e.msg);
+	free(path);
+}
+
+static void append_gz(struct buf *out, const void *p, size_t n)
+{
+	z_stream z = { 0 };
+
+	deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+	z.next_in = (Bytef *)(uintptr_t)p;
+	z.avail_in = (uInt)n;
+	z.avail_out = (uInt)deflateBound(&z, n);
+	z.next_out = buf_reserve(out, z.avail_out);
+	deflate(&z, Z_FINISH);
+	buf_commit(out, z.total_out);
+	deflateEnd(&z);
+}
+
+static void append_zst(struct buf *out, const void *p, size_t n)
+{
+	size_t cap = ZSTD_compressBound(n);
+
+	buf_commit(out, ZSTD_compress(buf_reserve(out, cap), cap, p, n, 3));
+}
+
+/* All that a stream gives, by pieces of an odd size. */
+static enum err_code slurp(struct stream *s, struct buf *out, struct err *e)
+{
+	enum err_code rc;
+	size_t got;
+
+	do {
+		rc = stream_read(s, buf_reserve(out, 7777), 7777, &got, e);
+		if (rc != ERR_OK)
+			return rc;
+		buf_commit(out, got);
+	} while (got == 7777);
+	return ERR_OK;
+}
+
+static enum err_code slurp_bytes(const struct buf *in, struct buf *out, struct err *e)
+{
+	struct stream *s;
+	enum err_code rc;
+
+	buf_clear(out);
+	rc = stream_memory(in->data, in->len, "memory", &s, e);
+	if (rc == ERR_OK)
+		rc = slurp(s, out, e);
+	stream_close(s);
+	return rc;
+}
+
+static bool same(const struct buf *a, const void *p, size_t n)
+{
+	return a->len == n && memcmp(a->data, p, n) == 0;
+}
+
+static void test_packed(const char *what, void (*append)(struct buf *, const void *, size_t))
+{
+	struct buf text = BUF_INIT, packed = BUF_INIT, out = BUF_INIT;
+	struct err e = { 0 };
+	bool all = true;
+	size_t half;
+
+	for (int i = 0; i < 100000; i++)
+		buf_printf(&text, "line %d\n", i);
+	half = text.len / 2;
+	append(&packed, text.data, text.len);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len), "%s: read back", what);
+	for (size_t cut = 1; cut < 40; cut++) {
+		struct buf part = { packed.data, packed.len - cut * (packed.len / 40), 0 };
+
+		all = all && slurp_bytes(&part, &out, &e) == ERR_FORMAT && strstr(e.msg, "\"memory\" is cut off");
+	}
+	ok(all, "%s: cut off anywhere: %s", what, e.msg);
+	packed.data[packed.len / 2] ^= 0x55;
+	packed.data[packed.len / 2 + 1] ^= 0x55;
+	ok(slurp_bytes(&packed, &out, &e) == ERR_FORMAT, "%s: corrupt: %s", what, e.msg);
+
+	buf_clear(&packed);
+	append(&packed, text.data, half);
+	append(&packed, "", 0);
+	append(&packed, text.data + half, text.len - half);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len), "%s: concatenated",
+	   what);
+	packed.len--;
+	ok(slurp_bytes(&packed, &out, &e) == ERR_FORMAT, "%s: last part cut off", what);
+	packed.len++;
+	buf_puts(&packed, "garbage");
+	ok(slurp_bytes(&packed, &out, &e) == ERR_FORMAT, "%s: garbage behind: %s", what, e.msg);
+	buf_release(&text);
+	buf_release(&packed);
+	buf_release(&out);
+}
+
+static void test_gzip_padding(void)
+{
+	struct buf packed = BUF_INIT, out = BUF_INIT;
+	struct err e = { 0 };
+
+	append_gz(&packed, "abc", 3);
+	buf_append(&packed, "\0\0\0\0\0", 5);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abc", 3), "gzip: zero padding is passed over");
+	append_gz(&packed, "def", 3);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abcdef", 6), "gzip: a member after padding");
+	buf_release(&packed);
+	buf_release(&out);
+}
+
+static void test_lines(void)
+{
+	static const char text[] = "one\r\n\ntwo\n\r\nlast";
+	static const char *const want[] = { "one", "", "two", "", "last" };
+	struct stream *s;
+	struct err e = { 0 };
+	const uint8_t *p;
+	bool all = true;
+	char *line;
+	size_t n;
+
+	stream_memory(text, sizeof(text) - 1, "m", &s, &e);
+	ok(stream_peek(s, 3, &p, &n, &e) == ERR_OK && n == 3 && memcmp(p, "one", 3) == 0, "peek takes nothing");
+	ok(stream_lineno(s) == 0, "no line yet");
+	for (size_t i = 0; i < 5; i++)
+		all = all && stream_line(s, &line, &n, &e) == ERR_OK && line && strcmp(line, want[i]) == 0 &&
+		      n == strlen(want[i]) && stream_lineno(s) == i + 1;
+	ok(all, "lines with either ending, the last without");
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && !line, "then the end");
+	ok(stream_peek(s, 9, &p, &n, &e) == ERR_OK && n == 0, "peek at the end");
+	ok(stream_fail(s, &e, "odd %d", 1) == ERR_FORMAT && strcmp(e.msg, "m:5: odd 1") == 0, "fail: %s", e.msg);
+	stream_close(s);
+}
+
+static void test_long_lines(void)
+{
+	struct buf text = BUF_INIT;
+	struct stream *s;
+	struct err e = { 0 };
+	char *line;
+	size_t n;
+
+	memset(buf_reserve(&text, 3000000), 'x', 3000000);
+	buf_commit(&text, 3000000);
+	buf_puts(&text, "\ny\n");
+	stream_memory(text.data, text.len, "m", &s, &e);
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 3000000, "a line longer than the window");
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 1 && *line == 'y', "and the one after it");
+	stream_close(s);
+	buf_clear(&text);
+	memset(buf_reserve(&text, STREAM_LINE_MAX + 9), 'x', STREAM_LINE_MAX + 9);
+	buf_commit(&text, STREAM_LINE_MAX + 9);
+	stream_memory(text.data, text.len, "m", &s, &e);
+	ok(stream_line(s, &line, &n, &e) == ERR_LIMIT && strncmp(e.msg, "m:1: ", 5) == 0, "too long: %s", e.msg);
+	stream_close(s);
+	buf_release(&text);
+}
+
+static void test_files(void)
+{
+	char *path = in_dir("text");
+	struct buf out = BUF_INIT, big = BUF_INIT;
+	struct stream *s;
+	struct err e = { 0 };
+	char *line;
+	size_t n;
+
+	ok(stream_open("/nonexistent/x", &s, &e) == ERR_IO &&
+	   strcmp(e.msg, "cannot open \"/nonexistent/x\": No such file or directory") == 0, "%s", e.msg);
+	ok(stream_open(dir, &s, &e) == ERR_IO && !s, "a directory: %s", e.msg);
+	write_file("text", "", 0);
+	ok(stream_open(path, &s, &e) == ERR_OK && slurp(s, &out, &e) == ERR_OK && out.len == 0, "empty file");
+	stream_close(s);
+	for (int i = 0; i < 300000; i++)
+		buf_puts(&big, "0123456789\n");
+	write_file("text", big.data, big.len);
+	ok(stream_open(path, &s, &e) == ERR_OK && slurp(s, &out, &e) == ERR_OK &&
+	   same(&out, big.data, big.len), "plain file");
+	stream_close(s);
+	stream_open(path, &s, &e);
+	stream_line(s, &line, &n, &e);
+	ok(truncate(path, 1000000) == 0 && slurp(s, &out, &e) == ERR_FORMAT && strstr(e.msg, "shrank"),
+	   "a file that shrinks: %s", e.msg);
+	stream_close(s);
+	free(path);
+	buf_release(&out);
+	buf_release(&big);
+}
+
+static struct buf npy_bytes(const char *header, const void *data, size_t n)
+{
+	struct buf b = BUF_INIT;
+	uint8_t len[2];
+
+	buf_append(&b, "\x93NUMPY\x01\x00", 8);
+	put_le16(len, (uint16_t)strlen(header));
+	buf_append(&b, len, 2);
+	buf_puts(&b, header);
+	buf_append(&b, data, n);
+	return b;
+}
+
+static enum err_code read_npy(struct buf *b, struct npy *h, float **x, struct err *e)
+{
+	struct stream *s;
+	enum err_code rc = stream_memory(b->data, b->len, "x.npy", &s, e);
+
+	*x = NULL;
+	if (rc == ERR_OK)
+		rc = npy_read(s, 1000, h, x, e);
+	stream_close(s);
+	buf_release(b);
+	return rc;
+}
+
+static void test_npy_types(void)
+{
+	static const double f8[] = { 1.5, -2, 1e10 };
+	static const int32_t i4[] = { -1, 0, 7 };
+	static const int64_t i8[] = { -1, 0, 1 << 20 };
+	static const uint8_t u1[] = { 0, 128, 255 };
+	struct { const char *descr; const void *data; size_t size; float want[3]; } cases[] = {
+		{ "<f8", f8, 24, { 1.5f, -2, 1e10f } }, { "<i4", i4, 12, { -1, 0, 7 } },
+		{ "<i8", i8, 24, { -1, 0, 1048576 } }, { "|u1", u1, 3, { 0, 128, 255 } },
+	};
+	struct err e = { 0 };
+	char header[200];
+	struct npy h;
+	float *x;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf b;
+
+		snprintf(header, sizeof(header), "{\"descr\": '%s', 'fortran_order': False, 'shape': (3,)}\n",
+		         cases[i].descr);
+		b = npy_bytes(header, cases[i].data, cases[i].size);
+		ok(read_npy(&b, &h, &x, &e) == ERR_OK && h.rank == 1 && h.count == 3 &&
+		   memcmp(x, cases[i].want, sizeof(cases[i].want)) == 0, "npy: type %s", cases[i].descr);
+		free(x);
+	}
+}
+
+static void test_npy_bad(void)
+{
+	static const char *const bad[][2] = {
+		{ "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1)}", "Fortran order" },
+		{ "{'descr': '>f4', 'fortran_order': False, 'shape': (1, 1)}", "type \">f4\"" },
+		{ "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "records" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1}", "bad shape" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "bad shape" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "too large" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "dimensions" },
+		{ "{'descr': '<f4', 'fortran_order': False}", "missing" },
+		{ "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", "neither" },
+		{ "{'descr': '<f4', 'order': False, 'shape': (1,)}", "a key beside" },
+		{ "{'descr': '<f4' 'shape': (1,)}", "no comma" },
+		{ "('descr')", "no dictionary" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "is cut off" },
+		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "bytes after" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}", "at most 1000" },
+	};
+	struct err e = { 0 };
+	struct npy h;
+	float *x;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct buf b = npy_bytes(bad[i][0], "\0\0\0\0", 4);
+
+		ok(read_npy(&b, &h, &x, &e) == ERR_FORMAT && strstr(e.msg, bad[i][1]) &&
+		   strncmp(e.msg, "x.npy: ", 7) == 0, "npy refused: %s", e.msg);
+	}
+}
+
+static void test_npy_round(void)
+{
+	static const float v[6] = { 0, 1, -2.5f, 1e-38f, 3e38f, -0.0f };
+	static const uint64_t shape[2] = { 2, 3 };
+	struct buf b = BUF_INIT;
+	char *path = in_dir("x.npy");
+	struct err e = { 0 };
+	struct npy h;
+	float *x;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	npy_put_header(&b, shape, 2);
+	ok(b.len == 128 && memcmp(b.data + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 59)
+	   == 0 && b.data[127] == '\n', "npy: header as NumPy writes it, padded");
+	buf_clear(&b);
+	ok(npy_write(fd, v, shape, 2, &e) == ERR_OK && file_read(path, 1000, &b, &e) == ERR_OK, "npy: written");
+	ok(read_npy(&b, &h, &x, &e) == ERR_OK && h.rank == 2 && h.shape[0] == 2 && h.shape[1] == 3 &&
+	   memcmp(x, v, sizeof(v)) == 0, "npy: read back bit by bit");
+	free(x);
+	npy_put_header(&b, shape, 1);
+	ok(strstr((char *)b.data + 10, "'shape': (2,), }") && b.len % 64 == 0, "npy: one dimension");
+	buf_clear(&b);
+	npy_put_header(&b, shape, 0);
+	ok(strstr((char *)b.data + 10, "'shape': (), }"), "npy: a scalar");
+	buf_release(&b);
+	close(fd);
+	free(path);
+}
+
+static enum err_code open_tensors(const char *header, size_t data, struct safetensors **out, struct err *e)
+{
+	static const char zeros[64];
+	int fd = memfd_create("tensors", MFD_CLOEXEC);
+	uint8_t len[8];
+
+	put_le64(len, strlen(header));
+	fd_write_all(fd, len, 8, NULL);
+	fd_write_all(fd, header, strlen(header), NULL);
+	fd_write_all(fd, zeros, data, NULL);
+	return safetensors_open_fd(fd, "x.safetensors", out, e);
+}
+
+#define A4 "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
+static void test_tensors_bad(void)
+{
+	static const struct { const char *header; size_t data; const char *want; } bad[] = {
+		{ A4, 4, "is no valid safetensors file" },
+		{ A4 "}", 3, "beyond the end" },
+		{ A4 "}", 5, "belong to no tensor" },
+		{ " " A4 "}", 4, "begin with {" },
+		{ "[]", 0, "begin with {" },
+		{ "{}", 1, "belong to no tensor" },
+		{ A4 "} x", 4, "is no valid" },
+		{ A4 ",\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "a" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "hole" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "overlaps" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "overlaps" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,4]}}", 8, "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4]}}", 8, "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 8, "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4.0,8.0]}}", 8, "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8, "fit its shape" },
+		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8, "convert it to F32" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[4,8]}}", 8, "no number from 0" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[4,8]}}", 8, "no shape" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[4,8]}}", 8,
+		  "more than 8" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[4,8]}}", 8,
+		  "too large" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[4,8]}}", 8,
+		  "fit its shape" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8, "needs dtype" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8],\"x\":1}}", 8, "nothing else" },
+		{ A4 ",\"b\":[]}", 4, "needs dtype" },
+		{ A4 ",\"b\\u0001\":[]}", 4, "b\\x01" },
+		{ A4 ",\"__metadata__\":{\"x\":1}}", 4, "than strings" },
+		{ A4 ",\"__metadata__\":[]}", 4, "no object" },
+	};
+	struct safetensors *s;
+	struct err e = { 0 };
+	int fd;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(open_tensors(bad[i].header, bad[i].data, &s, &e) == ERR_FORMAT && !s && strstr(e.msg, bad[i].want),
+		   "safetensors refused: %s", e.msg);
+	ok(open_tensors(A4 ",\"__metadata__\":{\"x\":\"y\"}}   ", 4, &s, &e) == ERR_OK &&
+	   safetensors_count(s) == 1, "padding and metadata are fine");
+	safetensors_close(s);
+	ok(open_tensors("{\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},"
+	   "\"z\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[4,4]},"
+	   "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, &s, &e) == ERR_OK &&
+	   strcmp(safetensors_at(s, 0)->name, "a") == 0 && safetensors_find(s, "b")->count == 1 &&
+	   safetensors_find(s, "z")->count == 0, "any order of keys, a scalar, an empty tensor");
+	safetensors_close(s);
+	fd = memfd_create("tensors", MFD_CLOEXEC);
+	fd_write_all(fd, "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10, NULL);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
+	fd = memfd_create("tensors", MFD_CLOEXEC);
+	fd_write_all(fd, "\x10\0\0\0\0\0\0\0{}", 10, NULL);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
+	fd = memfd_create("tensors", MFD_CLOEXEC);
+	fd_write_all(fd, "abc", 3, NULL);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
+	ok(safetensors_open("/nonexistent", &s, &e) == ERR_IO, "%s", e.msg);
+}
+
+static bool write_tensors(int fd, const float *w, const uint64_t *ids, struct err *e)
+{
+	struct safetensors_writer *t = safetensors_writer_new();
+	bool good;
+
+	good = safetensors_add(t, "ids", SAFETENSORS_U64, (uint64_t[]){ 3 }, 1, e) == ERR_OK &&
+	       safetensors_add(t, "empty", SAFETENSORS_F32, (uint64_t[]){ 0, 5 }, 2, e) == ERR_OK &&
+	       safetensors_add(t, "layer \"1\"", SAFETENSORS_F32, (uint64_t[]){ 4, 5 }, 2, e) == ERR_OK &&
+	       safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_OK &&
+	       safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_EXISTS;
+	safetensors_add_meta(t, "step", "12");
+	good = good && safetensors_begin(t, safetensors_to_fd, &fd, e) == ERR_OK &&
+	       safetensors_put(t, w, 1, NULL) == ERR_FAILED &&
+	       safetensors_put_ids(t, ids, 3, e) == ERR_OK && safetensors_put(t, w, 7, e) == ERR_OK &&
+	       safetensors_end(t, NULL) == ERR_FAILED && safetensors_put(t, w + 7, 15, e) == ERR_OK &&
+	       safetensors_put(t, w, 1, NULL) == ERR_FAILED && safetensors_end(t, e) == ERR_OK &&
+	       (off_t)safetensors_size(t) == lseek(fd, 0, SEEK_END);
+	safetensors_writer_free(t);
+	return good;
+}
+
+static void test_tensors_round(void)
+{
+	static const uint64_t ids[3] = { 0, 7, UINT64_MAX };
+	const struct safetensors_tensor *t;
+	struct safetensors *s;
+	struct err e = { 0 };
+	float w[22], x[22];
+	uint64_t y[3];
+	int fd = memfd_create("tensors", MFD_CLOEXEC);
+
+	for (int i = 0; i < 22; i++)
+		w[i] = (float)i * 1.25f - 3;
+	ok(write_tensors(fd, w, ids, &e), "safetensors: written, misuse refused %s", e.msg);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_OK && safetensors_count(s) == 4, "and opened %s", e.msg);
+	if (!s)
+		return;
+	t = safetensors_find(s, "layer \"1\"");
+	ok(t && t->rank == 2 && t->shape[0] == 4 && t->shape[1] == 5 && t->count == 20, "shape");
+	ok(t && safetensors_read(s, t, 0, 20, x, &e) == ERR_OK && memcmp(x, w, 80) == 0, "values");
+	ok(t && safetensors_read(s, t, 5, 3, x, &e) == ERR_OK && memcmp(x, w + 5, 12) == 0, "a range of values");
+	ok(t && safetensors_read(s, t, 18, 3, x, &e) == ERR_LIMIT, "beyond: %s", e.msg);
+	t = safetensors_find(s, "ids");
+	ok(t && t->offset % 64 == 0 && safetensors_read_ids(s, t, 0, 3, y, &e) == ERR_OK &&
+	   memcmp(y, ids, sizeof(ids)) == 0, "row ids, aligned");
+	ok(t && safetensors_read(s, t, 0, 3, x, &e) == ERR_FORMAT, "of another type: %s", e.msg);
+	ok(!safetensors_find(s, "none"), "no such tensor");
+	ok(strcmp(safetensors_meta(s, "step"), "12") == 0 && !safetensors_meta(s, "x"), "metadata");
+	t = safetensors_find(s, "bias");
+	ok(t && ftruncate(fd, 100) == 0 && safetensors_read(s, t, 0, 2, x, &e) == ERR_FORMAT, "shrunk: %s", e.msg);
+	safetensors_close(s);
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	test_packed("gzip", append_gz);
+	test_packed("zstd", append_zst);
+	test_gzip_padding();
+	test_lines();
+	test_long_lines();
+	test_files();
+	test_npy_types();
+	test_npy_bad();
+	test_npy_round();
+	test_tensors_bad();
+	test_tensors_round();
+	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
+	return tap_done();
+}

@@ -1,0 +1,144 @@
+/* Metrics against their definitions. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "model/metrics.h"
+#include "tap.h"
+
+static struct rng rng;
+
+enum { EXAMPLES = 5003 };
+
+/* Feed the examples in batches of odd sizes. */
+static void feed(struct metrics *m, size_t outputs, const float *scores, float *y, int32_t *label)
+{
+	for (size_t at = 0, n; at < EXAMPLES; at += n) {
+		struct batch b = { .y = y ? y + at : NULL, .label = label ? label + at : NULL };
+
+		n = 1 + rng_below(&rng, 700);
+		n = n < EXAMPLES - at ? n : EXAMPLES - at;
+		b.rows = n;
+		if (metrics_add(m, &b, scores + at * outputs, 0.25 * (double)n, NULL) != ERR_OK)
+			exit(1);
+	}
+}
+
+static double naive_auc(const float *score, const float *y)
+{
+	double wins = 0, pairs = 0;
+
+	for (size_t i = 0; i < EXAMPLES; i++)
+		for (size_t j = 0; y[i] == 1 && j < EXAMPLES; j++)
+			if (y[j] == 0) {
+				wins += score[i] > score[j] ? 1 : score[i] == score[j] ? 0.5 : 0;
+				pairs++;
+			}
+	return wins / pairs;
+}
+
+static void test_two_class_metrics(void)
+{
+	static float score[EXAMPLES], both[2 * EXAMPLES], y[EXAMPLES];
+	static int32_t label[EXAMPLES];
+	struct eval_result r, c;
+	struct metrics m;
+	size_t right = 0;
+	double auc;
+
+	for (size_t i = 0; i < EXAMPLES; i++) {
+		y[i] = (float)rng_below(&rng, 2);
+		label[i] = (int32_t)y[i];
+		/* Hundredths, so that many are equal. */
+		score[i] = (float)rng_below(&rng, y[i] > 0 ? 101 : 71) / 100;
+		both[2 * i] = 1 - score[i];
+		both[2 * i + 1] = score[i];
+		right += (score[i] > 0.5f) == (y[i] > 0);
+	}
+	auc = naive_auc(score, y);
+	metrics_init(&m, MODEL_TWO, 1);
+	feed(&m, 1, score, y, NULL);
+	metrics_finish(&m, &r);
+	ok(r.has_auc && fabs(r.auc - auc) < 1e-12 && auc > 0.6,
+	   "auc is the share of pairs in order, "
+	   "%.6f", auc);
+	ok(r.has_accuracy && r.accuracy == (double)right / EXAMPLES && r.examples == EXAMPLES,
+	   "accuracy is the share above or below 1/2 rightly");
+	ok(r.has_loss && fabs(r.loss - 0.25) < 1e-12 && !r.has_rmse && !r.has_r2,
+	   "loss is the mean");
+	metrics_release(&m);
+
+	metrics_init(&m, MODEL_CLASSES, 2);
+	feed(&m, 2, both, NULL, label);
+	metrics_finish(&m, &c);
+	ok(c.has_auc && c.auc == r.auc && fabs(c.accuracy - r.accuracy) < 0.02,
+	   "two classes with two scores have the same auc");
+	both[7] = NAN;
+	feed(&m, 2, both, NULL, label);
+	metrics_finish(&m, &c);
+	ok(!c.has_auc && c.has_accuracy && c.examples == 2 * EXAMPLES,
+	   "no auc with a NaN among scores");
+	metrics_release(&m);
+
+	for (size_t i = 0; i < EXAMPLES; i++)
+		y[i] = 1;
+	metrics_init(&m, MODEL_TWO, 1);
+	metrics_finish(&m, &r);
+	ok(!r.has_loss && !r.has_accuracy && !r.has_auc, "nothing is known of no examples");
+	feed(&m, 1, score, y, NULL);
+	metrics_finish(&m, &r);
+	ok(!r.has_auc && r.has_accuracy, "no auc where all are of one class");
+	metrics_release(&m);
+}
+
+static void test_other_metrics(void)
+{
+	static float score[3 * EXAMPLES], y[EXAMPLES];
+	static int32_t label[EXAMPLES];
+	struct eval_result r;
+	struct metrics m;
+	double mean = 0, error = 0, spread = 0;
+	size_t right = 0;
+
+	for (size_t i = 0; i < EXAMPLES; i++) {
+		y[i] = (float)(1000 + 3 * rng_unit(&rng));
+		score[i] = y[i] + (float)(2 * rng_unit(&rng) - 1);
+		mean += (double)y[i] / EXAMPLES;
+		error += ((double)y[i] - (double)score[i]) * ((double)y[i] - (double)score[i]);
+	}
+	for (size_t i = 0; i < EXAMPLES; i++)
+		spread += ((double)y[i] - mean) * ((double)y[i] - mean);
+	metrics_init(&m, MODEL_REAL, 1);
+	feed(&m, 1, score, y, NULL);
+	metrics_finish(&m, &r);
+	ok(r.has_rmse && fabs(r.rmse - sqrt(error / EXAMPLES)) < 1e-10 && r.has_r2 &&
+	   fabs(r.r2 - (1 - error / spread)) < 1e-9 && !r.has_accuracy && !r.has_auc,
+	   "rmse %.4f and r2 %.4f are the two-pass ones", r.rmse, r.r2);
+	metrics_release(&m);
+
+	for (size_t i = 0; i < EXAMPLES; i++) {
+		label[i] = (int32_t)rng_below(&rng, 3);
+		for (size_t j = 0; j < 3; j++)
+			score[3 * i + j] = (float)rng_below(&rng, 5);
+		const float *s = score + 3 * i;
+		int32_t best = s[1] > s[0] ? 1 : 0;
+
+		best = s[2] > s[best] ? 2 : best;
+		right += best == label[i];
+	}
+	metrics_init(&m, MODEL_CLASSES, 3);
+	feed(&m, 3, score, NULL, label);
+	metrics_finish(&m, &r);
+	ok(r.accuracy == (double)right / EXAMPLES && !r.has_auc,
+	   "accuracy of three classes, first of "
+	   "equals");
+	metrics_release(&m);
+}
+
+int main(void)
+{
+	rng_init(&rng, 7);
+	test_two_class_metrics();
+	test_other_metrics();
+	return tap_done();
+}

@@ -1,0 +1,489 @@
+/* Models against naive loops in double and their central differences. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "blas/blas.h"
+#include "model/model.h"
+#include "tap.h"
+
+enum { MAX_TABLES = 8 };
+
+static struct rng rng;
+
+static double uniform(double low, double high)
+{
+	return low + (high - low) * rng_unit(&rng);
+}
+
+/* A batch and what it is made of: the same inputs as a dense matrix of double,
+ * (rows, cols) with cols = nids in the sparse case. */
+struct sample {
+	struct batch b;
+	size_t cols;
+	double *x;
+};
+
+static void sample_make(struct sample *s, bool sparse, size_t rows, size_t cols, size_t classes)
+{
+	uint32_t n = 0;
+
+	memset(s, 0, sizeof *s);
+	s->cols = cols;
+	s->x = calloc(rows * cols + 1, sizeof *s->x);
+	s->b.rows = rows;
+	s->b.sparse = sparse;
+	s->b.cols = cols;
+	s->b.x = malloc((rows * cols + 1) * sizeof *s->b.x);
+	s->b.start = calloc(rows + 1, sizeof *s->b.start);
+	s->b.col = malloc((rows * cols + 1) * sizeof *s->b.col);
+	s->b.val = malloc((rows * cols + 1) * sizeof *s->b.val);
+	s->b.id = malloc((cols + 1) * sizeof *s->b.id);
+	s->b.y = malloc((rows + 1) * sizeof *s->b.y);
+	s->b.label = malloc((rows + 1) * sizeof *s->b.label);
+	for (size_t k = 0; sparse && k < cols; k++)
+		s->b.id[s->b.nids++] = k * k * 1000003 + 5;
+	for (size_t r = 0; r < rows; r++) {
+		for (size_t k = 0; k < cols; k++) {
+			float v = sparse && rng_below(&rng, 3) > 0 ? 0 : (float)uniform(-1, 1);
+
+			s->b.x[r * cols + k] = v;
+			s->x[r * cols + k] = (double)v;
+			if (v != 0) {
+				s->b.col[n] = (uint32_t)k;
+				s->b.val[n++] = v;
+			}
+		}
+		s->b.start[r + 1] = n;
+		s->b.y[r] = classes == 2 ? (float)rng_below(&rng, 2) : (float)uniform(-2, 2);
+		s->b.label[r] = classes > 0 ? (int32_t)rng_below(&rng, classes) : 0;
+	}
+}
+
+static void sample_release(struct sample *s)
+{
+	free(s->x);
+	batch_release(&s->b);
+}
+
+/* What is under test, and its parameters in double. */
+struct subject {
+	const char *name;
+	struct model_shape shape;
+	struct model *m;
+	const struct model_table *tables;
+	size_t ntables;
+	size_t n[MAX_TABLES];
+	double *p[MAX_TABLES];
+	float *pf[MAX_TABLES], *g[MAX_TABLES];
+};
+
+static void subject_make(struct subject *t, const char *name, const struct model_shape *shape,
+                         size_t cols)
+{
+	struct err e = { 0 };
+
+	memset(t, 0, sizeof *t);
+	t->name = name;
+	t->shape = *shape;
+	if (model_new(name, shape, &t->m, &e) != ERR_OK) {
+		ok(false, "%s: %s", name, e.msg);
+		exit(1);
+	}
+	t->ntables = model_tables(t->m, &t->tables);
+	for (size_t i = 0; i < t->ntables; i++) {
+		t->n[i] = (t->tables[i].sparse ? cols : t->tables[i].rows) * t->tables[i].cols;
+		t->p[i] = malloc(t->n[i] * sizeof *t->p[i]);
+		t->pf[i] = malloc(t->n[i] * sizeof *t->pf[i]);
+		t->g[i] = malloc(t->n[i] * sizeof *t->g[i]);
+		for (size_t k = 0; k < t->n[i]; k++) {
+			t->pf[i][k] = (float)uniform(-0.9, 0.9);
+			t->p[i][k] = (double)t->pf[i][k];
+			t->g[i][k] = NAN;
+		}
+	}
+}
+
+static void subject_release(struct subject *t)
+{
+	model_free(t->m);
+	for (size_t i = 0; i < t->ntables; i++) {
+		free(t->p[i]);
+		free(t->pf[i]);
+		free(t->g[i]);
+	}
+}
+
+/* The activations of one example after all layers; a model without hidden
+ * layers is a network of one. */
+static void ref_outputs(const struct subject *t, const double *x, size_t cols, double *out)
+{
+	double in[64], z[64];
+	size_t nin = cols, layers = t->ntables / 2;
+
+	memcpy(in, x, cols * sizeof *in);
+	for (size_t l = 0; l < layers; l++) {
+		size_t k = t->tables[2 * l].cols;
+
+		for (size_t j = 0; j < k; j++) {
+			z[j] = t->p[2 * l + 1][j];
+			for (size_t i = 0; i < nin; i++)
+				z[j] += in[i] * t->p[2 * l][i * k + j];
+			if (l + 1 < layers)
+				z[j] = t->shape.activation && !strcmp(t->shape.activation, "tanh") ?
+				       tanh(z[j]) : fmax(z[j], 0);
+		}
+		memcpy(in, z, k * sizeof *in);
+		nin = k;
+	}
+	memcpy(out, in, nin * sizeof *out);
+}
+
+/* Loss of one example by the textbook formula, its scores in place of z. */
+static double ref_loss(const struct subject *t, const struct batch *b, size_t r, double *z)
+{
+	double sum = 0, y = (double)b->y[r];
+	size_t k = model_outputs(t->m);
+
+	switch (model_task(t->m)) {
+	case MODEL_REAL:
+		return (y - z[0]) * (y - z[0]) / 2;
+	case MODEL_TWO:
+		z[0] = 1 / (1 + exp(-z[0]));
+		return y > 0 ? -log(z[0]) : -log(1 - z[0]);
+	case MODEL_CLASSES:
+		for (size_t j = 0; j < k; j++)
+			sum += exp(z[j]);
+		for (size_t j = 0; j < k; j++)
+			z[j] = exp(z[j]) / sum;
+		return -log(z[b->label[r]]);
+	}
+	return NAN;
+}
+
+static double ref_total(const struct subject *t, const struct sample *s, double *scores)
+{
+	double z[64], total = 0;
+
+	for (size_t r = 0; r < s->b.rows; r++) {
+		ref_outputs(t, s->x + r * s->cols, s->cols, z);
+		total += ref_loss(t, &s->b, r, z);
+		if (scores != NULL)
+			memcpy(scores + r * model_outputs(t->m), z,
+			       model_outputs(t->m) * sizeof *z);
+	}
+	return total;
+}
+
+/* The worst difference of the gradient to central differences of the naive
+ * loss, relative to the table's largest entry. */
+static double grad_error(struct subject *t, const struct sample *s)
+{
+	const double h = 1e-6;
+	double bad = 0;
+
+	for (size_t i = 0; i < t->ntables; i++) {
+		double size = 1e-3, off = 0;
+
+		for (size_t k = 0; k < t->n[i]; k++) {
+			double at = t->p[i][k], up, down, want;
+
+			t->p[i][k] = at + h;
+			up = ref_total(t, s, NULL);
+			t->p[i][k] = at - h;
+			down = ref_total(t, s, NULL);
+			t->p[i][k] = at;
+			want = (up - down) / (2 * h) / (double)s->b.rows;
+			size = fmax(size, fabs(want));
+			if (!isfinite(t->g[i][k]))
+				return INFINITY;
+			off = fmax(off, fabs((double)t->g[i][k] - want));
+		}
+		bad = fmax(bad, off / size);
+	}
+	return bad;
+}
+
+static double forward_error(struct subject *t, const struct sample *s, double mean)
+{
+	size_t n = s->b.rows * model_outputs(t->m);
+	double *want = calloc(n + 1, sizeof *want), bad = 0, total = ref_total(t, s, want), loss;
+	float *scores = malloc((n + 1) * sizeof *scores);
+
+	for (size_t i = 0; i < n; i++)
+		scores[i] = NAN;
+	loss = model_forward(t->m, &s->b, (const float *const *)t->pf, scores);
+	bad = fmax(fabs(loss - total), fabs(mean * (double)s->b.rows - total)) / fmax(total, 1);
+	for (size_t i = 0; i < n; i++)
+		bad = isfinite(scores[i]) ? fmax(bad, fabs((double)scores[i] - want[i])) : INFINITY;
+	free(want);
+	free(scores);
+	return bad;
+}
+
+static void test_model(const char *name, const struct model_shape *shape)
+{
+	static const size_t sizes[] = { 1, 5, 33, 2 };
+	const size_t cols = shape->sparse ? 9 : shape->features;
+	struct subject t;
+	double grad = 0, forward = 0;
+	bool again = true;
+
+	subject_make(&t, name, shape, cols);
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		struct sample s;
+		struct err e = { 0 };
+		double mean, second;
+		float first;
+
+		sample_make(&s, shape->sparse, sizes[i], cols, shape->classes);
+		if (model_check(t.m, &s.b, &e) != ERR_OK)
+			ok(false, "%s: %s", name, e.msg);
+		mean = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
+		grad = fmax(grad, grad_error(&t, &s));
+		forward = fmax(forward, forward_error(&t, &s, mean));
+		first = t.g[0][0];
+		second = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
+		again &= second == mean && memcmp(&first, &t.g[0][0], sizeof first) == 0;
+		sample_release(&s);
+	}
+	ok(grad < 2e-5, "%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
+	   shape->sparse ? ", sparse" : "", shape->activation ? ", " : "",
+	   shape->activation ? shape->activation : "",
+	   shape->nhidden, grad);
+	ok(forward < 1e-5 && again, "%s: loss and scores are the naive ones (%.1e), twice", name,
+	   forward);
+	subject_release(&t);
+}
+
+static void test_models(void)
+{
+	static const size_t hidden[] = { 11, 8, 13 };
+
+	for (int sparse = 0; sparse < 2; sparse++) {
+		test_model("linear", &(struct model_shape){ .features = 7, .sparse = sparse });
+		test_model("logistic",
+		           &(struct model_shape){ .features = 7, .classes = 2, .sparse = sparse });
+		for (size_t k = 2; k < 20; k += 5)
+			test_model("softmax",
+			           &(struct model_shape){ .features = 7, .classes = k,
+			           .sparse = sparse });
+	}
+	for (size_t n = 1; n <= 3; n++)
+		for (int t = 0; t < 2; t++)
+			test_model("mlp", &(struct model_shape){ .features = 6,
+			           .classes = 2 + 3 * n, .hidden = hidden, .nhidden = n,
+			           .activation = t ? "tanh" : "relu" });
+	test_model("mlp", &(struct model_shape){ .features = 1, .classes = 2,
+	           .hidden = &hidden[1], .nhidden = 1 });
+}
+
+static void test_empty(void)
+{
+	struct subject t;
+	struct sample s;
+	float none[1];
+
+	for (int sparse = 0; sparse < 2; sparse++) {
+		subject_make(&t, "softmax", &(struct model_shape){ .features = 4, .classes = 3,
+		             .sparse = sparse }, 4);
+		sample_make(&s, sparse, 0, 4, 3);
+		ok(model_grad(t.m, &s.b, (const float *const *)t.pf, t.g) == 0 && t.g[0][0] == 0 &&
+		   t.g[0][11] == 0 && t.g[1][2] == 0 &&
+		   model_forward(t.m, &s.b, (const float *const *)t.pf, none) == 0,
+		   "a batch of no examples has no loss, and gradient 0");
+		sample_release(&s);
+		subject_release(&t);
+	}
+}
+
+static void test_extremes(void)
+{
+	float x = 1, w = 500, bias = 0, y = 0, gw, gb, score;
+	const float *params[] = { &w, &bias };
+	float *grads[] = { &gw, &gb };
+	struct batch b = { .rows = 1, .cols = 1, .x = &x, .y = &y };
+	struct model *m;
+
+	model_new("logistic", &(struct model_shape){ .features = 1, .classes = 2 }, &m, NULL);
+	ok(model_grad(m, &b, params, grads) == 500 && gw == 1 && gb == 1,
+	   "logistic, surely wrong: the loss is the distance");
+	w = -500;
+	ok(model_grad(m, &b, params, grads) < 1e-200 && fabsf(gw) < 1e-30f &&
+	   model_forward(m, &b, params, &score) < 1e-200 && score < 1e-30f,
+	   "logistic, surely right: loss and gradient are nothing");
+	b.y = NULL;
+	ok(model_forward(m, &b, params, &score) == 0 && score < 1e-30f, "scores without targets");
+	model_free(m);
+
+	float w3[3] = { 1e30f, -1e30f, 0 }, b3[3] = { 0 }, gw3[3], gb3[3], s3[3];
+	const float *params3[] = { w3, b3 };
+	float *grads3[] = { gw3, gb3 };
+	int32_t label = 0;
+
+	b.label = &label;
+	model_new("softmax", &(struct model_shape){ .features = 1, .classes = 3 }, &m, NULL);
+	ok(model_grad(m, &b, params3, grads3) == 0 && gw3[0] == 0 && gw3[1] == 0,
+	   "softmax, surely right: no loss");
+	label = 2;
+	ok(fabs(model_forward(m, &b, params3, s3) / 1e30 - 1) < 1e-6 && s3[0] == 1 && s3[2] == 0,
+	   "softmax, surely wrong: a finite loss");
+	model_free(m);
+}
+
+static void test_tables(void)
+{
+	static const size_t hidden[] = { 30, 20 };
+	const struct model_table *t;
+	struct model *m;
+	size_t n;
+
+	model_new("mlp", &(struct model_shape){ .features = 784, .classes = 10, .hidden = hidden,
+	          .nhidden = 2 }, &m, NULL);
+	n = model_tables(m, &t);
+	ok(n == 6 && strcmp(t[0].name, "w0") == 0 && strcmp(t[5].name, "b2") == 0 &&
+	   t[0].rows == 784 && t[0].cols == 30 && t[2].rows == 30 && t[2].cols == 20 &&
+	   t[4].cols == 10 && t[5].rows == 1 &&
+	   t[5].cols == 10 && t[0].decay && !t[1].decay, "mlp has w0 b0 w1 b1 w2 b2");
+	ok(t[0].init == INIT_GLOROT && fabs((double)t[0].init_scale - sqrt(6.0 / 814)) < 1e-7 &&
+	   t[1].init == INIT_ZEROS, "weights begin by Glorot's limit, biases at 0");
+	ok(model_outputs(m) == 10 && model_task(m) == MODEL_CLASSES, "mlp scores its classes");
+	ok(model_reserve(m, 100, NULL) == ERR_OK &&
+	   model_reserve(m, SIZE_MAX / 8, NULL) == ERR_NOMEM,
+	   "memory for a batch is reserved, or refused");
+	model_free(m);
+	model_new("softmax", &(struct model_shape){ .classes = 5, .sparse = true }, &m, NULL);
+	n = model_tables(m, &t);
+	ok(n == 2 && t[0].sparse && t[0].rows == 0 && t[0].cols == 5 && !t[1].sparse &&
+	   t[0].init == INIT_ZEROS, "sparse softmax has a sparse table w of width 5, and b");
+	model_free(m);
+}
+
+static void refused(const char *name, const struct model_shape *shape, const char *words)
+{
+	struct model *m = NULL;
+	struct err e = { 0 };
+
+	ok(model_new(name, shape, &m, &e) == ERR_CONFIG && m == NULL &&
+	   strstr(e.msg, words) != NULL,
+	   "refused: %s", e.msg);
+}
+
+static void test_refusals(void)
+{
+	static const size_t hidden[] = { 4, 0 }, huge[] = { SIZE_MAX / 2 };
+
+	refused("softmaks", &(struct model_shape){ .features = 2 }, "did you mean softmax");
+	refused("logistic", &(struct model_shape){ .features = 2, .classes = 10 },
+	        "job.model logistic needs two classes, the data has 10; use softmax or mlp");
+	refused("logistic", &(struct model_shape){ .features = 2 }, "two classes");
+	refused("softmax", &(struct model_shape){ .features = 2, .classes = 1 }, "at least two");
+	refused("linear", &(struct model_shape){ .features = 0 }, "no features");
+	refused("linear", &(struct model_shape){ .features = 2, .hidden = hidden, .nhidden = 1 },
+	        "job.hidden");
+	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2 }, "needs job.hidden");
+	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = hidden,
+	        .nhidden = 2 }, "job.hidden[1]");
+	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = huge,
+	        .nhidden = 1 }, "too large");
+	refused("mlp", &(struct model_shape){ .classes = 2, .sparse = true, .hidden = hidden,
+	        .nhidden = 1 }, "needs dense data");
+	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = hidden,
+	        .nhidden = 1, .activation = "gelu" }, "\"gelu\" must be relu or tanh");
+	refused("softmax", &(struct model_shape){ .features = SIZE_MAX / 4, .classes = 9 },
+	        "too large");
+}
+
+static void test_check(void)
+{
+	struct model *m;
+	struct sample s;
+	struct err e;
+
+	model_new("softmax", &(struct model_shape){ .features = 3, .classes = 4 }, &m, NULL);
+	sample_make(&s, false, 6, 3, 4);
+	ok(model_check(m, &s.b, &e) == ERR_OK, "a batch that fits");
+	s.b.label[5] = 4;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	s.b.label[5] = -1;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	s.b.cols = 2;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	s.b.sparse = true;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	sample_release(&s);
+	model_free(m);
+
+	model_new("logistic", &(struct model_shape){ .features = 3, .classes = 2 }, &m, NULL);
+	sample_make(&s, false, 6, 3, 2);
+	ok(model_check(m, &s.b, &e) == ERR_OK, "a batch of two classes that fits");
+	s.b.y[2] = 0.5f;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	s.b.y[2] = NAN;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	free(s.b.y);
+	s.b.y = NULL;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	sample_release(&s);
+	model_free(m);
+}
+
+static void test_blas(void)
+{
+	enum { M = 5, K = 7, L = 3 };
+	float a[M * K], at[K * M], b[K * L], bt[L * K], c[M * L], x[K], y[M];
+	double bad = 0;
+
+	for (size_t i = 0; i < M; i++)
+		for (size_t k = 0; k < K; k++)
+			a[i * K + k] = at[k * M + i] = (float)uniform(-1, 1);
+	for (size_t k = 0; k < K; k++)
+		for (size_t j = 0; j < L; j++)
+			b[k * L + j] = bt[j * K + k] = (float)uniform(-1, 1);
+	for (int way = 0; way < 4; way++) {
+		for (size_t i = 0; i < M * L; i++)
+			c[i] = NAN;
+		blas_gemm(way & 1, way & 2, M, L, K, 2, way & 1 ? at : a, way & 2 ? bt : b, 0, c);
+		for (size_t i = 0; i < M; i++)
+			for (size_t j = 0; j < L; j++) {
+				double want = 0;
+
+				for (size_t k = 0; k < K; k++)
+					want += 2 * (double)a[i * K + k] * (double)b[k * L + j];
+				bad = isfinite(c[i * L + j]) ?
+				      fmax(bad, fabs((double)c[i * L + j] - want)) : INFINITY;
+			}
+	}
+	ok(bad < 1e-6, "blas_gemm in four ways, over NaN (%.1e)", bad);
+	bad = 0;
+	for (size_t k = 0; k < K; k++)
+		x[k] = b[k];
+	for (int way = 0; way < 2; way++) {
+		for (size_t i = 0; i < M; i++)
+			y[i] = NAN;
+		blas_gemv(way, way ? K : M, way ? M : K, 1, way ? at : a, x, 0, y);
+		for (size_t i = 0; i < M; i++) {
+			double want = 0;
+
+			for (size_t k = 0; k < K; k++)
+				want += (double)a[i * K + k] * (double)x[k];
+			bad = isfinite(y[i]) ? fmax(bad, fabs((double)y[i] - want)) : INFINITY;
+		}
+	}
+	ok(bad < 1e-6, "blas_gemv in two ways, over NaN (%.1e)", bad);
+}
+
+int main(void)
+{
+	blas_init();
+	rng_init(&rng, 7);
+	test_blas();
+	test_models();
+	test_empty();
+	test_extremes();
+	test_tables();
+	test_refusals();
+	test_check();
+	return tap_done();
+}

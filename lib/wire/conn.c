@@ -12,16 +12,41 @@
  * itself. */
 #define READ_BUDGET (2u << 20)
 #define WRITE_RECORDS 16
+#define SPARE_MIN (64u << 10)
+#define SPARES 4
 
 /* ---- sending ---------------------------------------------------------- */
 
-static struct out *out_new(size_t room)
+/* Large buffers are kept for the next record: fresh pages cost more than the
+ * copy into them. */
+static struct out *out_new(struct conn *c, size_t room)
 {
-	struct out *o = mem_try_array(1, sizeof *o + room);
+	struct out *o = c->spare;
 
-	if (!o)
-		abort();        /* the callers bound what they queue */
+	if (o && room >= SPARE_MIN && o->room_size >= room) {
+		c->spare = o->next;
+		c->nspare--;
+	} else {
+		o = malloc(sizeof *o + room);
+		if (!o)
+			abort();        /* the callers bound what they queue */
+		o->room_size = room;
+	}
+	o->next = NULL;
+	o->sent = 0;
+	o->raw = false;
 	return o;
+}
+
+static void out_free(struct conn *c, struct out *o)
+{
+	if (o->room_size < SPARE_MIN || c->nspare >= SPARES) {
+		free(o);
+		return;
+	}
+	o->next = c->spare;
+	c->spare = o;
+	c->nspare++;
 }
 
 static void out_push(struct conn *c, struct out *o)
@@ -35,7 +60,7 @@ static void out_push(struct conn *c, struct out *o)
 /* Raw handshake bytes travel in the same queue, as a head without payload. */
 void conn_queue_raw(struct conn *c, const void *p, size_t n)
 {
-	struct out *o = out_new(n);
+	struct out *o = out_new(c, n);
 
 	memcpy(o->room, p, n);
 	o->payload = o->room;
@@ -70,7 +95,7 @@ static void seal(struct conn *c, struct out *o, const struct record *r)
 
 void conn_send(struct conn *c, const struct record *r, const void *payload)
 {
-	struct out *o = out_new(r->len);
+	struct out *o = out_new(c, r->len);
 
 	if (r->len)
 		memcpy(o->room, payload, r->len);
@@ -80,7 +105,7 @@ void conn_send(struct conn *c, const struct record *r, const void *payload)
 
 void conn_lend(struct conn *c, const struct record *r, const void *payload)
 {
-	struct out *o = out_new(session_is_sealed(&c->session) ? r->len : 0);
+	struct out *o = out_new(c, session_is_sealed(&c->session) ? r->len : 0);
 
 	o->payload = payload;
 	seal(c, o, r);
@@ -88,8 +113,9 @@ void conn_lend(struct conn *c, const struct record *r, const void *payload)
 
 uint8_t *conn_reserve(struct conn *c, uint32_t len)
 {
-	free(c->reserved);
-	c->reserved = out_new(len);
+	if (c->reserved)
+		out_free(c, c->reserved);
+	c->reserved = out_new(c, len);
 	c->reserved->payload = c->reserved->room;
 	return c->reserved->room;
 }
@@ -136,7 +162,7 @@ static void out_written(struct conn *c, size_t n)
 		c->out = o->next;
 		if (!c->out)
 			c->out_last = &c->out;
-		free(o);
+		out_free(c, o);
 	}
 	if (c->out)
 		c->out->sent += n;
@@ -371,6 +397,10 @@ void conn_free(struct conn *c)
 		return;
 	while ((o = c->out)) {
 		c->out = o->next;
+		free(o);
+	}
+	while ((o = c->spare)) {
+		c->spare = o->next;
 		free(o);
 	}
 	free(c->reserved);

@@ -15,7 +15,7 @@ enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_LIVE };
 struct out {
 	struct out *next;
 	const uint8_t *payload;
-	size_t len, total, sent;
+	size_t len, total, sent, room_size;
 	bool raw;
 	uint8_t head[RECORD_HEAD];
 	uint8_t tag[RECORD_TAG];
@@ -46,7 +46,8 @@ struct conn {
 	uint64_t bytes_in, bytes_out;
 
 	/* writing */
-	struct out *out, **out_last, *reserved;
+	struct out *out, **out_last, *reserved, *spare;
+	unsigned nspare;
 	size_t queued;
 
 	char peer[NET_TEXT];

@@ -309,6 +309,58 @@ static void test_middle(struct fixture *f)
 	f->s = main_server;
 }
 
+/* A server that answers GET and hangs up on POST; counts the POSTs. */
+struct rude {
+	int listener, posts;
+};
+
+static void *rude_run(void *ctx)
+{
+	static const char good[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+	struct rude *r = ctx;
+	char text[4096];
+	int fd;
+
+	while ((fd = accept(r->listener, NULL, NULL)) >= 0) {
+		ssize_t n;
+
+		while ((n = recv(fd, text, sizeof(text), 0)) > 0 && memcmp(text, "GET", 3) == 0)
+			send(fd, good, sizeof(good) - 1, MSG_NOSIGNAL);
+		r->posts += n > 0;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void test_once(struct fixture *f)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+	struct rude r = { .listener = socket(AF_INET, SOCK_STREAM, 0) };
+	struct http_client *c;
+	char name[32];
+	pthread_t t;
+	struct err e;
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(r.listener, (struct sockaddr *)&in, sizeof(in)) != 0 || listen(r.listener, 4) != 0 ||
+	    getsockname(r.listener, (struct sockaddr *)&in, &len) != 0)
+		abort();
+	snprintf(name, sizeof(name), "127.0.0.1:%u", ntohs(in.sin_port));
+	pthread_create(&t, NULL, rude_run, &r);
+	c = fx_client(f, name, NULL);
+	ok(fx_call(c, "GET", "/x", NULL, NULL, NULL, &e) == ERR_OK, "a server that will be rude");
+	ok(fx_call(c, "POST", "/x", NULL, NULL, NULL, &e) == ERR_CLOSED, "hangs up: %s", e.msg);
+	http_client_free(c);
+	c = fx_client(f, name, &f->admin);
+	ok(fx_call(c, "GET", "/x", NULL, NULL, NULL, &e) == ERR_AUTH, "and cannot sign: %s", e.msg);
+	http_client_free(c);
+	shutdown(r.listener, SHUT_RDWR);
+	pthread_join(t, NULL);
+	close(r.listener);
+	ok(r.posts == 1, "a POST is never sent twice: %d", r.posts);
+}
+
 static void test_restart(struct fixture *f)
 {
 	struct http_server_config cfg = fx_config(f), again;
@@ -375,7 +427,8 @@ static void test_unix(struct fixture *f)
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_OK,
 	   "a path of %zu bytes works: %s", strlen(f->sock), e.msg);
 	http_server_stop(f->s);
-	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH, "nobody there: %s", e.msg);
+	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH,
+	   "nobody there: %s", e.msg);
 	http_client_free(c);
 	free(f->sock);
 	free(long_dir);
@@ -419,6 +472,7 @@ int main(void)
 	test_refusals(&f, addr);
 	test_signatures(&f);
 	test_middle(&f);
+	test_once(&f);
 	test_restart(&f);
 	test_unix(&f);
 	test_addresses(&f);

@@ -32,6 +32,7 @@ struct fixture {
 	pthread_cond_t changed;
 	int64_t events;         /* what /v1/events waits for */
 	int parks;              /* times that it wanted to be parked */
+	bool raced;             /* /v1/race has been called once */
 	bool revoked;           /* the worker's key */
 	int echoes;             /* requests that reached /v1/echo */
 };
@@ -87,6 +88,25 @@ static int fx_events(void *ctx, const struct http_request *req, struct http_answ
 	return HTTP_DONE;
 }
 
+/* News comes between the handler's look and its parking. */
+static int fx_race(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct fixture *f = ctx;
+	bool first;
+
+	pthread_mutex_lock(&f->lock);
+	f->raced = !f->raced;
+	first = f->raced;
+	pthread_mutex_unlock(&f->lock);
+	if (first) {
+		http_server_kick(f->s);
+		a->park_ms = 10000;
+		return HTTP_PARK;
+	}
+	a->json = json_pack("{s:b}", "late", req->late);
+	return HTTP_DONE;
+}
+
 static int fx_text(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)ctx;
@@ -123,6 +143,7 @@ static const struct http_route fx_routes[] = {
 	{ "POST", "/v1/join", 1u << ROLE_WORKER, 0, fx_whoami, "workers" },
 	{ "GET", "/v1/join", ALL, 0, fx_whoami, "workers" },
 	{ "GET", "/v1/events", ALL, 0, fx_events, "wait" },
+	{ "GET", "/v1/race", ALL, 0, fx_race, "a narrow race" },
 	{ "GET", "/v1/fenced", ALL, 0, fx_fenced, "an error" },
 	{ "GET", "/metrics", ALL, HTTP_TOKEN_OK, fx_text, "text" },
 };
@@ -245,17 +266,26 @@ __attribute__((unused)) static enum err_code fx_call(struct http_client *c, cons
 	return rc;
 }
 
-/* Bytes to the server's TCP port; what came back until it hung up. */
-__attribute__((unused)) static int fx_connect(const struct fixture *f)
+/* A connection to the server's TCP port, and what comes back until it hangs up. */
+__attribute__((unused)) static int fx_connect_from(const struct fixture *f, const char *ip)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	inet_pton(AF_INET, ip, &in.sin_addr);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) != 0)
+		abort();
 
 	in.sin_port = htons(http_server_port(f->s));
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&in, sizeof(in)) != 0)
 		abort();
 	return fd;
+}
+
+__attribute__((unused)) static int fx_connect(const struct fixture *f)
+{
+	return fx_connect_from(f, "127.0.0.1");
 }
 
 __attribute__((unused)) static void fx_read_all(int fd, struct buf *out)

@@ -1,0 +1,614 @@
+#include "tap.h"
+
+#include <math.h>
+#include <stdarg.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/data.h"
+#include "data/data_cells.h"
+#include "data/data_num.h"
+#include "data/data_order.h"
+#include "data/data_uri.h"
+#include "format/npy.h"
+
+static char dir[] = "/tmp/pskit-data-XXXXXX";
+
+static const struct data_want real, classes = { .classes = true }, two = { .two = true };
+
+static void write_bytes(const char *name, const void *p, size_t n)
+{
+	char *path = path_join(dir, name);
+	struct err e = { 0 };
+
+	if (file_replace(path, p, n, 0600, &e) != ERR_OK)
+		printf("# %s\n", e.msg);
+	free(path);
+}
+
+static void write_text(const char *name, const char *text)
+{
+	write_bytes(name, text, strlen(text));
+}
+
+/* One path in the test's directory; NULL and e when it does not load. */
+static struct dataset *load(const char *path, const struct data_want *want, const struct dataset *like,
+                            struct err *e)
+{
+	struct dataset *d;
+
+	*e = (struct err){ 0 };
+	data_load(&path, 1, dir, want, like, &d, e);
+	return d;
+}
+
+/* Text under the name x, loaded; e says why not. */
+static struct dataset *load_text(const char *text, const char *options, const struct data_want *want,
+                                 const struct dataset *like, struct err *e)
+{
+	struct dataset *d;
+	char *path = mem_printf("x%s", options);
+
+	write_text("x", text);
+	d = load(path, want, like, e);
+	free(path);
+	return d;
+}
+
+/* Refused, with both texts in the sentence. */
+static bool refused(const char *text, const char *options, const struct data_want *want,
+                    const struct dataset *like, const char *a, const char *b)
+{
+	struct err e;
+	struct dataset *d = load_text(text, options, want, like, &e);
+	bool good = !d && e.code != ERR_OK && strstr(e.msg, a) && strstr(e.msg, b);
+
+	printf("# %s\n", d ? "loaded" : e.msg);
+	dataset_free(d);
+	return good;
+}
+
+static bool row_is(const struct dataset *d, size_t r, size_t n, ...)
+{
+	bool good = d->start[r + 1] - d->start[r] == n;
+	uint64_t k = d->start[r];
+	va_list ap;
+
+	va_start(ap, n);
+	for (size_t i = 0; good && i < n; i++, k++) {
+		int id = va_arg(ap, int);
+		double v = va_arg(ap, double);
+
+		good = d->id[d->col[k]] == (uint64_t)id && d->val[k] == (float)v;
+	}
+	va_end(ap);
+	return good;
+}
+
+static void test_numbers(void)
+{
+	static const char *const good[] = {
+		"0", "-0", "1", "+1", "-12.5", ".5", "5.", "1e3", "1E-3", "1e+22", "1e23", "0.1", "3.14159265358979",
+		"123456789012345678901234567890", "9007199254740993", "2.2250738585072011e-308", "1e-400", "0e999",
+		"0.000000000000000000000000000000001", "179769313486231580000000000000000000e273",
+	};
+	static const char *const bad[] = { "", "-", "+", ".", "e5", "x", "-.", "inf", "nan", "--1" };
+	struct rng r;
+	char text[64];
+	bool all = true;
+	double v = 0;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		all = all && data_num(good[i], &v) == good[i] + strlen(good[i]) && v == strtod(good[i], NULL) &&
+		      signbit(v) == signbit(strtod(good[i], NULL));
+	ok(all, "numbers as strtod reads them");
+	all = true;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		all = all && !data_num(bad[i], &v) && !data_num_all(bad[i], &v);
+	ok(all, "what is no number");
+	ok(*data_num("1e", &v) == 'e' && *data_num("0x10", &v) == 'x' && *data_num("1.5.2", &v) == '.',
+	   "a number ends where its grammar ends");
+	ok(!data_num_all("1e999", &v) && !data_num_all("1 ", &v), "the whole text, finite");
+	rng_init(&r, 7);
+	all = true;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t bits = rng_next(&r);
+
+		memcpy(&v, &bits, sizeof(v));
+		if (!isfinite(v))
+			continue;
+		snprintf(text, sizeof(text), "%.*g", (int)(1 + bits % 18), i % 2 ? v : rng_normal(&r) * 100);
+		all = all && data_num_all(text, &v) == (bool)isfinite(strtod(text, NULL)) &&
+		      (!isfinite(strtod(text, NULL)) || v == strtod(text, NULL));
+	}
+	ok(all, "and 200000 random ones");
+}
+
+static void test_uri(void)
+{
+	struct data_options o;
+	struct err e = { 0 };
+	char *file;
+
+	ok(data_uri_parse("a?b/c.csv?label=the%20price%3f&index_base=1&format=csv", &file, &o, &e) == ERR_OK &&
+	   strcmp(file, "a?b/c.csv") == 0 && strcmp(o.label, "the price?") == 0 && o.index_base == 1 &&
+	   strcmp(o.format, "csv") == 0, "path and options %s", e.msg);
+	free(file);
+	data_uri_release(&o);
+	ok(data_uri_parse("part-?.csv", &file, &o, &e) == ERR_OK && strcmp(file, "part-?.csv") == 0 &&
+	   o.index_base == -1 && !o.label, "a glob's ? stays");
+	free(file);
+	data_uri_release(&o);
+	ok(data_uri_parse("x?lable=1", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "did you mean \"label\"?"),
+	   "%s", e.msg);
+	ok(data_uri_parse("x?format=libsvn", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "\"libsvm\"?"), "%s",
+	   e.msg);
+	ok(data_uri_parse("x?format=parquet", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "idx, npy"), "%s",
+	   e.msg);
+	ok(data_uri_parse("x?index_base=2", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("x?label=1&&", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("x?label=", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("?label=1", &file, &o, &e) == ERR_CONFIG && !file, "%s", e.msg);
+}
+
+static void test_libsvm(void)
+{
+	struct dataset *d;
+	struct err e;
+
+	d = load_text("# heading\n+1 1:0.5 3:2 # note\n-1 qid:3 2:1e-1\n\n1.0\t5:-3 2:7 \r\n-1", "", &two, NULL,
+	              &e);
+	ok(d && d->rows == 4 && d->sparse && d->cols == 5 && d->index_base == 1, "libsvm: one-based %s", e.msg);
+	if (!d)
+		return;
+	ok(row_is(d, 0, 2, 0, .5, 2, 2.) && row_is(d, 1, 1, 1, .1) && row_is(d, 2, 2, 4, -3., 1, 7.) &&
+	   row_is(d, 3, 0), "entries");
+	ok(d->y[0] == 1 && d->y[1] == 0 && d->y[2] == 1 && d->y[3] == 0 && d->classes == 2 &&
+	   strcmp(d->class_name[0], "-1") == 0 && strcmp(d->class_name[1], "1") == 0, "two classes");
+	ok(d->nids == 4 && d->id[0] == 0 && d->id[3] == 4, "distinct ids, ascending");
+	dataset_free(d);
+
+	d = load_text("3 0:1 7:2\n12 1:1\n3 2:1\n", "", &classes, NULL, &e);
+	ok(d && d->cols == 8 && d->index_base == 0 && row_is(d, 0, 2, 0, 1., 7, 2.), "zero-based by content");
+	ok(d && d->classes == 2 && d->label[0] == 0 && d->label[1] == 1 && d->label[2] == 0 &&
+	   strcmp(d->class_name[1], "12") == 0, "classes sort as numbers");
+	dataset_free(d);
+	d = load_text("3 1:1 7:2\n12 1:1\n", "?index_base=0", &classes, NULL, &e);
+	ok(d && d->cols == 8 && d->id[0] == 1, "zero-based as told");
+	dataset_free(d);
+	d = load_text("3.5 1:1 7:2\n-1e2 1:1\n", "", &real, NULL, &e);
+	ok(d && d->y[0] == 3.5f && d->y[1] == -100 && d->classes == 0 && !d->label, "real targets");
+	dataset_free(d);
+	d = load_text("1 5:1 999999999999999999:2\n2 123456789012:3 5:1\n", "", &two, NULL, &e);
+	ok(d && d->cols == 999999999999999999u && d->nids == 3 && d->id[1] == 123456789011u &&
+	   d->col[2] == 1 && d->col[3] == 0, "large ids");
+	dataset_free(d);
+}
+
+static void test_libsvm_errors(void)
+{
+	struct dataset *like;
+	struct err e;
+
+	ok(refused("1 1:1\n-1 2:x\n", "", &two, NULL, "/x:2: ", "\"2:x\""), "bad value");
+	ok(refused("1 1:1\n-1 2\n", "", &two, NULL, "/x:2: ", "expected index:value, got \"2\""), "no colon");
+	ok(refused("1 1:1\n-1 a:1\n", "", &two, NULL, "/x:2: ", "\"a:1\""), "bad index");
+	ok(refused("1 1:1\n-1 -1:1\n", "", &two, NULL, "/x:2: ", "\"-1:1\""), "negative index");
+	ok(refused("1 1:1\n-1 1:1e39\n", "", &two, NULL, "/x:2: ", "finite"), "beyond float32");
+	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
+	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 2^63"), "huge index");
+	ok(refused("1 1:1\n-1 1:1 2:1 1:5\n", "", &two, NULL, "/x:2: ", "index 1 comes twice"), "twice");
+	ok(refused("1 1:1\nspam 1:1\n", "", &two, NULL, "/x:2: ", "got \"spam\""), "bad label");
+	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"), "several labels");
+	ok(refused("1 1:1\n1 3:7:1\n", "", &two, NULL, "/x:2: ", "field:index:value"), "libffm");
+	ok(refused("1 1:1\n2 1:1\n3 1:1\n", "", &two, NULL, "/x:3: ", "job.model softmax"), "a third class");
+	ok(refused("1 1:1\n1 1:1\n", "", &two, NULL, "every label is \"1\"", "at least two"), "one class");
+	ok(refused("1 1:1\n2.5 1:1\n", "", &classes, NULL, "/x:2: labels look like real numbers (2.5)",
+	           "job.model linear"), "real labels");
+	ok(refused("1 0:1\n", "?index_base=1", &real, NULL, "/x:1: ", "index 0"), "index 0");
+	ok(refused("# nothing\n", "?format=libsvm", &real, NULL, "holds no examples", "x"), "no examples");
+	ok(refused("1\n2\n", "?format=libsvm", &real, NULL, "no example has a feature", "x"), "no features");
+	ok(refused("", "", &real, NULL, "is empty", "x"), "empty");
+	ok(refused("\001\002\003", "", &real, NULL, "none of the formats", "?format="), "unknown");
+	like = load_text("1 1:1 4:1\n2 1:1\n", "", &classes, NULL, &e);
+	ok(like && refused("1 1:1\n7 1:1\n", "", &classes, like, "/x:2: label \"7\" does not occur",
+	                   "1, 2"), "a class that training has not");
+	ok(refused("1 0:1\n", "", &classes, like, "/x:1: index 0", "training"), "base of the training data");
+	ok(refused("1,2,3\n", "", &classes, like, "dense", "sparse"), "another kind of rows");
+	dataset_free(like);
+}
+
+static void test_many_classes(void)
+{
+	struct buf b = BUF_INIT;
+
+	for (int i = 0; i <= 100000; i++)
+		buf_printf(&b, "%d 1:1\n", i);
+	ok(refused((char *)b.data, "", &classes, NULL, "/x:100001: ", "real numbers"), "too many classes");
+	buf_release(&b);
+}
+
+static void test_like(void)
+{
+	struct dataset *train, *eval;
+	struct err e;
+
+	train = load_text("b 1 2\n", "", &classes, NULL, &e);
+	ok(!train, "blanks do not separate: %s", e.msg);
+	train = load_text("0 0:1 5:1\n1 1:1\n2 1:1\n", "", &classes, NULL, &e);
+	eval = load_text("2 1:1\n", "", &classes, train, &e);
+	ok(eval && eval->index_base == 0 && eval->id[0] == 1 && eval->cols == 6 && eval->classes == 3 &&
+	   eval->label[0] == 2, "classes, base and width of the training data");
+	dataset_free(eval);
+	eval = load_text("1 1:1 99:1\n", "", &classes, train, &e);
+	ok(eval && eval->cols == 100 && eval->id[1] == 99, "ids beyond the training data stay");
+	dataset_free(eval);
+	dataset_free(train);
+	train = load_text("a,b,y\n1,2,cat\n3,4,dog\n", "", &classes, NULL, &e);
+	eval = load_text("a,b,y\n1,2,dog\n", "", &classes, train, &e);
+	ok(eval && eval->label[0] == 1 && eval->classes == 2, "names of classes %s", e.msg);
+	dataset_free(eval);
+	ok(refused("b,a,y\n1,2,dog\n", "", &classes, train, "/x:1: feature 1", "\"b\""), "columns in other order");
+	ok(refused("1,2,3,dog\n", "", &classes, train, "/x:1: has 3 features", "has 2"), "another width");
+	ok(refused("1,2,cow\n", "", &classes, train, "/x:1: label \"cow\"", "cat, dog"), "an unknown class");
+	dataset_free(train);
+	train = load_text("-1,5\n+1,6\n", "?label=1", &two, NULL, &e);
+	eval = load_text("1,6\n", "?label=1", &two, train, &e);
+	ok(eval && eval->y[0] == 1, "one class alone in evaluation data");
+	dataset_free(eval);
+	dataset_free(train);
+}
+
+static bool dense_is(const struct dataset *d, size_t cols, const float *want)
+{
+	return d && !d->sparse && d->cols == cols && memcmp(d->x, want, d->rows * cols * sizeof(*want)) == 0;
+}
+
+static void test_csv(void)
+{
+	static const float v[] = { 1, 2.5f, -3, 4 }, first[] = { 2.5f, 7, 4, 8 }, middle[] = { 1, 7, -3, 8 };
+	struct dataset *d;
+	struct err e;
+
+	d = load_text("1,2.5,7\n-3,4,8\n", "", &real, NULL, &e);
+	ok(dense_is(d, 2, v) && d->y[0] == 7 && d->y[1] == 8 && !d->feature_name, "no header, label last");
+	dataset_free(d);
+	d = load_text("a,b,y\r\n1,2.5,7\r\n-3,4,8\r\n", "?label=last", &real, NULL, &e);
+	ok(dense_is(d, 2, v) && d->y[1] == 8 && strcmp(d->feature_name[1], "b") == 0, "header, CRLF");
+	dataset_free(d);
+	d = load_text("y,b,c\n1,2.5,7\n-3,4,8\n", "?label=y", &real, NULL, &e);
+	ok(dense_is(d, 2, first) && d->y[0] == 1 && strcmp(d->feature_name[0], "b") == 0, "label by name");
+	dataset_free(d);
+	d = load_text("1;2.5;7\n-3;4;8", "?label=2", &real, NULL, &e);
+	ok(dense_is(d, 2, middle) && d->y[0] == 2.5f && d->y[1] == 4, "semicolons, label by number");
+	dataset_free(d);
+	d = load_text("1\t2.5\t7\n-3\t4\t8\n", "", &real, NULL, &e);
+	ok(dense_is(d, 2, v), "tabs");
+	dataset_free(d);
+	d = load_text("\xef\xbb\xbf 1 , \"2.5\" ,\"a \"\"b\"\"\"\n\n-3,4,\"c\nd, e\"\n", "", &classes, NULL, &e);
+	ok(dense_is(d, 2, v) && d->classes == 2 && strcmp(d->class_name[0], "a \"b\"") == 0 &&
+	   strcmp(d->class_name[1], "c\nd, e") == 0, "quotes, blanks, a byte order mark %s", e.msg);
+	dataset_free(d);
+	d = load_text("w,h,kind\n1,2.5,pear\n-3,4,apple\n", "", &classes, NULL, &e);
+	ok(dense_is(d, 2, v) && d->label[0] == 1 && d->label[1] == 0 &&
+	   strcmp(d->class_name[0], "apple") == 0, "a header above class names");
+	dataset_free(d);
+	d = load_text("1,2.5,pear\n-3,4,apple\n", "", &classes, NULL, &e);
+	ok(dense_is(d, 2, v) && d->rows == 2, "class names without a header");
+	dataset_free(d);
+	d = load_text("pear,2.5,7\napple,4,8\n", "?label=1", &two, NULL, &e);
+	ok(dense_is(d, 2, first) && d->y[0] == 1 && d->y[1] == 0, "class names in front");
+	dataset_free(d);
+	d = load_text("0,1,y\n1,2.5,7\n-3,4,8\n", "", &real, NULL, &e);
+	ok(dense_is(d, 2, v) && d->rows == 2, "a header with numbers for names");
+	dataset_free(d);
+	d = load_text("1,2,10\n1,2,9\n1,2,9.0\n1,2,x\n", "", &classes, NULL, &e);
+	ok(d && d->classes == 3 && d->label[0] == 0 && d->label[1] == 1 && d->label[2] == 1 && d->label[3] == 2,
+	   "numbers among names sort bytewise, once each");
+	dataset_free(d);
+}
+
+static void test_csv_errors(void)
+{
+	ok(refused("1,2,3\n4,spam,6\n", "", &real, NULL, "/x:2:2: expected a number, got \"spam\"", ""), "text");
+	ok(refused("1,2,3\n4,,6\n", "", &real, NULL, "/x:2:2: ", "empty cell"), "an empty cell");
+	ok(refused("1,2,3\n4,5,\n", "", &real, NULL, "/x:2: ", "label is empty"), "an empty label");
+	ok(refused("1,2,3\n4,5\n", "", &real, NULL, "/x:2: has 2 columns", "has 3"), "too few");
+	ok(refused("1,2,3\n4,5,6,7\n", "", &real, NULL, "/x:2: has 4 columns", "has 3"), "too many");
+	ok(refused("1,2,3\n4,1e40,7\n", "", &real, NULL, "/x:2:2: ", "finite"), "beyond float32");
+	ok(refused("1,2,3\n4,\"5\"x,7\n", "", &real, NULL, "/x:2:2: ", "quotes"), "text behind a quote");
+	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2: ", "does not end"), "an open quote");
+	ok(refused("NA,2,3\n4,5,7\n", "", &real, NULL, "/x:1:1: ", "\"NA\""), "a missing value is no header");
+	ok(refused("1,2,3\n4,5,cat\n", "", &real, NULL, "/x:2: ", "job.model softmax"), "a class, not a number");
+	ok(refused("1,2,3\n4,5,6.5\n", "", &classes, NULL, "/x:2: labels look like real numbers", "linear"),
+	   "a number, not a class");
+	ok(refused("price,size,y\n4,5,6.5\n", "?label=prise", &real, NULL, "did you mean \"price\"?", "/x:1"),
+	   "no such column");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=prise", &real, NULL, "no header", "number"), "no header");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=4", &real, NULL, "1 to 3", "label=4"), "no such number");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=0", &real, NULL, "1 to 3", "label=0"), "columns count from 1");
+	ok(refused("7\n8\n", "?format=csv", &real, NULL, "no features", "/x:1"), "a label alone");
+	ok(refused("a,b,y\n", "", &real, NULL, "holds no examples", "x"), "a header alone");
+}
+
+static void put_be32(struct buf *b, uint32_t v)
+{
+	uint8_t p[4] = { (uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v };
+
+	buf_append(b, p, 4);
+}
+
+/* n images of 2x3 and their labels, which are n % 3. */
+static void write_idx(const char *images, const char *labels, uint32_t n, uint32_t cut)
+{
+	struct buf x = BUF_INIT, y = BUF_INIT;
+
+	buf_append(&x, "\0\0\x08\x03", 4);
+	put_be32(&x, n);
+	put_be32(&x, 2);
+	put_be32(&x, 3);
+	buf_append(&y, "\0\0\x08\x01", 4);
+	put_be32(&y, n);
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t k = 0; k < 6; k++)
+			buf_append(&x, &(uint8_t){ (uint8_t)(i * 7 + k * 40) }, 1);
+		buf_append(&y, &(uint8_t){ (uint8_t)(i % 3) }, 1);
+	}
+	write_bytes(images, x.data, x.len - cut);
+	if (labels)
+		write_bytes(labels, y.data, y.len);
+	buf_release(&x);
+	buf_release(&y);
+}
+
+static void test_idx(void)
+{
+	struct dataset *d;
+	struct err e;
+
+	write_idx("t-images-idx3-ubyte", "t-labels-idx1-ubyte", 50, 0);
+	d = load("t-images-idx3-ubyte", &classes, NULL, &e);
+	ok(d && d->rows == 50 && d->cols == 6 && d->x8 && !d->x && d->scale == 1.f / 255 && d->classes == 3 &&
+	   d->label[4] == 1 && d->x8[7] == 47, "idx: images and their labels %s", e.msg);
+	dataset_free(d);
+	d = load("t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &real, NULL, &e);
+	ok(d && d->y[5] == 2, "idx: labels by name, as numbers %s", e.msg);
+	dataset_free(d);
+	write_idx("t-images-idx3-ubyte", NULL, 51, 0);
+	d = load("t-images-idx3-ubyte", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "50 labels") && strstr(e.msg, "51 examples"), "idx: %s", e.msg);
+	write_idx("t-images-idx3-ubyte", NULL, 50, 8);
+	d = load("t-images-idx3-ubyte", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "cut off") && strstr(e.msg, "48 of 50"), "idx: %s", e.msg);
+	write_idx("t-images-idx3-ubyte", NULL, 50, 304);
+	d = load("t-images-idx3-ubyte", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "cut off within"), "idx: %s", e.msg);
+	d = load("t-labels-idx1-ubyte", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "name the file of images"), "idx: %s", e.msg);
+	write_idx("u-images-idx3-ubyte", NULL, 9, 0);
+	d = load("u-images-idx3-ubyte", &classes, NULL, &e);
+	ok(!d && e.code == ERR_IO && strstr(e.msg, "u-labels-idx1-ubyte"), "idx: %s", e.msg);
+	write_idx("u", NULL, 9, 0);
+	d = load("u", &classes, NULL, &e);
+	ok(!d && e.code == ERR_IO && strstr(e.msg, "?labels="), "idx: %s", e.msg);
+	write_bytes("u", "\0\0\x0d\x03\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\0", 20);
+	d = load("u", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "type 0x0d"), "idx: %s", e.msg);
+	write_bytes("u", "\0\0\x08\x03\0\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff", 16);
+	d = load("u?labels=u", &classes, NULL, &e);
+	ok(!d && strstr(e.msg, "more than"), "idx: %s", e.msg);
+}
+
+static void write_npy(const char *name, const float *x, const uint64_t *shape, size_t rank)
+{
+	struct buf b = BUF_INIT;
+	uint64_t n = 1;
+
+	for (size_t i = 0; i < rank; i++)
+		n *= shape[i];
+	npy_put_header(&b, shape, rank);
+	buf_append(&b, x, n * sizeof(*x));
+	write_bytes(name, b.data, b.len);
+	buf_release(&b);
+}
+
+static void test_npy(void)
+{
+	static const float x[6] = { 1, 2, 3, 4, 5, 6 }, y[2] = { 7, 8 }, last[] = { 1, 2, 4, 5 };
+	static const float bad[6] = { 1, 2, 3, 4, INFINITY, 6 };
+	struct dataset *d;
+	struct err e;
+
+	write_npy("x.npy", x, (uint64_t[]){ 2, 3 }, 2);
+	write_npy("y.npy", y, (uint64_t[]){ 2 }, 1);
+	d = load("x.npy", &real, NULL, &e);
+	ok(dense_is(d, 2, last) && d->y[0] == 3 && d->y[1] == 6, "npy: label last %s", e.msg);
+	dataset_free(d);
+	d = load("x.npy?label=1", &real, NULL, &e);
+	ok(d && d->cols == 2 && d->y[1] == 4 && d->x[0] == 2, "npy: label by number");
+	dataset_free(d);
+	d = load("x.npy?labels=y.npy", &classes, NULL, &e);
+	ok(dense_is(d, 3, x) && d->label[1] == 1 && strcmp(d->class_name[1], "8") == 0, "npy: labels apart %s",
+	   e.msg);
+	dataset_free(d);
+	d = load("x.npy?label=y", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "1 to 3"), "npy: %s", e.msg);
+	d = load("y.npy", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "two are wanted"), "npy: %s", e.msg);
+	d = load("x.npy?labels=x.npy", &real, NULL, &e);
+	ok(!d && e.code == ERR_FORMAT, "npy: %s", e.msg);
+	write_npy("x.npy", bad, (uint64_t[]){ 2, 3 }, 2);
+	d = load("x.npy", &real, NULL, &e);
+	ok(!d && strstr(e.msg, "row 2, column 2"), "npy: %s", e.msg);
+}
+
+static void test_several(void)
+{
+	static const char *const both[] = { "p-1.csv", "p-2.csv" }, *const mixed[] = { "p-1.csv", "q" };
+	struct dataset *d;
+	char text[256];
+	struct err e = { 0 };
+
+	write_text("p-1.csv", "a,y\n1,0\n2,1\n");
+	write_text("p-2.csv", "a,y\n3,0\n");
+	write_text("q", "1 1:1\n");
+	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_OK && d->rows == 3 && d->x[2] == 3, "two files");
+	dataset_free(d);
+	d = load("p-?.csv?label=y", &two, NULL, &e);
+	ok(d && d->rows == 3 && d->x[2] == 3, "a glob %s", e.msg);
+	if (d)
+		data_describe(d, text);
+	ok(d && strstr(text, "3 examples, 1 feature, 2 classes, dense, CSV (") && strstr(text, " and 1 more)"),
+	   "%s", text);
+	dataset_free(d);
+	d = load("none-*.csv", &two, NULL, &e);
+	ok(!d && e.code == ERR_IO && strstr(e.msg, "no file matches"), "%s", e.msg);
+	d = load("none.csv", &two, NULL, &e);
+	ok(!d && e.code == ERR_IO && strstr(e.msg, "No such file"), "%s", e.msg);
+	ok(data_load(mixed, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "one format"), "%s", e.msg);
+	write_text("p-2.csv", "b,y\n3,0\n");
+	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "named \"b\""), "%s", e.msg);
+	write_text("p-1.csv", "a,y\n");
+	write_text("p-2.csv", "a,b,y\n3,0,1\n");
+	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT, "%s", e.msg);
+	ok(data_load(NULL, 0, dir, &two, NULL, &d, &e) == ERR_CONFIG, "%s", e.msg);
+}
+
+/* A batch says the same as the rows that it was made of. */
+static bool batch_is(const struct dataset *d, const uint32_t *index, size_t n, const struct batch *b)
+{
+	bool good = b->rows == n && b->cols == d->cols && b->sparse == d->sparse;
+
+	for (size_t i = 0; good && i < n; i++) {
+		size_t r = index[i];
+		uint64_t len = d->sparse ? d->start[r + 1] - d->start[r] : 0;
+
+		good = (!d->y || b->y[i] == d->y[r]) && (!d->label || b->label[i] == d->label[r]);
+		for (size_t c = 0; good && !d->sparse && c < d->cols; c++)
+			good = b->x[i * d->cols + c] == (d->x ? d->x[r * d->cols + c] : (float)d->x8[r * d->cols + c] *
+			                                        d->scale);
+		good = good && (!d->sparse || b->start[i + 1] - b->start[i] == len);
+		for (uint64_t k = 0; good && k < len; k++) {
+			uint32_t at = b->start[i] + (uint32_t)k;
+
+			good = b->col[at] < b->nids && b->id[b->col[at]] == d->id[d->col[d->start[r] + k]] &&
+			       b->val[at] == d->val[d->start[r] + k];
+		}
+	}
+	for (size_t i = 1; good && d->sparse && i < b->nids; i++)
+		good = b->id[i - 1] < b->id[i];
+	return good;
+}
+
+/* No id that no entry has: nids is the number of distinct ones. */
+static bool all_used(const struct batch *b)
+{
+	uint8_t *used = mem_alloc(b->nids + 1);
+	size_t n = 0;
+
+	for (uint32_t k = 0; k < b->start[b->rows]; k++) {
+		n += !used[b->col[k]];
+		used[b->col[k]] = 1;
+	}
+	free(used);
+	return n == b->nids;
+}
+
+static void test_gather_sparse(uint64_t ids)
+{
+	struct buf text = BUF_INIT;
+	struct batch b = { 0 };
+	uint32_t index[300];
+	struct dataset *d;
+	bool all = true;
+	struct err e;
+	struct rng r;
+
+	rng_init(&r, ids);
+	for (int i = 0; i < 500; i++) {
+		buf_printf(&text, "%d", i % 2);
+		for (uint64_t k = rng_below(&r, 40), at = 1; k > 0; k--, at += 1 + rng_below(&r, ids / 40))
+			buf_printf(&text, " %llu:%llu", (unsigned long long)at, (unsigned long long)rng_below(&r, 9));
+		buf_puts(&text, "\n");
+	}
+	d = load_text((char *)text.data, "", &two, NULL, &e);
+	for (int turn = 0; d && turn < 60; turn++) {
+		size_t n = rng_below(&r, 300);
+
+		for (size_t i = 0; i < n; i++)
+			index[i] = (uint32_t)rng_below(&r, d->rows);
+		all = all && data_gather(d, index, n, &b, &e) == ERR_OK && batch_is(d, index, n, &b) && all_used(&b);
+	}
+	ok(d && all, "gather: sparse rows among %llu ids %s", (unsigned long long)ids, e.msg);
+	batch_release(&b);
+	dataset_free(d);
+	buf_release(&text);
+}
+
+static void test_gather_dense(void)
+{
+	static const uint32_t index[] = { 2, 0, 1, 2, 2 };
+	struct dataset *csv = NULL, *idx = NULL;
+	struct batch b = { 0 };
+	struct err e;
+
+	csv = load_text("1,2,3,0\n4,5,6,1\n7,8,9,2\n", "", &classes, NULL, &e);
+	write_idx("t-images-idx3-ubyte", "t-labels-idx1-ubyte", 50, 0);
+	idx = load("t-images-idx3-ubyte", &real, NULL, &e);
+	if (!ok(csv && idx, "gather: loaded %s", e.msg))
+		return;
+	ok(data_gather(csv, index, 5, &b, &e) == ERR_OK && batch_is(csv, index, 5, &b) && b.x[0] == 7 &&
+	   b.label[1] == 0, "gather: dense rows");
+	ok(data_gather(idx, index, 5, &b, &e) == ERR_OK && batch_is(idx, index, 5, &b) &&
+	   b.x[1] == 54.f * (1.f / 255), "gather: bytes");
+	idx->x8[0] = 255;
+	ok(data_gather(idx, index + 1, 1, &b, &e) == ERR_OK && fabsf(b.x[0] - 1) < 1e-6f, "gather: 255 is 1");
+	ok(data_gather(idx, index, 0, &b, &e) == ERR_OK && b.rows == 0, "gather: no rows");
+	batch_release(&b);
+	dataset_free(csv);
+	dataset_free(idx);
+}
+
+static void test_order(void)
+{
+	uint32_t a[100], b[100], c[100], seen[100] = { 0 };
+	bool all = true;
+
+	data_order(1, 2, 100, a);
+	data_order(1, 2, 100, b);
+	data_order(2, 1, 100, c);
+	for (int i = 0; i < 100; i++)
+		seen[a[i] % 100]++;
+	for (int i = 0; i < 100; i++)
+		all = all && seen[i] == 1;
+	ok(all, "order: a permutation");
+	ok(memcmp(a, b, sizeof(a)) == 0 && memcmp(a, c, sizeof(a)) != 0, "order: of seed and epoch alone");
+	data_order(1, 3, 100, b);
+	ok(memcmp(a, b, sizeof(a)) != 0, "order: another one each epoch");
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	test_numbers();
+	test_uri();
+	test_libsvm();
+	test_libsvm_errors();
+	test_many_classes();
+	test_like();
+	test_csv();
+	test_csv_errors();
+	test_idx();
+	test_npy();
+	test_several();
+	test_gather_sparse(50);
+	test_gather_sparse(30000);
+	test_gather_sparse(UINT64_C(1) << 40);
+	test_gather_dense();
+	test_order();
+	ok(file_remove_tree(dir, NULL) == ERR_OK, "cleaned up");
+	return tap_done();
+}

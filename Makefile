@@ -95,9 +95,72 @@ units: $(UNITS)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)
 
+# ---- what is needed, by Debian's names ----------------------------------------
+PACKAGES = gcc libc6-dev pkg-config libsodium-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
+           zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev dataset-fashion-mnist
+CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus
+
+# Asks apt only when something is missing.
+install_packages = @missing=$$(for p in $(1); do \
+	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "installing: "$$missing; \
+	  $$sudo apt-get update -q >/dev/null && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing >/dev/null; \
+	fi
+
+deps:
+	$(call install_packages,$(PACKAGES))
+deps-check: deps
+	$(call install_packages,$(CHECK_PACKAGES))
+
+# ---- trying it ------------------------------------------------------------------
+# Built by a second make: what deps has just installed must be seen.
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@contrib/demo/run $(BUILD)
+
+# ---- tests ------------------------------------------------------------------------
+# TAP programs and bats files under one prove; the plain closing line is prove's.
+check: deps-check
+	@$(MAKE) --no-print-directory all units fuzzers
+	@PS_BIN=$(BUILD) prove --merge --timer --exec tests/lib/tap-run $(TESTS)
+
+BATS ?= $(sort $(wildcard tests/*.bats))
+TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
+
+bench: deps
+	@$(MAKE) --no-print-directory all benches
+	@tests/bench/run $(BUILD)
+
+lint: deps-check
+	mandoc -Tlint -W warning man/*
+	sh tests/lib/check-layers
+
+fuzz:
+	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \
+	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
+	    -lcurl -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
+	  build/fuzz-clang/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
+
+# ---- installing ---------------------------------------------------------------------
+INSTALL ?= install
+install: all
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin
+	$(INSTALL) -m 755 $(BUILD)/ps-serve $(BUILD)/ps-work $(BUILD)/ps-ctl $(BUILD)/ps-stat $(DESTDIR)$(PREFIX)/bin
+	for s in 1 5 7 8; do $(INSTALL) -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
+	  $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(PREFIX)/share/man/man$$s; done
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(BUILD)/ps-ctl completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ps-ctl
+
+uninstall:
+	cd $(DESTDIR)$(PREFIX)/bin && rm -f $(PROGRAMS)
+	for f in man/*; do n=$${f##*/}; rm -f $(DESTDIR)$(PREFIX)/share/man/man$${n##*.}/$$n; done
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ps-ctl
+
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers benches clean
+.PHONY: all units fuzzers benches deps deps-check demo check bench lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

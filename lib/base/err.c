@@ -14,13 +14,20 @@ static const struct {
 #define ROWS (sizeof rows / sizeof *rows)
 
 /* The arguments may point into e->msg itself, so the text is made aside. */
-static void fill(struct err *e, enum err_code code, const char *prefix, const char *fmt, va_list ap)
+static void fill(struct err *e, enum err_code code, const char *suffix, const char *fmt, va_list ap)
 {
 	char text[sizeof e->msg];
+	size_t n, left;
 
 	vsnprintf(text, sizeof text, fmt, ap);
+	n = strlen(text);
+	left = sizeof e->msg - 1 - n;
 	e->code = code;
-	snprintf(e->msg, sizeof e->msg, "%s%s", text, prefix);
+	memcpy(e->msg, text, n + 1);
+	if (strlen(suffix) < left)
+		left = strlen(suffix);
+	memcpy(e->msg + n, suffix, left);
+	e->msg[n + left] = 0;
 }
 
 enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)

@@ -209,7 +209,7 @@ void coord_stop(struct coord *c, const char *why, int64_t now)
 {
 	if (c->phase >= COORD_DONE)
 		return;
-	snprintf(c->reason, sizeof c->reason, "%s", why);
+	snprintf(c->reason, sizeof c->reason, "%.590s", why);
 	coord_enter(c, COORD_STOPPED, now);
 }
 
@@ -228,7 +228,7 @@ void coord_fail(struct coord *c, const char *why, int64_t now)
 {
 	if (c->phase >= COORD_DONE)
 		return;
-	snprintf(c->reason, sizeof c->reason, "%s", why);
+	snprintf(c->reason, sizeof c->reason, "%.590s", why);
 	coord_enter(c, COORD_FAILED, now);
 }
 
@@ -307,7 +307,7 @@ static void server_lost(struct coord *c, unsigned i, const char *how, int64_t no
 
 void coord_tick(struct coord *c, int64_t now)
 {
-	char how[700];
+	char how[660];
 
 	if (c->phase >= COORD_DONE)
 		return;

@@ -162,6 +162,9 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 
 	d->index_base = base_of(b);
 	for (uint64_t k = 0; k < b->nnz; k++) {
+		/* Files before the one that says index_base=1 were read without it. */
+		if (b->raw[k] < (uint64_t)d->index_base)
+			return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1", b->first);
 		b->raw[k] -= (uint64_t)d->index_base;
 		if (b->raw[k] > max)
 			max = b->raw[k];

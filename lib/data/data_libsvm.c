@@ -55,7 +55,7 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 			return stream_fail(f->s, e, "expected index:value, got \"%s\", which looks like libffm's "
 			                   "field:index:value", text);
 		if (p && is_end(*p))
-			return stream_fail(f->s, e, "expected an index below 2^63 and a finite float32 value, "
+			return stream_fail(f->s, e, "expected an index below 10^18 and a finite float32 value, "
 			                   "got \"%s\"", text);
 	}
 	return stream_fail(f->s, e, "expected index:value, got \"%s\"", text);
@@ -87,7 +87,8 @@ static enum err_code check_twice(const struct ids *f, const uint64_t *id, size_t
 	return stream_fail(f->s, e, "index %llu comes twice", (unsigned long long)twice);
 }
 
-/* "index:value" at *pp, which must be followed by a blank or the end. */
+/* "index:value" at *pp, which must be followed by a blank or the end; *pp moves
+ * behind it, or stays when it is malformed. */
 static bool parse_entry(const char **pp, uint64_t *id, float *val)
 {
 	const char *p = *pp, *first = p;
@@ -104,8 +105,10 @@ static bool parse_entry(const char **pp, uint64_t *id, float *val)
 		return false;
 	*id = i;
 	*val = (float)v;
+	if (!isfinite(*val))
+		return false;
 	*pp = p;
-	return isfinite(*val);
+	return true;
 }
 
 static enum err_code parse_entries(const struct ids *f, const char *p, size_t len, struct err *e)

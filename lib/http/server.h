@@ -20,7 +20,9 @@
  * heard, as the local admin (or, when they sign, as the key that they hold).
  * On TCP a request is signed (auth/httpsig.h) by a key that find_key knows, and
  * its answer is signed too; a bearer token opens GET routes that allow it; and
- * routes marked HTTP_OPEN are for everyone.  A stranger's body is not read. */
+ * routes marked HTTP_OPEN are for everyone.  A body (64 KiB at most) is read only
+ * of who names a key that we know; connections that have not sent a whole
+ * request are at most 128 a listener, so what strangers can fill is bounded. */
 struct http_peer {
 	bool local;                     /* came by the Unix socket, so is our own user */
 	enum role role;                 /* ROLE_NONE for a stranger on an open route */
@@ -93,8 +95,8 @@ void http_server_stop(struct http_server *s);
 void http_server_kick(struct http_server *s);
 
 uint16_t http_server_port(const struct http_server *s);         /* 0 without TCP */
-const char *http_server_address(const struct http_server *s);   /* "127.0.0.1:4242", else the path */
-const char *http_server_boot(const struct http_server *s);      /* 32 hex digits, fresh each start */
+const char *http_server_address(const struct http_server *s);   /* "127.0.0.1:4242", or the path */
+const char *http_server_boot(const struct http_server *s);      /* 32 hex digits, as of start */
 /* Requests and connections refused so far for being malformed or unauthorised. */
 uint64_t http_server_refused(const struct http_server *s);
 

@@ -284,6 +284,17 @@ void peer_open(struct lane *l, int fd)
 	peer_settle(p);
 }
 
+static void count_bytes(struct peer *p)
+{
+	struct server *s = p->lane->server;
+	uint64_t in = conn_bytes_in(p->conn), out = conn_bytes_out(p->conn);
+
+	atomic_fetch_add_explicit(&s->bytes_in, in - p->counted_in, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->bytes_out, out - p->counted_out, memory_order_relaxed);
+	p->counted_in = in;
+	p->counted_out = out;
+}
+
 void peer_close(struct peer *p)
 {
 	struct lane *l = p->lane;
@@ -293,8 +304,7 @@ void peer_close(struct peer *p)
 	set_waiting(p, false);
 	if (conn_is_live(p->conn)) {
 		atomic_fetch_sub(&s->sessions, 1);
-		atomic_fetch_add(&s->bytes_in, conn_bytes_in(p->conn));
-		atomic_fetch_add(&s->bytes_out, conn_bytes_out(p->conn));
+		count_bytes(p);
 	} else {
 		l->half_open--;
 		atomic_fetch_sub(&s->half_open, 1);
@@ -356,6 +366,7 @@ void peer_settle(struct peer *p)
 		peer_close(p);
 		return;
 	}
+	count_bytes(p);
 	if (!conn_is_held(p->conn) && !p->doomed)
 		events |= EPOLLIN;
 	if (conn_queued(p->conn) || more)

@@ -62,6 +62,7 @@ struct peer {
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
+	uint64_t counted_in, counted_out;       /* bytes that server.bytes_* know of */
 
 	/* control */
 	bool attached;                  /* gets views */

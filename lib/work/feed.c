@@ -24,6 +24,8 @@ struct feed {
 	const struct job *job;
 	struct cluster *cluster;
 	uint32_t slot;
+	enum err_code (*idle)(void *ctx, struct err *e);
+	void *idle_ctx;
 	uint64_t seed, examples, batch, epochs, steps;
 	uint32_t *order;                /* of order_epoch */
 	uint64_t order_epoch;
@@ -43,13 +45,16 @@ struct feed {
 	bool dry;                       /* the coordinator has no more */
 };
 
-struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot)
+struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+    enum err_code (*idle)(void *ctx, struct err *e), void *ctx)
 {
 	struct feed *f = mem_alloc(sizeof *f);
 
 	f->job = job;
 	f->cluster = cluster;
 	f->slot = slot;
+	f->idle = idle;
+	f->idle_ctx = ctx;
 	f->seed = (uint64_t)job->conf.job.seed;
 	f->examples = job->train->rows;
 	f->batch = (uint64_t)job->conf.job.batch;
@@ -184,7 +189,6 @@ static enum err_code ask(struct feed *f, bool more, struct range *out, bool *fin
 /* What another holds may come back when it dies: until all is done, wait. */
 static enum err_code refill(struct feed *f, bool *over, struct err *e)
 {
-	struct err interrupted = { 0 };
 	bool finished = false;
 	enum err_code rc;
 
@@ -194,8 +198,6 @@ static enum err_code refill(struct feed *f, bool *over, struct err *e)
 		f->used = 0;
 	}
 	while (!f->now.have) {
-		json_t *view;
-
 		rc = ask(f, true, &f->now, &finished, e);
 		f->used = 0;
 		if (rc)
@@ -205,13 +207,11 @@ static enum err_code refill(struct feed *f, bool *over, struct err *e)
 		*over = finished;
 		if (finished)
 			return ERR_OK;
-		view = cluster_view(f->cluster);
-		rc = view_over(view, e);
-		json_decref(view);
+		rc = f->idle(f->idle_ctx, e);
+		if (!rc)
+			rc = cluster_pause(f->cluster, 50 * NSEC_PER_MSEC, e);
 		if (rc)
 			return rc;
-		if (cluster_pause(f->cluster, 50 * NSEC_PER_MSEC, &interrupted))
-			return err_set(e, interrupted.code, "%s", interrupted.msg);
 	}
 	return f->next.have ? ERR_OK : ask(f, true, &f->next, &finished, e);
 }

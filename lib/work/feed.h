@@ -9,7 +9,11 @@
  * coordinator, one ahead. */
 struct feed;
 
-struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot);
+/* idle: called while no range is to be had, though others still hold some that
+ * would come back if they died; it must see to it that nobody waits for this
+ * worker meanwhile.  An error ends the wait. */
+struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+    enum err_code (*idle)(void *ctx, struct err *e), void *ctx);
 void feed_free(struct feed *f);
 
 /* Take the members from a view. */

@@ -38,6 +38,7 @@ struct worker {
 	uint64_t incarnation, step;
 	json_t *view;                   /* the one acted by */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
+	bool idle;                      /* out of data for now, and the servers know */
 
 	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
 	uint64_t weight[LOSS_WINDOW];
@@ -225,6 +226,21 @@ static bool may_begin(void *ctx, const json_t *view)
 	    json_u64s(row, "incarnation", 0) == w->incarnation;
 }
 
+/* Nothing to do until somebody dies or all is done: say DONE, so that ssp waits
+ * for us no longer.  A range that comes back later is pushed outside the waits. */
+static enum err_code on_idle(void *ctx, struct err *e)
+{
+	struct worker *w = ctx;
+	enum err_code rc = refresh(w, e);
+
+	if (!rc && interrupted(w))
+		rc = err_set(e, ERR_STOPPED, "interrupted");
+	if (!rc && !w->idle)
+		rc = client_done(w->client, e);
+	w->idle = true;
+	return rc;
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
@@ -245,7 +261,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 		rc = params_new(&w->job, w->client, &w->params, e);
 	if (rc)
 		return rc;
-	w->feed = feed_new(&w->job, w->cluster, w->slot);
+	w->feed = feed_new(&w->job, w->cluster, w->slot, on_idle, w);
 	feed_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_row(w), "from", 0);
 	w->rate_at = clock_now();

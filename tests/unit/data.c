@@ -198,7 +198,7 @@ static void test_libsvm_errors(void)
 	ok(refused("1 1:1\n-1 -1:1\n", "", &two, NULL, "/x:2: ", "\"-1:1\""), "negative index");
 	ok(refused("1 1:1\n-1 1:1e39\n", "", &two, NULL, "/x:2: ", "finite"), "beyond float32");
 	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
-	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 2^63"), "huge index");
+	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"), "huge index");
 	ok(refused("1 1:1\n-1 1:1 2:1 1:5\n", "", &two, NULL, "/x:2: ", "index 1 comes twice"), "twice");
 	ok(refused("1 1:1\nspam 1:1\n", "", &two, NULL, "/x:2: ", "got \"spam\""), "bad label");
 	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"), "several labels");
@@ -447,6 +447,7 @@ static void test_npy(void)
 static void test_several(void)
 {
 	static const char *const both[] = { "p-1.csv", "p-2.csv" }, *const mixed[] = { "p-1.csv", "q" };
+	static const char *const bases[] = { "q0", "q?index_base=1" };
 	struct dataset *d;
 	char text[256];
 	struct err e = { 0 };
@@ -467,6 +468,8 @@ static void test_several(void)
 	ok(!d && e.code == ERR_IO && strstr(e.msg, "no file matches"), "%s", e.msg);
 	d = load("none.csv", &two, NULL, &e);
 	ok(!d && e.code == ERR_IO && strstr(e.msg, "No such file"), "%s", e.msg);
+	write_text("q0", "1 0:1\n");
+	ok(data_load(bases, 2, dir, &real, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "index 0"), "%s", e.msg);
 	ok(data_load(mixed, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "one format"), "%s", e.msg);
 	write_text("p-2.csv", "b,y\n3,0\n");
 	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "named \"b\""), "%s", e.msg);

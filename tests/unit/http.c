@@ -318,16 +318,24 @@ static void *rude_run(void *ctx)
 {
 	static const char good[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 	struct rude *r = ctx;
+	struct pollfd p[2] = { { .fd = r->listener, .events = POLLIN },
+	                       { .fd = -1, .events = POLLIN } };
 	char text[4096];
-	int fd;
 
-	while ((fd = accept(r->listener, NULL, NULL)) >= 0) {
-		ssize_t n;
+	/* One connection at a time; a new one ends the last. */
+	while (poll(p, 2, 20000) > 0) {
+		ssize_t n = p[1].revents != 0 ? recv(p[1].fd, text, sizeof(text), 0) : 0;
 
-		while ((n = recv(fd, text, sizeof(text), 0)) > 0 && memcmp(text, "GET", 3) == 0)
-			send(fd, good, sizeof(good) - 1, MSG_NOSIGNAL);
+		if (n > 0 && memcmp(text, "GET", 3) == 0) {
+			send(p[1].fd, good, sizeof(good) - 1, MSG_NOSIGNAL);
+			continue;
+		}
 		r->posts += n > 0;
-		close(fd);
+		if (p[1].fd >= 0)
+			close(p[1].fd);
+		p[1].fd = p[0].revents != 0 ? accept(r->listener, NULL, NULL) : -1;
+		if (p[0].revents != 0 && p[1].fd < 0)
+			break;
 	}
 	return NULL;
 }

@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+#include "saved.h"
+#include "work/export.h"
+
+struct options {
+	const char *dir, *format, *file;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "output", 'o', OPT_CHOICE, offsetof(struct options, format), "FORMAT",
+	  "as what; safetensors unless given", "safetensors|npy|text", 0, 0 },
+	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
+	  "write to FILE, which appears when it is whole", NULL, 0, 0 },
+};
+
+struct source {
+	const char *dir;
+	bool living;
+};
+
+static enum err_code write_model(const struct source *from, const char *table, const char *format,
+                                 int fd, struct err *e)
+{
+	char *model;
+	enum err_code rc;
+
+	if (from->living)
+		return model_export(from->dir, table, format, fd, e);
+	model = rundir_path(from->dir, "model.safetensors");
+	rc = saved_export(model, table, format, fd, e);
+	free(model);
+	return rc;
+}
+
+/* Beside the file first, so that a reader never sees half a model. */
+static enum err_code to_file(const struct source *from, const char *table, const struct options *o,
+                             struct err *e)
+{
+	char *tmp = mem_printf("%s.XXXXXX", o->file);
+	int fd = mkostemp(tmp, O_CLOEXEC);
+	enum err_code rc;
+
+	if (fd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot write beside %s", o->file);
+		free(tmp);
+		return rc;
+	}
+	rc = write_model(from, table, o->format, fd, e);
+	if (rc == ERR_OK && (fsync(fd) != 0 || rename(tmp, o->file) != 0))
+		rc = err_sys(e, ERR_IO, "cannot write %s", o->file);
+	if (rc != ERR_OK)
+		unlink(tmp);
+	close(fd);
+	free(tmp);
+	return rc;
+}
+
+static int export(const struct ctl_cmd *self, const struct options *o, const char *table)
+{
+	struct source from = { NULL, false };
+	struct err e = { 0 };
+	char *dir = NULL;
+	enum err_code rc;
+
+	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
+		return ctl_misuse(self, "npy holds one table: name it, or use -o safetensors");
+	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
+		return ctl_misuse(self, "%s is not for a terminal: add > FILE", o->format);
+	rc = rundir_find(o->dir, &dir, &e);
+	from.dir = dir;
+	from.living = rc == ERR_OK;
+	if (rc == ERR_NOTREADY && dir) {
+		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n", dir);
+		rc = ERR_OK;
+	}
+	if (rc == ERR_OK)
+		rc = o->file ? to_file(&from, table, o, &e) :
+		     write_model(&from, table, o->format, STDOUT_FILENO, &e);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .format = "safetensors" };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	return export(self, &o, argv[1]);
+}
+
+const struct ctl_cmd ctl_cmd_export = {
+	"export",
+	{
+		.prog = "ps-ctl export", .args = "TABLE|all",
+		.about = "write the model, or one table of it, to standard output",
+		.more = "From the servers as they stand, or, of a cluster that is not running, from "
+		        "RUN/model.safetensors.\n\"all\" needs safetensors or text; npy is one dense table.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o npy > w.npy\n",
+	},
+	run,
+};

@@ -1,0 +1,49 @@
+#include "local.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "conf/conf_key.h"
+#include "launch/rundir.h"
+
+enum err_code local_load(const char *file, const struct opt_list *sets, struct conf *c, char **dir,
+                         struct err *e)
+{
+	char *path = conf_file(file), *run;
+	enum err_code rc = conf_load(path, sets->item, sets->n, c, e);
+
+	*dir = NULL;
+	if (rc == ERR_OK) {
+		run = rundir_name_for(path, c->name);
+		*dir = path_absolute(run);
+		free(run);
+	} else if (rc != ERR_NOTFOUND && rc != ERR_USAGE) {
+		rc = e->code = ERR_CONFIG;
+	}
+	free(path);
+	return rc;
+}
+
+static bool rename_stdin(struct conf_strs *paths)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < paths->n; i++) {
+		char *old = paths->item[i];
+
+		if (!conf_path_is_stdin(old))
+			continue;
+		paths->item[i] = mem_printf("/proc/%d/fd/0%s", (int)getpid(), old + strcspn(old, "?"));
+		free(old);
+		found = true;
+	}
+	return found;
+}
+
+bool local_name_stdin(struct conf *c)
+{
+	return rename_stdin(&c->job.data) | rename_stdin(&c->job.eval);
+}

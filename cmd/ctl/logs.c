@@ -1,0 +1,267 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/launch.h"
+#include "launch/rundir.h"
+
+#define PACE_MS 100
+#define CHUNK 65536
+
+struct options {
+	const char *dir;
+	bool follow;
+	int64_t lines;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
+	  "show what is added, until the cluster ends", NULL, 0, 0 },
+	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "LINES",
+	  "only the last LINES of each log", NULL, 0, 1e9 },
+};
+
+/* One process's log, and what of it is not shown yet. */
+struct source {
+	char *id;
+	int fd;
+	struct buf text;
+	size_t shown;                   /* bytes of text that have been taken */
+};
+
+struct sources {
+	struct source *item;
+	size_t n;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct source *)a)->id, ((const struct source *)b)->id);
+}
+
+static bool have(const struct sources *s, const char *id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->item[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+/* Logs that are wanted and not open yet.  No ids: all. */
+static void find_logs(struct sources *s, const char *dir, char **ids, int nids)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)) != NULL) {
+		size_t len = strlen(entry->d_name);
+		bool wanted = nids == 0;
+		char *id, *path;
+		int fd;
+
+		if (len < 5 || strcmp(entry->d_name + len - 4, ".log") != 0)
+			continue;
+		id = mem_printf("%.*s", (int)len - 4, entry->d_name);
+		for (int i = 0; i < nids; i++)
+			wanted = wanted || strcmp(ids[i], id) == 0;
+		path = rundir_path(dir, entry->d_name);
+		fd = wanted && !have(s, id) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		free(path);
+		if (fd < 0) {
+			free(id);
+			continue;
+		}
+		s->item = mem_regrow(s->item, s->n + 1, sizeof *s->item);
+		s->item[s->n++] = (struct source){ .id = id, .fd = fd };
+	}
+	if (d)
+		closedir(d);
+	if (s->n > 1)
+		qsort(s->item, s->n, sizeof *s->item, by_id);
+}
+
+static void read_more(struct source *s)
+{
+	ssize_t n;
+
+	buf_consume(&s->text, s->shown);
+	s->shown = 0;
+	while ((n = read(s->fd, buf_reserve(&s->text, CHUNK), CHUNK)) > 0)
+		buf_commit(&s->text, (size_t)n);
+}
+
+/* Begin n lines before the end. */
+static void skip_to_last(struct source *s, int64_t n)
+{
+	size_t at = s->text.len;
+
+	/* A last line without its end is a line as well. */
+	if (at > 0 && s->text.data[at - 1] == '\n')
+		at--;
+	for (int64_t left = n; at > 0 && left > 0; left--)
+		for (at--; at > 0 && s->text.data[at] != '\n';)
+			at--;
+	s->shown = n == 0 ? s->text.len : at > 0 ? at + 1 : 0;
+}
+
+/* The next whole line, without its end; with `rest` also one that has none. */
+static bool next_line(const struct source *s, bool rest, size_t *len)
+{
+	const char *p = (const char *)s->text.data + s->shown;
+	size_t n = s->text.len - s->shown;
+	const char *end = n ? memchr(p, '\n', n) : NULL;
+
+	*len = end ? (size_t)(end - p) : n;
+	return end || (rest && n > 0);
+}
+
+/* Lines begin with their stamp, in a form that sorts.  One that does not
+ * belongs to the line before it. */
+static bool is_stamped(const char *p, size_t n)
+{
+	return n >= 20 && p[4] == '-' && p[7] == '-' && p[10] == 'T';
+}
+
+static bool earlier(const struct source *a, size_t na, const struct source *b, size_t nb)
+{
+	const char *p = (const char *)a->text.data + a->shown;
+	const char *q = (const char *)b->text.data + b->shown;
+
+	if (!is_stamped(p, na))
+		return true;
+	if (!is_stamped(q, nb))
+		return false;
+	return memcmp(p, q, 20 < na && 20 < nb ? 23 : 20) < 0;
+}
+
+static void print_line(struct source *s, size_t len)
+{
+	printf("%s: %.*s\n", s->id, (int)len, (const char *)s->text.data + s->shown);
+	s->shown += len;
+	if (s->shown < s->text.len)
+		s->shown++;
+}
+
+/* All that is there, in the order of its stamps.  The source of the last line
+ * goes on first, so that what has no stamp stays with its line. */
+static void print_all(struct sources *all, bool rest)
+{
+	struct source *last = NULL;
+
+	for (;;) {
+		struct source *best = NULL;
+		size_t len, best_len = 0;
+
+		if (last && next_line(last, rest, &len) &&
+		    !is_stamped((const char *)last->text.data + last->shown, len)) {
+			print_line(last, len);
+			continue;
+		}
+		for (size_t i = 0; i < all->n; i++) {
+			struct source *s = &all->item[i];
+
+			if (next_line(s, rest, &len) && (!best || earlier(s, len, best, best_len))) {
+				best = s;
+				best_len = len;
+			}
+		}
+		if (!best)
+			return;
+		print_line(best, best_len);
+		last = best;
+	}
+}
+
+static void release(struct sources *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		close(s->item[i].fd);
+		free(s->item[i].id);
+		buf_release(&s->item[i].text);
+	}
+	free(s->item);
+}
+
+static void read_all(struct sources *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		read_more(&s->item[i]);
+}
+
+static void show(const struct options *o, const char *dir, char **ids, int nids)
+{
+	struct sources all = { NULL, 0 };
+	bool alive = rundir_is_alive(dir, NULL), follow = o->follow && alive;
+
+	find_logs(&all, dir, ids, nids);
+	read_all(&all);
+	for (size_t i = 0; o->lines >= 0 && i < all.n; i++)
+		skip_to_last(&all.item[i], o->lines);
+	print_all(&all, !follow);
+	while (follow && !ferror(stdout)) {
+		poll(NULL, 0, PACE_MS);
+		/* Asked before the last look, so that nothing is missed. */
+		follow = rundir_is_alive(dir, NULL);
+		find_logs(&all, dir, ids, nids);
+		read_all(&all);
+		print_all(&all, !follow);
+	}
+	release(&all);
+}
+
+/* Is there a log of each id? */
+static enum err_code check(const char *dir, char **ids, int nids, struct err *e)
+{
+	struct sources all = { NULL, 0 };
+	enum err_code rc = ERR_OK;
+
+	find_logs(&all, dir, NULL, 0);
+	for (int i = 0; rc == ERR_OK && i < nids; i++)
+		if (!have(&all, ids[i]))
+			rc = err_set(e, ERR_NOTFOUND, "no log of \"%.60s\" in %s", ids[i], dir);
+	release(&all);
+	return rc;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .lines = -1 };
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir = NULL;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	rc = rundir_find(o.dir, &dir, &e);
+	/* The logs of a run that has ended are as good. */
+	if (rc == ERR_NOTREADY && dir)
+		rc = ERR_OK;
+	if (rc == ERR_OK)
+		rc = check(dir, argv + 1, nargs, &e);
+	if (rc == ERR_OK)
+		show(&o, dir, argv + 1, nargs);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_logs = {
+	"logs",
+	{
+		.prog = "ps-ctl logs", .args = "[ID ...]",
+		.about = "what the cluster's processes have to say",
+		.more = "Lines of all logs (or those of the given processes) in the order of time, each "
+		        "after the name of\nits process.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
+		.examples = "  ps-ctl logs -f\n  ps-ctl logs -n 20 server-0 worker-1\n",
+	},
+	run,
+};

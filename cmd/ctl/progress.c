@@ -1,0 +1,152 @@
+#include "progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "ctl.h"
+#include "launch/launch.h"
+
+#define FIRST (2 * NSEC_PER_SEC)
+#define EVERY (10 * NSEC_PER_SEC)
+#define TTY_EVERY (100 * NSEC_PER_MSEC)
+
+void progress_init(struct progress *p, struct log *log)
+{
+	const char *term = getenv("TERM");
+
+	*p = (struct progress){ .log = log, .begun = clock_now() };
+	p->tty = !log && isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
+	p->next = p->begun + FIRST;
+	p->waiting = true;
+}
+
+void progress_end(struct progress *p)
+{
+	if (p->dirty)
+		fputs("\r\033[K", stderr);
+	p->dirty = false;
+}
+
+void progress_say(struct progress *p, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	progress_end(p);
+	if (p->log)
+		log_info(p->log, "%s", text);
+	else
+		fprintf(stderr, "%s\n", text);
+}
+
+void progress_quote(struct progress *p, const char *path, size_t nlines)
+{
+	struct buf text = BUF_INIT;
+
+	if (launch_tail(path, nlines, &text, NULL) == ERR_OK && text.len > 0)
+		for (char *line = (char *)text.data, *end; *line; line = end) {
+			end = line + strcspn(line, "\n");
+			if (*end)
+				*end++ = '\0';
+			progress_say(p, "  %s", line);
+		}
+	buf_release(&text);
+}
+
+static void put_eta(const json_t *status, int64_t step, int64_t total, struct buf *out)
+{
+	double seconds = json_num(status, "seconds", 0);
+	double left = step > 0 ? seconds / (double)step * (double)(total - step) : 0;
+
+	if (step <= 0 || step >= total || left <= 0)
+		return;
+	if (left < 100)
+		buf_printf(out, "  eta %.0fs", left);
+	else if (left < 6000)
+		buf_printf(out, "  eta %dm%02ds", (int)left / 60, (int)left % 60);
+	else
+		buf_printf(out, "  eta %dh%02dm", (int)(left / 3600), (int)(left / 60) % 60);
+}
+
+static void put_steps(const json_t *status, struct buf *out)
+{
+	int64_t step = json_int(status, "step", 0), total = json_int(status, "steps_total", 0);
+	const json_t *loss = json_object_get(status, "train_loss");
+	double rate = json_num(status, "examples_per_second", 0);
+	char text[16];
+
+	buf_printf(out, "step %lld", (long long)step);
+	if (total > 0)
+		buf_printf(out, "/%lld [%d%%]", (long long)total,
+		           (int)(100.0 * (double)(step < total ? step : total) / (double)total));
+	if (json_is_number(loss))
+		buf_printf(out, " loss %.4g", json_number_value(loss));
+	if (rate > 0) {
+		ctl_count(rate, text);
+		buf_printf(out, "  %s ex/s", text);
+	}
+	if (total > 0)
+		put_eta(status, step, total, out);
+}
+
+/* A job that trains has steps to tell of; else what is waited for, and how
+ * long already.  Empty when there is nothing to say. */
+static bool describe(struct progress *p, const json_t *status, int64_t now, struct buf *out)
+{
+	const char *state = json_str(status, "state", "forming"), *what;
+
+	what = status ? json_str(status, "waiting_for", "") : "server-0 to answer";
+	if (*what) {
+		buf_printf(out, "waiting for %s (%.0f s)", what, (double)(now - p->begun) / NSEC_PER_SEC);
+		return true;
+	}
+	p->begun = now;
+	if (json_int(status, "workers_wanted", 0) > 0 &&
+	    (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0))
+		put_steps(status, out);
+	if (strcmp(state, "finishing") == 0)
+		buf_puts(out, "  finishing");
+	return false;
+}
+
+/* The terminal's line never wraps: it could not be rewritten then. */
+static void rewrite(struct progress *p, const char *text)
+{
+	struct winsize w = { 0 };
+	int cols = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
+
+	fprintf(stderr, "\r\033[K%.*s", cols, text);
+	fflush(stderr);
+	p->dirty = true;
+}
+
+void progress_show(struct progress *p, const json_t *status)
+{
+	struct buf text = BUF_INIT;
+	int64_t now = clock_now();
+	bool waits = describe(p, status, now, &text);
+
+	if (waits && !p->waiting)
+		p->next = now + FIRST;
+	if (!waits && p->waiting)
+		p->next = now + (p->tty ? 0 : EVERY);
+	p->waiting = waits;
+	if (text.len > 0 && now >= p->next) {
+		if (p->tty)
+			rewrite(p, (char *)text.data);
+		else
+			progress_say(p, "%s", (char *)text.data);
+		p->next = now + (p->tty ? TTY_EVERY : EVERY);
+	}
+	buf_release(&text);
+}

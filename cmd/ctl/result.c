@@ -1,0 +1,131 @@
+#include "result.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+#define RESULT_MAX (1u << 20)
+
+static void copy(json_t *to, const char *name, const json_t *from, const char *key)
+{
+	json_t *v = json_object_get(from, key);
+
+	json_object_set_new(to, name, v ? json_incref(v) : json_null());
+}
+
+json_t *result_of_status(const json_t *status, const char *state, const char *reason)
+{
+	json_t *o = json_event("result");
+
+	json_object_set_new(o, "state", json_string(state));
+	if (reason)
+		json_object_set_new(o, "reason", json_string(reason));
+	copy(o, "steps", status, "step");
+	copy(o, "examples", status, "examples");
+	copy(o, "seconds", status, "seconds");
+	copy(o, "train_loss", status, "train_loss");
+	json_object_set_new(o, "eval", json_is_object(json_object_get(status, "eval")) ?
+	                    json_incref(json_object_get(status, "eval")) : json_object());
+	json_object_set_new(o, "model_digest", json_null());
+	copy(o, "pushed_bytes", status, "pushed_bytes");
+	copy(o, "pulled_bytes", status, "pulled_bytes");
+	return o;
+}
+
+void result_set_state(json_t *result, const char *state, const char *reason)
+{
+	json_object_set_new(result, "state", json_string(state));
+	if (reason)
+		json_object_set_new(result, "reason", json_string(reason));
+}
+
+json_t *result_whole(const json_t *result)
+{
+	return ctl_event("result", result);
+}
+
+bool result_is(const json_t *result, const char *state)
+{
+	return strcmp(json_str(result, "state", ""), state) == 0;
+}
+
+static void add_eval(const json_t *eval, struct buf *out)
+{
+	const char *key, *between = "; eval ";
+	json_t *v;
+
+	json_object_foreach((json_t *)eval, key, v) {
+		if (!json_is_number(v))
+			continue;
+		buf_printf(out, "%s%s %.4g", between, key, json_number_value(v));
+		between = ", ";
+	}
+}
+
+void result_sentence(const json_t *result, struct buf *out)
+{
+	const char *reason = json_str(result, "reason", "");
+	int64_t steps = json_int(result, "steps", 0);
+	const json_t *loss = json_object_get(result, "train_loss");
+	char examples[16];
+
+	buf_puts(out, json_str(result, "state", "failed"));
+	if (*reason && !result_is(result, "done"))
+		buf_printf(out, " (%s)", reason);
+	if (steps == 0)
+		return;
+	ctl_count(json_num(result, "examples", 0), examples);
+	buf_printf(out, ": %lld step%s, %s examples in %.3g s", (long long)steps, ctl_plural(steps),
+	           examples, json_num(result, "seconds", 0));
+	if (json_is_number(loss))
+		buf_printf(out, "; train loss %.4g", json_number_value(loss));
+	add_eval(json_object_get(result, "eval"), out);
+}
+
+void result_print(const json_t *result, bool json)
+{
+	struct buf text = BUF_INIT;
+
+	if (json) {
+		ctl_line("result", result);
+		return;
+	}
+	result_sentence(result, &text);
+	puts((char *)text.data);
+	fflush(stdout);
+	buf_release(&text);
+}
+
+enum err_code result_write(const char *dir, const json_t *result, struct err *e)
+{
+	char *path = rundir_path(dir, "result.json"), *text = json_text(result);
+	struct buf line = BUF_INIT;
+	enum err_code rc;
+
+	buf_printf(&line, "%s\n", text);
+	rc = file_replace(path, line.data, line.len, 0600, e);
+	buf_release(&line);
+	free(text);
+	free(path);
+	return rc;
+}
+
+json_t *result_read(const char *dir, struct err *e)
+{
+	char *path = rundir_path(dir, "result.json");
+	json_t *result = NULL;
+
+	if (access(path, F_OK) != 0)
+		err_set(e, ERR_NOTFOUND, "%s has no result", dir);
+	else
+		result = json_parse_file(path, RESULT_MAX, e);
+	free(path);
+	return result;
+}

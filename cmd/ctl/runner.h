@@ -1,0 +1,70 @@
+#ifndef CTL_RUNNER_H
+#define CTL_RUNNER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "conf/conf.h"
+#include "http/client.h"
+#include "launch/launch.h"
+#include "progress.h"
+
+/* The processes of one cluster on this host, from their start to the end of
+ * the last: what ps-ctl run and the supervisor of ps-ctl start have in common.
+ * One thread, and it must be the one that lives longest, because the children
+ * die with it. */
+struct runner {
+	const struct conf *conf;
+	const char *dir;                /* absolute */
+	char *bin;                      /* where the other programs lie */
+	struct launch_set *set;
+	struct http_client *client;
+	struct progress progress;
+	int signals;                    /* descriptor */
+	int first_signal, nsignals;
+	json_t *status;                 /* the coordinator's last answer, or NULL */
+	int64_t next_ask, answered;     /* when to ask again; when it answered last */
+	int64_t alone_since;            /* since when no worker is left; 0 */
+	int64_t broken_since;           /* since when a server is missing; 0 */
+	int64_t settled;                /* when it was up for some time: ask less often */
+	bool stopping;                  /* ends are expected from now on */
+	bool crashed;                   /* this side has given up, for this reason: */
+	char reason[400];
+	char culprit[48];               /* the process whose log tells more, or "" */
+};
+
+/* What a turn of the loop can end with. */
+enum runner_state {
+	RUNNER_FORMING,
+	RUNNER_RUNNING,
+	RUNNER_DONE,
+	RUNNER_FAILED,
+	RUNNER_STOPPED,         /* by word to the coordinator, or the servers have left */
+	RUNNER_SIGNALLED,
+};
+
+/* SIGINT and SIGTERM (and SIGHUP, unless it is ignored) are for the runner
+ * from here on: call it first, before anything is left that would have to be
+ * cleaned up after a signal. */
+enum err_code runner_signals(struct runner *r, struct err *e);
+/* conf and dir are borrowed.  log: where a supervisor talks, else NULL. */
+enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
+                          struct log *log, struct err *e);
+/* Start all servers, and the workers when there is a job. */
+enum err_code runner_start(struct runner *r, struct err *e);
+/* Wait for something to happen, see to it, and say how things stand. */
+enum runner_state runner_turn(struct runner *r);
+
+/* The run's result as it stands: the coordinator's, or one made of what was
+ * seen last.  A new reference. */
+json_t *runner_result(struct runner *r);
+/* The model to RUN/model.safetensors; a failure is a warning. */
+void runner_export(struct runner *r);
+/* End all processes; a further signal ends them at once.  why: for the log. */
+void runner_stop(struct runner *r, const char *why);
+/* Ends what still runs. */
+void runner_close(struct runner *r);
+
+#endif

@@ -1,0 +1,109 @@
+#include "supervisor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "ctl.h"
+#include "launch/daemon.h"
+#include "launch/rundir.h"
+#include "result.h"
+
+static void report_failure(int ready, int code, const char *reason, const char *culprit)
+{
+	json_t *o = json_pack("{s:i, s:s, s:s}", "code", code, "reason", reason, "culprit", culprit);
+	char *text = json_text(o);
+
+	daemon_ready(ready, text);
+	free(text);
+	json_decref(o);
+}
+
+static void save(struct runner *r, bool with_model)
+{
+	json_t *result = runner_result(r);
+	struct buf text = BUF_INIT;
+	struct err e = { 0 };
+
+	if (with_model)
+		runner_export(r);
+	if (result_write(r->dir, result, &e) != ERR_OK)
+		progress_say(&r->progress, "warning: %s", e.msg);
+	result_sentence(result, &text);
+	progress_say(&r->progress, "%s", (char *)text.data);
+	buf_release(&text);
+	json_decref(result);
+}
+
+static bool is_up(enum runner_state s)
+{
+	return s == RUNNER_FORMING || s == RUNNER_RUNNING;
+}
+
+/* Until the job is over, then until the cluster is stopped. */
+static enum runner_state stay(struct runner *r)
+{
+	enum runner_state state;
+
+	do
+		state = runner_turn(r);
+	while (is_up(state));
+	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && !r->crashed));
+	while (!r->crashed && (state == RUNNER_DONE || state == RUNNER_FAILED))
+		state = runner_turn(r);
+	return state;
+}
+
+/* Until the cluster is ready: true, and the caller knows. */
+static bool become_ready(struct runner *r, int ready)
+{
+	enum runner_state state;
+	const char *reason;
+
+	do
+		state = runner_turn(r);
+	while (state == RUNNER_FORMING);
+	if (state == RUNNER_RUNNING || state == RUNNER_DONE) {
+		daemon_ready(ready, "ready");
+		return true;
+	}
+	/* What the coordinator says, unless this side knows of a death. */
+	reason = r->reason[0] ? r->reason : json_str(r->status, "reason", "");
+	save(r, false);
+	runner_stop(r, reason);
+	report_failure(ready, 1, *reason ? reason : "stopped before it was ready", r->culprit);
+	return false;
+}
+
+int supervise(struct runner *r, const struct conf *conf, const char *dir, int lock, int ready)
+{
+	struct log log;
+	struct err e = { 0 };
+	enum err_code rc;
+	int code = 0;
+
+	log_init(&log, "supervisor", STDERR_FILENO, LOG_LEVEL_INFO);
+	rc = rundir_lock_owner(lock, &e);
+	if (rc == ERR_OK)
+		rc = runner_open(r, conf, dir, &log, &e);
+	if (rc == ERR_OK)
+		rc = runner_start(r, &e);
+	if (rc != ERR_OK) {
+		log_error(&log, "%s", e.msg);
+		runner_close(r);
+		report_failure(ready, err_exit_code(rc), e.msg, "");
+		return err_exit_code(rc);
+	}
+	if (become_ready(r, ready)) {
+		enum runner_state state = stay(r);
+
+		runner_stop(r, state == RUNNER_SIGNALLED ? "the supervisor got a signal" : "stopped");
+		code = r->crashed ? 1 : 0;
+	} else {
+		code = 1;
+	}
+	progress_say(&r->progress, "all processes have ended");
+	runner_close(r);
+	return code;
+}

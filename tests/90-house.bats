@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# The house: layers look down, files stay small, nothing of the workplace is in it.
+
+setup() {
+	cd "$BATS_TEST_DIRNAME/.."
+}
+
+@test "every room has a rank, and includes only lower ranks" {
+	for room in lib/*/; do
+		grep -q "^$(basename "$room") " tests/layers
+	done
+	run tests/lib/check-layers
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "no .c file is over 500 lines" {
+	run bash -c 'wc -l lib/*/*.c cmd/*.c cmd/*/*.c | awk "\$2 != \"total\" && \$1 > 500"'
+	echo "$output"
+	[ -z "$output" ]
+}
+
+@test "no header is included by a third of all files" {
+	total=$(ls lib/*/*.c cmd/*.c cmd/*/*.c | wc -l)
+	for h in lib/*/*.h; do
+		name=${h#lib/}
+		case $name in base/*) continue ;; esac
+		n=$(grep -l "#include \"$name\"" lib/*/*.c cmd/*.c cmd/*/*.c | wc -l)
+		[ $((n * 3)) -lt "$total" ] || { echo "$name: $n of $total"; false; }
+	done
+}
+
+@test "BLAS stays out of the server, curl out of server and worker" {
+	bin=${PS_BIN:-build}
+	run bash -c "ldd $bin/ps-serve | grep -E 'openblas|libcurl'"
+	[ "$status" -ne 0 ]
+	run bash -c "ldd $bin/ps-work | grep -E 'libcurl|microhttpd'"
+	[ "$status" -ne 0 ]
+}
+
+@test "no left-over work stands in the code" {
+	run grep -nE 'TODO|FIXME|XXX|#if 0' -r lib cmd
+	echo "$output"
+	[ "$status" -ne 0 ]
+}
+
+@test "the programs tell their version" {
+	for p in ps-serve ps-work ps-ctl ps-stat; do
+		run "${PS_BIN:-build}/$p" --version
+		[ "$status" -eq 0 ]
+		[[ "$output" == "$p 0.1.0 (protocol 1, libsodium "* ]]
+	done
+}
+
+@test "install puts programs, manual pages and completion, uninstall takes them away" {
+	dir=$(mktemp -d)
+	make -s install DESTDIR="$dir" PREFIX=/usr >/dev/null
+	[ -x "$dir/usr/bin/ps-ctl" ]
+	[ -e "$dir/usr/share/man/man7/ps-protocol.7" ]
+	make -s uninstall DESTDIR="$dir" PREFIX=/usr >/dev/null
+	run find "$dir" -type f
+	[ -z "$output" ]
+	rm -rf "$dir"
+}

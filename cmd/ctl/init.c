@@ -145,7 +145,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	text = conf_template(o.model, &e);
 	if (!text)
-		return ctl_misuse(self, "--model: %s", e.msg);
+		return ctl_misuse(self, "%s", e.msg);
 	rc = make(nargs > 0 ? argv[1] : ".", text, &e);
 	free(text);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

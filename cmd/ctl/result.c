@@ -62,7 +62,7 @@ static void add_eval(const json_t *eval, struct buf *out)
 	json_t *v;
 
 	json_object_foreach((json_t *)eval, key, v) {
-		if (!json_is_number(v))
+		if (!json_is_number(v) || strcmp(key, "examples") == 0)
 			continue;
 		buf_printf(out, "%s%s %.4g", between, key, json_number_value(v));
 		between = ", ";

@@ -6,6 +6,9 @@
 #include "base/json.h"
 #include "base/mem.h"
 
+/* A server whose connection broke has this long to make a new one. */
+#define COME_BACK (300 * NSEC_PER_MSEC)
+
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now)
 {
 	struct coord *c = mem_alloc(sizeof *c);
@@ -312,7 +315,9 @@ void coord_tick(struct coord *c, int64_t now)
 	if (c->phase >= COORD_DONE)
 		return;
 	for (unsigned i = 0; i < c->cfg.servers; i++)
-		if (c->server[i].live && now - c->server[i].seen > c->cfg.server_lost) {
+		if (c->server[i].live && c->server[i].gone_at && now - c->server[i].gone_at > COME_BACK) {
+			server_lost(c, i, "its connection broke", now);
+		} else if (c->server[i].live && now - c->server[i].seen > c->cfg.server_lost) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - c->server[i].seen) / NSEC_PER_MSEC));
 			server_lost(c, i, how, now);
@@ -331,15 +336,12 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)
 	struct member_server *s;
 
 	/* A worker's broken session proves nothing: it may come back within its
-	 * lease.  A server's is as good as its death: it would have re-connected
-	 * to a session that it keeps, and its copies are gone with its memory. */
+	 * lease.  A living server comes back at once, and is given a moment. */
 	if (self->kind != COORD_SERVER)
 		return;
 	s = &c->server[self->index];
-	if (s->live && s->incarnation == self->incarnation && c->phase < COORD_DONE) {
-		server_lost(c, self->index, "its connection broke", now);
-		coord_progress(c, now);
-	}
+	if (s->live && s->incarnation == self->incarnation)
+		s->gone_at = now;
 }
 
 /* ---- messages --------------------------------------------------------- */

@@ -70,12 +70,16 @@ static void choose_evaluator(struct coord *c, int64_t now)
 {
 	if (c->evaluator >= 0 && c->worker[c->evaluator].state == WORKER_DONE)
 		return;
-	for (unsigned i = 0; i < c->cfg.workers; i++)
-		if (c->worker[i].state == WORKER_DONE) {
+	/* One with the evaluation data, if there is one. */
+	for (unsigned k = 0; k < 2 * c->cfg.workers; k++) {
+		unsigned i = k % c->cfg.workers;
+
+		if (c->worker[i].state == WORKER_DONE && (c->worker[i].evaluates || k >= c->cfg.workers)) {
 			c->evaluator = (int)i;
 			coord_changed(c);
 			return;
 		}
+	}
 	coord_fail(c, "every worker is gone before the final evaluation", now);
 }
 

@@ -28,6 +28,7 @@ static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 			self->kind = COORD_SERVER;
 			self->index = i;
 			c->server[i].seen = now;
+			c->server[i].gone_at = 0;
 			return json_pack("{s:i}", "index", (int)i);
 		}
 	for (unsigned i = 0; i < c->cfg.workers; i++)
@@ -60,6 +61,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	s->live = s->ever = true;
 	s->incarnation = self->incarnation;
 	s->seen = now;
+	s->gone_at = 0;
 	s->acked = 0;
 	s->pid = json_int(msg, "pid", 0);
 	snprintf(s->name, sizeof s->name, "server-%d", at);
@@ -181,6 +183,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->incarnation = self->incarnation;
 	w->seen = now;
 	w->lost_at = 0;
+	w->evaluates = json_flag(msg, "evaluates");
 	w->pid = json_int(msg, "pid", 0);
 	w->state = WORKER_JOINING;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);

@@ -16,7 +16,7 @@
 struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
-	int64_t seen;
+	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160];
 	json_t *stats;
@@ -26,6 +26,7 @@ enum worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WO
 
 struct member_worker {
 	enum worker_state state;
+	bool evaluates;                 /* it has the evaluation data */
 	uint64_t incarnation, from;
 	int64_t seen, lost_at;
 	int64_t pid;

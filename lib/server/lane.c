@@ -71,6 +71,8 @@ static void tick(void *ctx)
 		next = p->next;
 		if (!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE)
 			peer_close(p);
+		else if (now - p->opened > PEER_LIFETIME && peer_is_idle(p))
+			peer_retire(p);
 	}
 	for (p = l->peers; p && surplus && p->next; p = p->next)
 		;

@@ -7,8 +7,6 @@
 #include "base/mem.h"
 #include "server/state.h"
 
-#define LIFETIME_SECONDS 3600u
-
 /* ---- handshake ------------------------------------------------------------------- */
 
 static enum err_code look_up(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
@@ -55,7 +53,7 @@ static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_cli
 	reply->epoch = atomic_load(&s->epoch);
 	reply->generation = atomic_load(&s->generation);
 	reply->max_record = RECORD_MAX;
-	reply->lifetime_seconds = LIFETIME_SECONDS;
+	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
 	reply->credit = PEER_CREDIT;
 	return ERR_OK;
 }
@@ -329,6 +327,21 @@ void peer_close(struct peer *p)
 	free(p->pending);
 	free(p->rows);
 	free(p);
+}
+
+bool peer_is_idle(const struct peer *p)
+{
+	return !conn_is_held(p->conn) && !p->pulls && !p->npending && !p->rows && !conn_queued(p->conn);
+}
+
+void peer_retire(struct peer *p)
+{
+	struct record bye = { .type = REC_BYE };
+
+	conn_send(p->conn, &bye, NULL);
+	conn_write(p->conn, NULL);
+	p->attached = false;
+	peer_close(p);
 }
 
 static bool must_wait(const struct peer *p)

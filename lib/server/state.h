@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "auth/keyring.h"
+#include "base/clock.h"
 #include "client/agent.h"
 #include "coord/coord.h"
 #include "server/server.h"
@@ -26,6 +27,8 @@ struct host;
 #define PEER_CREDIT (16u << 20)
 /* Answers are made while less than this is waiting to be written. */
 #define PEER_QUEUE (1u << 20)
+/* A session's keys are used no longer than this; its peer then comes again. */
+#define PEER_LIFETIME (3600 * NSEC_PER_SEC)
 #define SLOT_NONE UINT32_MAX
 
 struct pull {
@@ -124,6 +127,10 @@ void server_end(struct server *s, const struct err *why);
 /* peer.c */
 void peer_open(struct lane *l, int fd);
 void peer_close(struct peer *p);
+/* Between two messages: nothing asked, nothing promised, nothing queued. */
+bool peer_is_idle(const struct peer *p);
+/* Say goodbye and close, without taking the peer for lost. */
+void peer_retire(struct peer *p);
 void peer_settle(struct peer *p);       /* flush, and watch what must be watched */
 void peer_wake(struct peer *p);
 void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)

@@ -5,6 +5,7 @@
 #include "base/hist.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/procstat.h"
 #include "server/state.h"
 
@@ -98,6 +99,22 @@ static void take_workers(struct shard *shard, const json_t *workers)
 	}
 }
 
+/* What this process may come to use: P6 in ps-consistency(7). */
+static void say_bound(struct server *s, const struct layout *l, const json_t *view)
+{
+	double parts, sessions = (double)json_array_size(json_object_get(view, "workers")) + 1;
+	char tables[16], all[16];
+	bool sparse = false;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		sparse |= l->table[i].sparse;
+	parts = (double)shard_bytes(atomic_load(&s->shard));
+	num_human(parts, tables);
+	num_human(parts + sessions * (PEER_CREDIT + 2 * PEER_QUEUE), all);
+	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %u MiB for each of %.0f sessions%s", all, tables,
+	    (PEER_CREDIT + 2 * PEER_QUEUE) >> 20, sessions, sparse ? "; sparse tables grow with their rows" : "");
+}
+
 static enum err_code take_view(struct server *s, const json_t *view, struct err *e)
 {
 	const json_t *jl = json_object_get(view, "layout"), *members = json_object_get(view, "members");
@@ -115,6 +132,8 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	if (rc)
 		return rc;
 	rc = shard_install(atomic_load(&s->shard), &layout, e);
+	if (!rc && layout.epoch != atomic_load(&s->epoch))
+		say_bound(s, &layout, view);
 	atomic_store(&s->epoch, layout.epoch);
 	atomic_store(&s->generation, layout.generation);
 	layout_release(&layout);

@@ -324,6 +324,30 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	out->closed = shard_step(s);
 }
 
+static uint64_t part_bytes(const struct shard *s, struct part *p)
+{
+	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->prev != NULL), bytes;
+
+	pthread_mutex_lock(&p->lock);
+	bytes = p->rows ? rows_bytes(p->rows) : p->n * 4 * copies;
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
+}
+
+uint64_t shard_bytes(struct shard *s)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		for (uint32_t i = 0; table && i < table->shape.nparts; i++)
+			if (table->part[i])
+				sum += part_bytes(s, table->part[i]);
+	}
+	return sum;
+}
+
 const struct hist *shard_staleness(const struct shard *s)
 {
 	return &s->staleness;

@@ -125,6 +125,9 @@ struct shard_stats {
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
+/* Bytes that the partitions take: parameters, optimizer state, accumulators and
+ * previous versions of dense tables, and what sparse ones have by now. */
+uint64_t shard_bytes(struct shard *s);
 struct hist;
 const struct hist *shard_staleness(const struct shard *s);
 const struct hist *shard_apply_time(const struct shard *s);    /* nanoseconds */

@@ -2,125 +2,15 @@
 
 #include <math.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sodium.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "base/procstat.h"
-#include "work/cluster.h"
-#include "work/evaluate.h"
-#include "work/feed.h"
+#include "work/worker.h"
 
-#define LOSS_WINDOW 100u
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
-
-/* What the heartbeat tells; written by the training thread, read by the
- * agent's, under its lock. */
-struct figures {
-	uint64_t step, total, examples, loss_examples, pushed, pulled;
-	double loss, epoch, rate;
-	double data, pull, compute, push, wait;         /* seconds */
-};
-
-struct worker {
-	const struct train_config *cfg;
-	struct cluster *cluster;
-	struct client *client;
-	struct job job;
-	struct feed *feed;
-	struct params params;
-	struct batch batch;
-	uint32_t slot;
-	uint64_t incarnation, step;
-	json_t *view;                   /* the one acted by */
-	bool leaving;                   /* asked to, by the interrupt descriptor */
-	bool idle;                      /* out of data for now, and the servers know */
-
-	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
-	uint64_t weight[LOSS_WINDOW];
-	uint64_t nlosses;
-	int64_t rate_at;
-	uint64_t rate_examples;
-
-	pthread_mutex_t lock;
-	struct figures fig;
-};
-
-/* ---- figures --------------------------------------------------------------------------- */
-
-static json_t *stats(void *ctx)
-{
-	struct worker *w = ctx;
-	struct procstat ps;
-	struct figures f;
-	json_t *o;
-
-	pthread_mutex_lock(&w->lock);
-	f = w->fig;
-	pthread_mutex_unlock(&w->lock);
-	procstat_read(&ps);
-	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
-	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
-	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
-	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
-	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
-	json_object_set_new(o, "epoch", json_of_num(f.epoch));
-	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
-	json_object_set_new(o, "data_seconds", json_of_num(f.data));
-	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
-	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
-	json_object_set_new(o, "push_seconds", json_of_num(f.push));
-	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
-	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
-	return o;
-}
-
-static double seconds(int64_t ns)
-{
-	return (double)ns / (double)NSEC_PER_SEC;
-}
-
-static void note_step(struct worker *w, double loss, const int64_t t[static 6])
-{
-	struct client_stats cs;
-	double sum = 0;
-	uint64_t n = 0;
-	int64_t now = clock_now();
-
-	if (w->batch.rows) {
-		w->loss[w->nlosses % LOSS_WINDOW] = loss;
-		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
-	}
-	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
-		sum += w->loss[i] * (double)w->weight[i];
-		n += w->weight[i];
-	}
-	client_stats(w->client, &cs);
-	pthread_mutex_lock(&w->lock);
-	w->fig.step = w->step + 1;
-	w->fig.total = feed_total(w->feed);
-	w->fig.examples += w->batch.rows;
-	w->fig.loss = n ? sum / (double)n : 0;
-	w->fig.loss_examples = n;
-	w->fig.epoch = feed_epoch(w->feed);
-	w->fig.pushed = cs.pushed_bytes;
-	w->fig.pulled = cs.pulled_bytes;
-	w->fig.data += seconds(t[1] - t[0]);
-	w->fig.wait += seconds(t[2] - t[1]);
-	w->fig.pull += seconds(t[3] - t[2]);
-	w->fig.compute += seconds(t[4] - t[3]);
-	w->fig.push += seconds(t[5] - t[4]);
-	if (now - w->rate_at > NSEC_PER_SEC / 2) {
-		w->fig.rate = (double)(w->fig.examples - w->rate_examples) / seconds(now - w->rate_at);
-		w->rate_examples = w->fig.examples;
-		w->rate_at = now;
-	}
-	pthread_mutex_unlock(&w->lock);
-}
 
 /* ---- views ------------------------------------------------------------------------------- */
 
@@ -198,7 +88,7 @@ static enum err_code join(struct worker *w, struct err *e)
 	enum err_code rc;
 
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "slot", w->cfg->slot, "pid", (int)getpid(),
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
@@ -365,7 +255,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	if (!rc)
 		rc = feed_used(w->feed, e);
 	t[5] = clock_now();
-	note_step(w, loss, t);
+	figures_note(w, loss, t);
 	w->step++;
 	return rc;
 }
@@ -374,7 +264,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 
 static enum err_code tell_done(struct worker *w, struct err *e)
 {
-	json_t *msg = stats(w), *answer;
+	json_t *msg = figures_json(w), *answer;
 	enum err_code rc;
 
 	json_object_set_new(msg, "op", json_string("done"));
@@ -493,7 +383,7 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 {
 	struct worker w = { .cfg = cfg };
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = figures_json, .ctx = &w };
 	enum err_code rc;
 
 	pthread_mutex_init(&w.lock, NULL);

@@ -1,0 +1,113 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/authfile.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+#define ROLES "worker|server|monitor|admin"
+
+struct options {
+	const char *dir, *role, *name, *file;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do", ROLES,
+	  0, 0 },
+	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME",
+	  "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
+	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
+	  "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
+};
+
+static bool is_loopback(const char *addr)
+{
+	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 ||
+	       strncmp(addr, "[::1]", 5) == 0;
+}
+
+/* The file works, but not where it is meant for. */
+static void warn_loopback(const json_t *join)
+{
+	const char *data = json_str(join, "data", "");
+
+	if (is_loopback(data))
+		fprintf(stderr, "note: the cluster listens on %s alone, which other machines cannot reach; "
+		        "start it with --set listen=ADDRESS:0 --set http=ADDRESS:0 to invite from there\n",
+		        data);
+}
+
+static enum err_code ask(const struct options *o, const char *dir, json_t **join, struct err *e)
+{
+	struct http_client *client = NULL;
+	json_t *body = json_pack("{s:s}", "role", o->role);
+	enum err_code rc = ctl_connect(dir, &client, e);
+
+	if (o->name)
+		json_object_set_new(body, "name", json_string(o->name));
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", "/v1/invite", body, 10 * NSEC_PER_SEC, NULL, join, e);
+	http_client_free(client);
+	json_decref(body);
+	return rc;
+}
+
+static enum err_code invite(const struct options *o, const char *dir, struct err *e)
+{
+	struct buf line = BUF_INIT;
+	json_t *join = NULL;
+	enum err_code rc = ask(o, dir, &join, e);
+	char *text;
+
+	if (rc != ERR_OK)
+		return rc;
+	text = json_text(join);
+	buf_printf(&line, "%s\n", text);
+	if (o->file)
+		rc = authfile_create(o->file, line.data, line.len, e);
+	else
+		fputs((char *)line.data, stdout);
+	if (rc == ERR_OK)
+		warn_loopback(join);
+	free(text);
+	buf_release(&line);
+	json_decref(join);
+	return rc;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir = NULL;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	if (!o.role)
+		return ctl_misuse(self, "--role is missing: one of %s", ROLES);
+	rc = rundir_find(o.dir, &dir, &e);
+	if (rc == ERR_OK)
+		rc = invite(&o, dir, &e);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_invite = {
+	"invite",
+	{
+		.prog = "ps-ctl invite", .args = NULL,
+		.about = "admit one more process, and print its join file",
+		.more = "The join file holds the cluster's address and secret, and a fresh key: copy it to "
+		        "the other machine,\nkeep it from others, and start ps-work train --join FILE or "
+		        "ps-serve --join FILE there.  A monitor\ngets a bearer token for HTTP instead.",
+		.opts = opts, .nopts = CTL_COUNT(opts),
+		.examples = "  ps-ctl invite --role worker --name w7 -o w7.join\n",
+	},
+	run,
+};

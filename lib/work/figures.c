@@ -1,0 +1,74 @@
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/procstat.h"
+#include "work/worker.h"
+
+json_t *figures_json(void *worker)
+{
+	struct worker *w = worker;
+	struct procstat ps;
+	struct figures f;
+	json_t *o;
+
+	pthread_mutex_lock(&w->lock);
+	f = w->fig;
+	pthread_mutex_unlock(&w->lock);
+	procstat_read(&ps);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
+	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
+	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
+	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
+	json_object_set_new(o, "epoch", json_of_num(f.epoch));
+	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
+	json_object_set_new(o, "data_seconds", json_of_num(f.data));
+	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
+	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
+	json_object_set_new(o, "push_seconds", json_of_num(f.push));
+	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	return o;
+}
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)NSEC_PER_SEC;
+}
+
+void figures_note(struct worker *w, double loss, const int64_t t[static 6])
+{
+	struct client_stats cs;
+	double sum = 0;
+	uint64_t n = 0;
+	int64_t now = clock_now();
+
+	if (w->batch.rows) {
+		w->loss[w->nlosses % LOSS_WINDOW] = loss;
+		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
+	}
+	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
+		sum += w->loss[i] * (double)w->weight[i];
+		n += w->weight[i];
+	}
+	client_stats(w->client, &cs);
+	pthread_mutex_lock(&w->lock);
+	w->fig.step = w->step + 1;
+	w->fig.total = feed_total(w->feed);
+	w->fig.examples += w->batch.rows;
+	w->fig.loss = n ? sum / (double)n : 0;
+	w->fig.loss_examples = n;
+	w->fig.epoch = feed_epoch(w->feed);
+	w->fig.pushed = cs.pushed_bytes;
+	w->fig.pulled = cs.pulled_bytes;
+	w->fig.data += seconds(t[1] - t[0]);
+	w->fig.wait += seconds(t[2] - t[1]);
+	w->fig.pull += seconds(t[3] - t[2]);
+	w->fig.compute += seconds(t[4] - t[3]);
+	w->fig.push += seconds(t[5] - t[4]);
+	if (now - w->rate_at > NSEC_PER_SEC / 2) {
+		w->fig.rate = (double)(w->fig.examples - w->rate_examples) / seconds(now - w->rate_at);
+		w->rate_examples = w->fig.examples;
+		w->rate_at = now;
+	}
+	pthread_mutex_unlock(&w->lock);
+}

@@ -1,0 +1,52 @@
+#ifndef WORK_WORKER_H
+#define WORK_WORKER_H
+
+/* Inside of a training worker: shared by train.c and figures.c. */
+#include <pthread.h>
+
+#include "work/cluster.h"
+#include "work/evaluate.h"
+#include "work/feed.h"
+#include "work/train.h"
+
+#define LOSS_WINDOW 100u
+
+/* What the heartbeat tells; written by the training thread, read by the
+ * agent's, under its lock. */
+struct figures {
+	uint64_t step, total, examples, loss_examples, pushed, pulled;
+	double loss, epoch, rate;
+	double data, pull, compute, push, wait;         /* seconds */
+};
+
+struct worker {
+	const struct train_config *cfg;
+	struct cluster *cluster;
+	struct client *client;
+	struct job job;
+	struct feed *feed;
+	struct params params;
+	struct batch batch;
+	uint32_t slot;
+	uint64_t incarnation, step;
+	json_t *view;                   /* the one acted by */
+	bool leaving;                   /* asked to, by the interrupt descriptor */
+	bool idle;                      /* out of data for now, and the servers know */
+
+	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
+	uint64_t weight[LOSS_WINDOW];
+	uint64_t nlosses;
+	int64_t rate_at;
+	uint64_t rate_examples;
+
+	pthread_mutex_t lock;
+	struct figures fig;
+};
+
+/* A step has been taken, at these times: begin, data, first answer, all
+ * answers, computed, pushed. */
+void figures_note(struct worker *w, double loss, const int64_t t[static 6]);
+/* For the heartbeat and the report at the end; on any thread. */
+json_t *figures_json(void *worker);
+
+#endif

@@ -1,0 +1,220 @@
+#include "tap.h"
+
+#include <math.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/data.h"
+#include "data/data_num.h"
+#include "data/data_order.h"
+#include "data/data_uri.h"
+
+static const struct data_want classes = { .classes = true }, two = { .two = true };
+
+static struct dataset *load_text(const char *text, const char *format, const struct data_want *want,
+                                 struct err *e)
+{
+	struct data_options o = { .format = (char *)(uintptr_t)format, .index_base = -1 };
+	struct dataset *d = NULL;
+	struct stream *s;
+
+	*e = (struct err){ 0 };
+	if (stream_memory(text, strlen(text), "text", &s, e) == ERR_OK)
+		data_load_stream(s, &o, want, NULL, &d, e);
+	stream_close(s);
+	return d;
+}
+
+static void test_numbers(void)
+{
+	static const char *const good[] = {
+		"0", "-0", "1", "+1", "-12.5", ".5", "5.", "1e3", "1E-3", "1e+22", "1e23", "0.1", "3.14159265358979",
+		"123456789012345678901234567890", "9007199254740993", "2.2250738585072011e-308", "1e-400", "0e999",
+		"0.000000000000000000000000000000001", "179769313486231580000000000000000000e273",
+	};
+	static const char *const bad[] = { "", "-", "+", ".", "e5", "x", "-.", "inf", "nan", "--1" };
+	struct rng r;
+	char text[64];
+	bool all = true;
+	double v = 0;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		all = all && data_num(good[i], &v) == good[i] + strlen(good[i]) && v == strtod(good[i], NULL) &&
+		      signbit(v) == signbit(strtod(good[i], NULL));
+	ok(all, "numbers as strtod reads them");
+	all = true;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		all = all && !data_num(bad[i], &v) && !data_num_all(bad[i], &v);
+	ok(all, "what is no number");
+	ok(*data_num("1e", &v) == 'e' && *data_num("0x10", &v) == 'x' && *data_num("1.5.2", &v) == '.',
+	   "a number ends where its grammar ends");
+	ok(!data_num_all("1e999", &v) && !data_num_all("1 ", &v), "the whole text, finite");
+	rng_init(&r, 7);
+	all = true;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t bits = rng_next(&r);
+
+		memcpy(&v, &bits, sizeof(v));
+		if (!isfinite(v))
+			continue;
+		snprintf(text, sizeof(text), "%.*g", (int)(1 + bits % 18), i % 2 ? v : rng_normal(&r) * 100);
+		all = all && data_num_all(text, &v) == (bool)isfinite(strtod(text, NULL)) &&
+		      (!isfinite(strtod(text, NULL)) || v == strtod(text, NULL));
+	}
+	ok(all, "and 200000 random ones");
+}
+
+static void test_uri(void)
+{
+	struct data_options o;
+	struct err e = { 0 };
+	char *file;
+
+	ok(data_uri_parse("a?b/c.csv?label=the%20price%3f&index_base=1&format=csv", &file, &o, &e) == ERR_OK &&
+	   strcmp(file, "a?b/c.csv") == 0 && strcmp(o.label, "the price?") == 0 && o.index_base == 1 &&
+	   strcmp(o.format, "csv") == 0, "path and options %s", e.msg);
+	free(file);
+	data_uri_release(&o);
+	ok(data_uri_parse("part-?.csv", &file, &o, &e) == ERR_OK && strcmp(file, "part-?.csv") == 0 &&
+	   o.index_base == -1 && !o.label, "a glob's ? stays");
+	free(file);
+	data_uri_release(&o);
+	ok(data_uri_parse("x?lable=1", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "did you mean \"label\"?"),
+	   "%s", e.msg);
+	ok(data_uri_parse("x?format=libsvn", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "\"libsvm\"?"), "%s",
+	   e.msg);
+	ok(data_uri_parse("x?format=parquet", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "idx, npy"), "%s",
+	   e.msg);
+	ok(data_uri_parse("x?index_base=2", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("x?label=1&&", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("x?label=", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(data_uri_parse("?label=1", &file, &o, &e) == ERR_CONFIG && !file, "%s", e.msg);
+}
+
+/* A batch says the same as the rows that it was made of. */
+static bool batch_is(const struct dataset *d, const uint32_t *index, size_t n, const struct batch *b)
+{
+	bool good = b->rows == n && b->cols == d->cols && b->sparse == d->sparse;
+
+	for (size_t i = 0; good && i < n; i++) {
+		size_t r = index[i];
+		uint64_t len = d->sparse ? d->start[r + 1] - d->start[r] : 0;
+
+		good = (!d->y || b->y[i] == d->y[r]) && (!d->label || b->label[i] == d->label[r]);
+		for (size_t c = 0; good && !d->sparse && c < d->cols; c++)
+			good = b->x[i * d->cols + c] == (d->x ? d->x[r * d->cols + c] : (float)d->x8[r * d->cols + c] *
+			                                        d->scale);
+		good = good && (!d->sparse || b->start[i + 1] - b->start[i] == len);
+		for (uint64_t k = 0; good && k < len; k++) {
+			uint32_t at = b->start[i] + (uint32_t)k;
+
+			good = b->col[at] < b->nids && b->id[b->col[at]] == d->id[d->col[d->start[r] + k]] &&
+			       b->val[at] == d->val[d->start[r] + k];
+		}
+	}
+	for (size_t i = 1; good && d->sparse && i < b->nids; i++)
+		good = b->id[i - 1] < b->id[i];
+	return good;
+}
+
+/* No id that no entry has: nids is the number of distinct ones. */
+static bool all_used(const struct batch *b)
+{
+	uint8_t *used = mem_alloc(b->nids + 1);
+	size_t n = 0;
+
+	for (uint32_t k = 0; k < b->start[b->rows]; k++) {
+		n += !used[b->col[k]];
+		used[b->col[k]] = 1;
+	}
+	free(used);
+	return n == b->nids;
+}
+
+static void test_gather_sparse(uint64_t ids)
+{
+	struct buf text = BUF_INIT;
+	struct batch b = { 0 };
+	uint32_t index[300];
+	struct dataset *d;
+	bool all = true;
+	struct err e;
+	struct rng r;
+
+	rng_init(&r, ids);
+	for (int i = 0; i < 500; i++) {
+		buf_printf(&text, "%d", i % 2);
+		for (uint64_t k = rng_below(&r, 40), at = 1; k > 0; k--, at += 1 + rng_below(&r, ids / 40))
+			buf_printf(&text, " %llu:%llu", (unsigned long long)at, (unsigned long long)rng_below(&r, 9));
+		buf_puts(&text, "\n");
+	}
+	d = load_text((char *)text.data, "libsvm", &two, &e);
+	for (int turn = 0; d && turn < 60; turn++) {
+		size_t n = rng_below(&r, 300);
+
+		for (size_t i = 0; i < n; i++)
+			index[i] = (uint32_t)rng_below(&r, d->rows);
+		all = all && data_gather(d, index, n, &b, &e) == ERR_OK && batch_is(d, index, n, &b) && all_used(&b);
+	}
+	ok(d && all, "gather: sparse rows among %llu ids %s", (unsigned long long)ids, e.msg);
+	batch_release(&b);
+	dataset_free(d);
+	buf_release(&text);
+}
+
+static void test_gather_dense(void)
+{
+	static const uint32_t index[] = { 2, 0, 1, 2, 2 };
+	struct dataset *csv, bytes = { .rows = 3, .cols = 37, .scale = 1.f / 255 };
+	struct batch b = { 0 };
+	uint8_t x8[3 * 37];
+	float y[3] = { 1, 2, 3 };
+	struct err e;
+
+	csv = load_text("1,2,3,0\n4,5,6,1\n7,8,9,2\n", "csv", &classes, &e);
+	if (!ok(csv, "gather: loaded %s", e.msg))
+		return;
+	ok(data_gather(csv, index, 5, &b, &e) == ERR_OK && batch_is(csv, index, 5, &b) && b.x[0] == 7 &&
+	   b.label[1] == 0, "gather: dense rows");
+	for (size_t i = 0; i < sizeof(x8); i++)
+		x8[i] = (uint8_t)(255 - i * 3);
+	bytes.x8 = x8;
+	bytes.y = y;
+	ok(data_gather(&bytes, index, 5, &b, &e) == ERR_OK && batch_is(&bytes, index, 5, &b) && b.y[2] == 2,
+	   "gather: bytes");
+	ok(fabsf(b.x[37] - 1) < 1e-6f, "gather: byte 255 is 1");
+	ok(data_gather(&bytes, index, 0, &b, &e) == ERR_OK && b.rows == 0, "gather: no rows");
+	batch_release(&b);
+	dataset_free(csv);
+}
+
+static void test_order(void)
+{
+	uint32_t a[100], b[100], c[100], seen[100] = { 0 };
+	bool all = true;
+
+	data_order(1, 2, 100, a);
+	data_order(1, 2, 100, b);
+	data_order(2, 1, 100, c);
+	for (int i = 0; i < 100; i++)
+		seen[a[i] % 100]++;
+	for (int i = 0; i < 100; i++)
+		all = all && seen[i] == 1;
+	ok(all, "order: a permutation");
+	ok(memcmp(a, b, sizeof(a)) == 0 && memcmp(a, c, sizeof(a)) != 0, "order: of seed and epoch alone");
+	data_order(1, 3, 100, b);
+	ok(memcmp(a, b, sizeof(a)) != 0, "order: another one each epoch");
+}
+
+int main(void)
+{
+	test_numbers();
+	test_uri();
+	test_gather_sparse(50);
+	test_gather_sparse(30000);
+	test_gather_sparse(UINT64_C(1) << 40);
+	test_gather_dense();
+	test_order();
+	return tap_done();
+}

@@ -1,5 +1,6 @@
 #include "catalog.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -10,13 +11,19 @@
 #include "optim/optim.h"
 #include "optim/schedule.h"
 
-/* Numbers beyond conf.def's plain ones stand for open or excluded bounds. */
+/* conf.def excludes 0 and 1 by the numbers next to them. */
 static void put_bounds(json_t *o, const struct conf_key *k)
 {
 	if (k->min == k->max)
 		return;
-	json_object_set_new(o, "min", json_real(k->min));
-	json_object_set_new(o, "max", json_real(k->max));
+	if (k->min > 0 && k->min < DBL_MIN)
+		json_object_set_new(o, "above", json_integer(0));
+	else
+		json_object_set_new(o, "min", json_real(k->min));
+	if (k->max < 1 && k->max > 1 - DBL_EPSILON)
+		json_object_set_new(o, "below", json_integer(1));
+	else
+		json_object_set_new(o, "max", json_real(k->max));
 }
 
 static json_t *options(void)

@@ -77,9 +77,23 @@ static bool lock_gone(const char *dir, int64_t end)
 	return true;
 }
 
+/* The lock goes with a closed file; the process that had it may have some last
+ * things to do. */
 bool ending_wait(const char *dir, int64_t timeout_ns)
 {
-	return lock_gone(dir, clock_now() + timeout_ns);
+	int64_t end = clock_now() + timeout_ns;
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+	pid_t pid = 0;
+	bool gone;
+
+	if (rundir_is_alive(dir, &pid) && pid > 0)
+		p.fd = pidfd_open(pid, 0);
+	gone = lock_gone(dir, end);
+	if (gone && p.fd >= 0)
+		poll(&p, 1, 1000);
+	if (p.fd >= 0)
+		close(p.fd);
+	return gone;
 }
 
 /* To who holds the lock now, and to nobody who has its number later. */

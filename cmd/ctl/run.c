@@ -33,7 +33,7 @@ static json_t *watch(struct runner *r, enum runner_state *state)
 	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING);
 	progress_end(&r->progress);
 	result = runner_result(r);
-	if (*state == RUNNER_DONE || (*state == RUNNER_FAILED && !r->crashed))
+	if (*state == RUNNER_DONE || (*state == RUNNER_FAILED && runner_is_whole(r)))
 		runner_export(r);
 	if (r->nsignals > 0 && result_is(result, "stopped"))
 		*state = RUNNER_SIGNALLED;

@@ -26,6 +26,7 @@
 #define ASK_TIMEOUT NSEC_PER_SEC
 /* How long the coordinator may take to notice what this side has seen. */
 #define NOTICE (5 * NSEC_PER_SEC)
+#define NOTICE_WORKER NSEC_PER_SEC
 #define EXPORT_MIN (60 * NSEC_PER_SEC)
 #define LEAVE_GRACE (10 * NSEC_PER_SEC)
 #define TERM_GRACE (5 * NSEC_PER_SEC)
@@ -133,17 +134,39 @@ enum err_code runner_start(struct runner *r, struct err *e)
 
 static void give_up(struct runner *r, const char *culprit, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* This side ends the run.  The arguments may be what r says already. */
 static void give_up(struct runner *r, const char *culprit, const char *fmt, ...)
 {
+	char who[sizeof r->culprit], why[sizeof r->reason];
 	va_list ap;
 
 	if (r->crashed)
 		return;
 	r->crashed = true;
-	snprintf(r->culprit, sizeof r->culprit, "%s", culprit ? culprit : "");
+	snprintf(who, sizeof who, "%s", culprit);
 	va_start(ap, fmt);
-	vsnprintf(r->reason, sizeof r->reason, fmt, ap);
+	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
+	memcpy(r->culprit, who, sizeof who);
+	memcpy(r->reason, why, sizeof why);
+}
+
+/* Keep in mind who ended how, with its own last words if it had any to say. */
+static void blame(struct runner *r, const char *id, const struct launch_event *ev, const char *how)
+{
+	char *log = mem_printf("%s/%s.log", r->dir, id);
+	struct buf last = BUF_INIT;
+
+	if (!ev->signalled && ev->status != 0)
+		launch_tail(log, 1, &last, NULL);
+	if (last.len > 0)
+		last.data[strcspn((char *)last.data, "\n")] = '\0';
+	snprintf(r->culprit, sizeof r->culprit, "%s", id);
+	snprintf(r->reason, sizeof r->reason, "%s %s%s%.280s", id, how, last.len > 0 ? ": " : "",
+	         last.len > 0 ? (char *)last.data : "");
+	buf_release(&last);
+	free(log);
 }
 
 static bool state_is(const struct runner *r, const char *state)
@@ -193,17 +216,15 @@ static void server_ended(struct runner *r, const char *id, const struct launch_e
 
 	if (left && (state_is(r, "stopped") || state_is(r, "done") || state_is(r, "failed")))
 		return;
-	if (strcmp(id, "server-0") != 0 || left) {
-		if (!left)
-			progress_say(&r->progress, "%s %s", id, how);
-		r->broken_since = r->broken_since ? r->broken_since : clock_now();
-		snprintf(r->culprit, sizeof r->culprit, "%s", id);
-		snprintf(r->reason, sizeof r->reason, "%s %s", id, how);
-		return;
-	}
-	give_up(r, id, "%s %s", id, how);
-	progress_say(&r->progress, "%s %s:", id, how);
-	quote_log(r, id);
+	blame(r, id, ev, how);
+	if (!left)
+		progress_say(&r->progress, "%s %s%s", id, how, ev->signalled ? "" : ":");
+	if (!left && !ev->signalled)
+		quote_log(r, id);
+	r->broken_since = r->broken_since ? r->broken_since : clock_now();
+	/* With the coordinator nobody is left who could decide. */
+	if (strcmp(id, "server-0") == 0 && !left)
+		give_up(r, r->culprit, "%s", r->reason);
 }
 
 /* The coordinator decides what the loss means; here it is only told. */
@@ -213,14 +234,14 @@ static void worker_ended(struct runner *r, const char *id, const struct launch_e
 	if (!ev->signalled && ev->status == 0)
 		return;
 	ask(r);
-	progress_say(&r->progress, "%s %s", id, how);
 	/* After a failure every worker ends so, and the reason is the job's. */
-	if (!ev->signalled && !state_is(r, "failed"))
+	if (!ev->signalled && state_is(r, "failed"))
+		return;
+	progress_say(&r->progress, "%s %s%s", id, how, ev->signalled ? "" : ":");
+	if (!ev->signalled)
 		quote_log(r, id);
-	if (!r->culprit[0]) {
-		snprintf(r->culprit, sizeof r->culprit, "%s", id);
-		snprintf(r->reason, sizeof r->reason, "%s %s", id, how);
-	}
+	if (!r->culprit[0])
+		blame(r, id, ev, how);
 }
 
 static void take_children(struct runner *r)
@@ -241,23 +262,30 @@ static void take_children(struct runner *r)
 	}
 }
 
-/* How many children of a kind run; *bad: none of them has ended well. */
-static size_t running(const struct runner *r, const char *prefix, bool *bad)
+static size_t running(const struct runner *r, const char *prefix)
 {
 	size_t n = 0;
 
-	*bad = true;
+	for (size_t i = 0; i < launch_count(r->set); i++)
+		if (launch_alive(r->set, i) && strncmp(launch_id(r->set, i), prefix, strlen(prefix)) == 0)
+			n++;
+	return n;
+}
+
+/* How the workers have ended, all of which have: well, by a signal (they may be
+ * replaced from outside), or by a code of their own, which says that it makes
+ * no sense to go on. */
+static void worker_ends(const struct runner *r, bool *well, bool *signalled)
+{
+	*well = *signalled = false;
 	for (size_t i = 0; i < launch_count(r->set); i++) {
 		struct launch_event ev = launch_status(r->set, i);
 
-		if (strncmp(launch_id(r->set, i), prefix, strlen(prefix)) != 0)
+		if (strncmp(launch_id(r->set, i), "worker-", 7) != 0)
 			continue;
-		if (launch_alive(r->set, i))
-			n++;
-		else if (!ev.signalled && ev.status == 0)
-			*bad = false;
+		*signalled |= ev.signalled;
+		*well |= !ev.signalled && ev.status == 0;
 	}
-	return n;
 }
 
 static bool is_over(const struct runner *r)
@@ -265,11 +293,27 @@ static bool is_over(const struct runner *r)
 	return state_is(r, "done") || state_is(r, "failed") || state_is(r, "stopped");
 }
 
+static void check_workers(struct runner *r, int64_t now)
+{
+	int64_t patience = NOTICE_WORKER;
+	bool well, signalled;
+
+	worker_ends(r, &well, &signalled);
+	if (signalled)
+		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
+	if (!r->conf->has_job || json_int(r->status, "workers", 0) > 0 ||
+	    running(r, "worker-") > 0 || well)
+		r->alone_since = 0;
+	else if (!r->alone_since)
+		r->alone_since = now;
+	else if (now - r->alone_since > patience)
+		give_up(r, r->culprit, "%s", r->reason);
+}
+
 /* No wait is without an end, even if the coordinator should not see to it. */
 static void check_limits(struct runner *r)
 {
 	int64_t now = clock_now();
-	bool bad;
 
 	if (is_over(r) || r->stopping || r->nsignals > 0)
 		return;
@@ -278,13 +322,7 @@ static void check_limits(struct runner *r)
 		        (double)r->conf->deadline / NSEC_PER_SEC);
 	if (r->broken_since && now - r->broken_since > NOTICE)
 		give_up(r, r->culprit, "%s", r->reason);
-	if (!r->conf->has_job || json_int(r->status, "workers", 0) > 0 ||
-	    running(r, "worker-", &bad) > 0 || !bad)
-		r->alone_since = 0;
-	else if (!r->alone_since)
-		r->alone_since = now;
-	else if (now - r->alone_since > r->conf->lease + r->conf->on_worker_loss.wait + NOTICE)
-		give_up(r, r->culprit, "no worker is left: %s", r->reason);
+	check_workers(r, now);
 }
 
 static int until(int64_t end)
@@ -308,25 +346,30 @@ static void pause_until(struct runner *r, int64_t end)
 
 enum runner_state runner_turn(struct runner *r)
 {
-	bool unused;
-
 	pause_until(r, r->next_ask);
 	if (r->nsignals > 0)
 		return RUNNER_SIGNALLED;
-	if (running(r, "server-", &unused) > 0 && clock_now() >= r->next_ask)
+	if (running(r, "server-") > 0 && clock_now() >= r->next_ask)
 		ask(r);
 	if (!is_over(r))
 		progress_show(&r->progress, r->status);
 	check_limits(r);
 	if (r->crashed)
 		return RUNNER_FAILED;
-	if (state_is(r, "stopped") || running(r, "server-", &unused) == 0)
+	if (state_is(r, "stopped") || running(r, "server-") == 0)
 		return RUNNER_STOPPED;
 	if (state_is(r, "done"))
 		return RUNNER_DONE;
 	if (state_is(r, "failed"))
 		return RUNNER_FAILED;
 	return state_is(r, "running") || state_is(r, "finishing") ? RUNNER_RUNNING : RUNNER_FORMING;
+}
+
+/* Did it answer when it was asked last?  One that hangs would only cost time
+ * in which signals are not seen. */
+static bool is_answering(const struct runner *r)
+{
+	return r->answered + ASK_TIMEOUT > clock_now();
 }
 
 /* ---- the end ------------------------------------------------------------------------- */
@@ -336,7 +379,7 @@ json_t *runner_result(struct runner *r)
 	json_t *result = NULL, *whole;
 	char why[64];
 
-	if (!r->crashed)
+	if (!r->crashed && is_answering(r))
 		http_call(r->client, "GET", "/v1/result", NULL, ASK_TIMEOUT, NULL, &result, NULL);
 	if (!result)
 		result = result_of_status(r->status, json_str(r->status, "state", "failed"),
@@ -355,6 +398,12 @@ json_t *runner_result(struct runner *r)
 	whole = result_whole(result);
 	json_decref(result);
 	return whole;
+}
+
+bool runner_is_whole(const struct runner *r)
+{
+	return !r->crashed && !r->broken_since &&
+	       json_int(r->status, "servers", 0) >= json_int(r->status, "servers_wanted", 0);
 }
 
 /* A process of its own does it, so that a signal still counts meanwhile. */
@@ -406,12 +455,14 @@ static bool drain(struct runner *r, int64_t grace)
 void runner_stop(struct runner *r, const char *why)
 {
 	json_t *body = json_pack("{s:s}", "why", why);
-	bool unused, patient = r->nsignals < 2;
+	bool patient;
 
+	take_signals(r);
+	patient = r->nsignals < 2;
 	r->stopping = true;
 	progress_end(&r->progress);
-	if (patient && !r->crashed && running(r, "server-", &unused) > 0 &&
-	    http_call(r->client, "POST", "/v1/stop", body, 2 * ASK_TIMEOUT, NULL, NULL, NULL) == ERR_OK)
+	if (patient && !r->crashed && running(r, "server-") > 0 &&
+	    http_call(r->client, "POST", "/v1/stop", body, ASK_TIMEOUT, NULL, NULL, NULL) == ERR_OK)
 		patient = drain(r, LEAVE_GRACE);
 	json_decref(body);
 	if (patient && launch_running(r->set) > 0) {

@@ -60,6 +60,8 @@ enum runner_state runner_turn(struct runner *r);
 /* The run's result as it stands: the coordinator's, or one made of what was
  * seen last.  A new reference. */
 json_t *runner_result(struct runner *r);
+/* Are all servers there?  Else no model can be had from them. */
+bool runner_is_whole(const struct runner *r);
 /* The model to RUN/model.safetensors; a failure is a warning. */
 void runner_export(struct runner *r);
 /* End all processes; a further signal ends them at once.  why: for the log. */

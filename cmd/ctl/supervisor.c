@@ -49,7 +49,7 @@ static enum runner_state stay(struct runner *r)
 	do
 		state = runner_turn(r);
 	while (is_up(state));
-	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && !r->crashed));
+	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_is_whole(r)));
 	while (!r->crashed && (state == RUNNER_DONE || state == RUNNER_FAILED))
 		state = runner_turn(r);
 	return state;

@@ -83,6 +83,7 @@ static void send_asks(struct agent *a)
 	pthread_mutex_unlock(&a->lock);
 }
 
+/* Takes `answer` over: jansson's counts may not be shared between threads. */
 static void answer_ask(struct agent *a, uint64_t seq, json_t *answer)
 {
 	json_t *error = json_object_get(answer, "error");
@@ -94,10 +95,13 @@ static void answer_ask(struct agent *a, uint64_t seq, json_t *answer)
 		ask->done = true;
 		if (error)
 			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
-		else
-			ask->answer = json_incref(answer);
+		else {
+			ask->answer = answer;
+			answer = NULL;
+		}
 		break;
 	}
+	json_decref(answer);
 	pthread_cond_broadcast(&a->answered);
 	pthread_mutex_unlock(&a->lock);
 }
@@ -172,6 +176,7 @@ static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *p
 		on_join_answer(a, msg);
 	} else {
 		answer_ask(a, r->seq, msg);
+		msg = NULL;
 	}
 	json_decref(msg);
 	return a->refused ? CONN_DROP : CONN_TAKEN;

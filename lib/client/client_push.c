@@ -54,12 +54,17 @@ void link_send_done(struct link *l)
 
 /* ---- doubts -------------------------------------------------------------------------------- */
 
+static void clear_doubts(struct link *l)
+{
+	for (size_t i = 0; i < l->ndoubts; i++)
+		free(l->doubt[i].rows);
+	l->ndoubts = l->first_doubt = l->open_doubts = 0;
+}
+
 static void add_doubt(struct client *c, struct link *l, const struct doubt *d)
 {
-	if (l->ndoubts && !l->open_doubts) {
-		link_free_doubts(l);
-		l->ndoubts = l->first_doubt = 0;
-	}
+	if (!l->open_doubts)
+		clear_doubts(l);
 	if (l->ndoubts == l->cap_doubts) {
 		l->cap_doubts = l->cap_doubts ? l->cap_doubts * 2 : 64;
 		l->doubt = mem_regrow(l->doubt, l->cap_doubts, sizeof *l->doubt);
@@ -75,13 +80,10 @@ static void add_doubt(struct client *c, struct link *l, const struct doubt *d)
 
 void link_free_doubts(struct link *l)
 {
-	for (size_t i = 0; i < l->ndoubts; i++)
-		free(l->doubt[i].rows);
-	if (!l->open_doubts)
-		return;
+	clear_doubts(l);
 	free(l->doubt);
 	l->doubt = NULL;
-	l->ndoubts = l->cap_doubts = 0;
+	l->cap_doubts = 0;
 }
 
 /* Receipts come mostly in the order of the pushes. */

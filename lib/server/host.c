@@ -93,7 +93,7 @@ void host_lock(struct host *h)
 
 void host_unlock(struct host *h)
 {
-	bool kick = h->dirty, end = false;
+	bool end = false;
 
 	if (h->dirty) {
 		char *text = view_text(h);
@@ -101,12 +101,12 @@ void host_unlock(struct host *h)
 		h->dirty = false;
 		lanes_shout(h->server, text, -1);
 		free(text);
+		if (h->http)
+			http_server_kick(h->http);
 	}
 	if (coord_ended(h->coord) && !h->told_end)
 		end = h->told_end = true;
 	pthread_mutex_unlock(&h->lock);
-	if (kick && h->http)
-		http_server_kick(h->http);
 	/* A store in this process learns of the stop from the view, as others. */
 	if (end && !h->server->cfg.store)
 		server_end(h->server, NULL);
@@ -280,9 +280,11 @@ enum err_code host_start(struct server *s, struct err *e)
 	return rc;
 }
 
-/* The lanes have ended: nobody else calls any more. */
+/* Of its own accord it does nothing any more; sessions may still call. */
 void host_stop(struct host *h)
 {
+	struct http_server *http;
+
 	if (!h)
 		return;
 	if (h->ticker) {
@@ -292,8 +294,18 @@ void host_stop(struct host *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->ticker, NULL);
 	}
-	http_server_stop(h->http);
+	pthread_mutex_lock(&h->lock);
+	http = h->http;
 	h->http = NULL;
+	pthread_mutex_unlock(&h->lock);
+	http_server_stop(http);
+}
+
+/* The lanes have ended: nobody calls any more. */
+void host_free(struct host *h)
+{
+	if (!h)
+		return;
 	coord_free(h->coord);
 	for (size_t i = 0; i < EVENTS_KEPT; i++)
 		json_decref(h->event[i]);

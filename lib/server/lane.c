@@ -213,7 +213,7 @@ static enum err_code listen_on(struct server *s, struct err *e)
 	return loop_add(s->lane[0].loop, &s->listener[1], EPOLLIN, e);
 }
 
-enum err_code lanes_start(struct server *s, struct err *e)
+enum err_code lanes_prepare(struct server *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -225,8 +225,13 @@ enum err_code lanes_start(struct server *s, struct err *e)
 		if (!rc)
 			loop_tick(s->lane[i].loop, LANE_TICK, tick, &s->lane[i]);
 	}
-	if (!rc)
-		rc = listen_on(s, e);
+	return rc ? rc : listen_on(s, e);
+}
+
+enum err_code lanes_start(struct server *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
 	for (unsigned i = 0; !rc && i < s->nlanes; i++)
 		if (pthread_create(&s->lane[i].thread, NULL, run, &s->lane[i])) {
 			s->lane[i].thread = 0;

@@ -46,7 +46,8 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	q = mem_alloc(sizeof *q);
 	q->rec = *r;
 	q->body = mem_alloc(r->len + 1);
-	memcpy(q->body, payload, r->len);
+	if (r->len)
+		memcpy(q->body, payload, r->len);
 	p->pull_bytes += r->len + sizeof *q;
 	*p->pulls_last = q;
 	p->pulls_last = &q->next;

@@ -100,11 +100,13 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	if (!rc)
 		rc = first_keys(s, e);
 	if (!rc)
-		rc = lanes_start(s, e);
+		rc = lanes_prepare(s, e);
 	if (!rc)
 		choose_address(s);
 	if (!rc && cfg->coordinator)
 		rc = host_start(s, e);
+	if (!rc)
+		rc = lanes_start(s, e);
 	if (!rc && cfg->store)
 		rc = store_start(s, e);
 	if (rc) {
@@ -122,10 +124,10 @@ void server_stop(struct server *s)
 	if (!s)
 		return;
 	store_stop(s);
-	if (s->host)
-		atomic_store(&s->host_stopping, true);
-	lanes_stop(s);
+	atomic_store(&s->host_stopping, true);
 	host_stop(s->host);
+	lanes_stop(s);
+	host_free(s->host);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
 	keyring_free(s->ring);

@@ -113,6 +113,8 @@ struct server {
 };
 
 /* lane.c */
+/* Loops and listeners; then, when all that they call is there, the threads. */
+enum err_code lanes_prepare(struct server *s, struct err *e);
 enum err_code lanes_start(struct server *s, struct err *e);
 void lanes_stop(struct server *s);
 void lanes_accept(struct server *s, unsigned which);
@@ -149,6 +151,7 @@ bool peer_answer_pulls(struct peer *p);
 /* host.c: the coordinator in this process */
 enum err_code host_start(struct server *s, struct err *e);
 void host_stop(struct host *h);
+void host_free(struct host *h);
 json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct err *e);
 void host_gone(struct host *h, const struct coord_self *self);
 char *host_view(struct host *h);

@@ -1,0 +1,282 @@
+/* How tables are cut, dealt out over servers, and written as JSON. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "coord/layout.h"
+#include "tap.h"
+
+static struct table dense(const char *name, uint64_t rows, uint32_t cols)
+{
+	struct table t = { .rows = rows, .cols = cols };
+
+	snprintf(t.name, sizeof t.name, "%s", name);
+	return t;
+}
+
+static struct table sparse(const char *name, uint64_t rows, uint32_t cols)
+{
+	struct table t = dense(name, rows, cols);
+
+	t.sparse = true;
+	return t;
+}
+
+static struct table *add(struct layout *l, struct table shape)
+{
+	struct table *t = NULL;
+
+	layout_add(l, &shape, &t, NULL);
+	return t;
+}
+
+/* ---- cutting ------------------------------------------------------------- */
+
+static bool covers(const struct table *t)
+{
+	uint64_t at = 0;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (table_part_begin(p) != at || table_part_elements(t, p) == 0 ||
+		    table_part_elements(t, p) > PART_ELEMENTS)
+			return false;
+		at += table_part_elements(t, p);
+	}
+	return at == table_elements(t);
+}
+
+static void cutting(void)
+{
+	static const uint64_t rows[] = { 1, 2, 784, 65535, 65536, 65537, 131072, 131073, 1000003 };
+	struct layout l = { 0 };
+	unsigned bad = 0, spread[64] = { 0 };
+	struct table *t;
+	char name[32];
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		for (uint32_t cols = 1; cols < 5; cols++) {
+			snprintf(name, sizeof name, "t%zu.%u", i, cols);
+			bad += !covers(add(&l, dense(name, rows[i], cols)));
+		}
+	ok(!bad, "dense partitions cover a table without gap or overlap, none above 65536 elements");
+	t = add(&l, sparse("ids", 1000, 8));
+	ok(t->nparts == 16, "a small sparse table has 16 partitions");
+	for (uint64_t id = 0; id < 16000; id++) {
+		if (table_part_of(t, id) >= t->nparts)
+			bad++;
+		else
+			spread[table_part_of(t, id)]++;
+	}
+	for (unsigned p = 0; p < 16; p++)
+		bad += spread[p] < 800 || spread[p] > 1200;
+	ok(!bad, "ids in a row are spread evenly over them");
+	ok(table_part_of(t, UINT64_MAX) < t->nparts && table_part_of(t, 7) == table_part_of(t, 7),
+	   "any id has its partition, always the same");
+	ok(add(&l, sparse("big", UINT64_C(1) << 30, 16))->nparts == 4096, "a huge one has 4096, not more");
+	layout_release(&l);
+}
+
+static void adding(void)
+{
+	struct layout l = { 0 };
+	struct table shape = dense("w", 784, 10), *a, *b;
+	struct err e = { 0 };
+
+	layout_add(&l, &shape, &a, &e);
+	ok(layout_add(&l, &shape, &b, &e) == ERR_OK && b->id == 0 && l.ntables == 1, "the same table again is the same table");
+	shape.rows = 785;
+	ok(layout_add(&l, &shape, &b, &e) == ERR_EXISTS && strstr(e.msg, "785") && strstr(e.msg, "784"),
+	   "another shape under its name is refused: %s", e.msg);
+	ok(layout_find(&l, "w") && !layout_find(&l, "v"), "tables are found by name");
+	ok(table_owner(&l.table[0], 0) == UINT16_MAX, "a table that was not placed has no owner");
+	layout_release(&l);
+}
+
+/* ---- placing ------------------------------------------------------------- */
+
+static uint64_t load_of(const struct layout *l, unsigned server)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (uint32_t p = 0; p < l->table[i].nparts; p++)
+			if (table_owner(&l->table[i], p) == server)
+				sum += l->table[i].sparse ? table_elements(&l->table[i]) / l->table[i].nparts :
+				    table_part_elements(&l->table[i], p);
+	return sum;
+}
+
+static bool all_owned(const struct layout *l, unsigned servers)
+{
+	for (size_t i = 0; i < l->ntables; i++)
+		for (uint32_t p = 0; p < l->table[i].nparts; p++)
+			if (table_owner(&l->table[i], p) >= servers)
+				return false;
+	return true;
+}
+
+static void many_tables(struct layout *l)
+{
+	char name[16];
+
+	for (unsigned i = 0; i < 12; i++) {
+		snprintf(name, sizeof name, "w%u", i);
+		add(l, dense(name, 300 + 517 * i, 256));
+		snprintf(name, sizeof name, "b%u", i);
+		add(l, dense(name, 1, 256));
+	}
+	add(l, sparse("rows", 100000, 16));
+}
+
+static void placing(void)
+{
+	unsigned bad = 0;
+	double worst = 0;
+
+	for (unsigned servers = 1; servers <= 40; servers++) {
+		struct layout l = { 0 };
+		uint64_t most = 0, total = 0;
+
+		many_tables(&l);
+		layout_place(&l, servers);
+		bad += !all_owned(&l, servers);
+		for (unsigned s = 0; s < servers; s++) {
+			uint64_t load = load_of(&l, s);
+
+			total += load;
+			most = load > most ? load : most;
+			/* A table begins where least lies: one partition a table may be too many. */
+			bad += servers <= 8 && load > total;
+		}
+		if (servers <= 8 && (double)most * servers / (double)total > worst)
+			worst = (double)most * servers / (double)total;
+		layout_release(&l);
+	}
+	ok(!bad, "every partition is placed on exactly one server, for 1 to 40 servers");
+	ok(worst < 1.25, "up to 8 servers hold within 25 %% of their share (worst %.3f of it)", worst);
+}
+
+static void spreading(void)
+{
+	struct layout l = { 0 };
+	struct table *big, *small[4];
+	unsigned owner = 0;
+	bool spread = true;
+	char name[8];
+
+	big = add(&l, dense("big", 65536 * 9, 1));
+	layout_place(&l, 3);
+	for (uint32_t p = 0; p < 9; p++)
+		spread &= table_owner(big, p) == p / 3;
+	ok(spread && l.table[0].nruns == 3, "nine partitions over three servers are three runs of three");
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(name, sizeof name, "s%u", i);
+		add(&l, dense(name, 100, 1));
+	}
+	layout_place(&l, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		small[i] = &l.table[1 + i];
+		owner |= 1u << table_owner(small[i], 0);
+	}
+	ok(owner == 7, "three small tables lie on three servers");
+	for (uint32_t p = 0; p < 9; p++)
+		spread &= table_owner(&l.table[0], p) == p / 3;
+	ok(spread, "placing new tables moves no old partition");
+	layout_release(&l);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static bool same(const struct layout *a, const struct layout *b)
+{
+	if (a->epoch != b->epoch || a->generation != b->generation || a->ntables != b->ntables)
+		return false;
+	for (size_t i = 0; i < a->ntables; i++) {
+		const struct table *x = &a->table[i], *y = &b->table[i];
+
+		if (strcmp(x->name, y->name) != 0 || x->id != y->id || x->sparse != y->sparse || x->decay != y->decay ||
+		    x->rows != y->rows || x->cols != y->cols || x->nparts != y->nparts || x->init != y->init ||
+		    x->init_limit != y->init_limit || x->seed != y->seed || x->nruns != y->nruns)
+			return false;
+		for (uint32_t p = 0; p < x->nparts; p++)
+			if (table_owner(x, p) != table_owner(y, p))
+				return false;
+	}
+	return true;
+}
+
+static void json(void)
+{
+	struct layout l = { .epoch = 4, .generation = 2 }, back;
+	struct table t = sparse("emb.v-1_x", 5000, 32);
+	struct err e = { 0 };
+	json_t *j;
+
+	t.init = TABLE_UNIFORM;
+	t.init_limit = 0.1f;
+	t.seed = UINT64_MAX - 1;
+	t.decay = true;
+	add(&l, t);
+	many_tables(&l);
+	layout_place(&l, 5);
+	j = layout_to_json(&l);
+	ok(layout_from_json(j, &back, &e) == ERR_OK && same(&l, &back),
+	   "a layout goes through JSON unchanged, seeds above 2^53 and floats too: %s", e.msg);
+	json_decref(j);
+	layout_release(&l);
+	layout_release(&back);
+}
+
+static bool table_refused(const char *text, const char *word)
+{
+	struct err e = { 0 };
+	struct table t;
+	json_t *j = json_parse(text, strlen(text), 4096, &e);
+	enum err_code rc = table_from_json(j, &t, &e);
+
+	json_decref(j);
+	return rc != ERR_OK && strstr(e.msg, word);
+}
+
+static bool layout_refused(const char *text)
+{
+	struct err e = { 0 };
+	struct layout l;
+	json_t *j = json_parse(text, strlen(text), 4096, &e);
+	enum err_code rc = layout_from_json(j, &l, &e);
+
+	json_decref(j);
+	if (!rc)
+		layout_release(&l);
+	return rc == ERR_PROTO || rc == ERR_CONFIG;
+}
+
+static void wrong_json(void)
+{
+	ok(table_refused("{\"name\":\"../x\",\"rows\":1,\"cols\":1}", "name") &&
+	   table_refused("{\"name\":\"\",\"rows\":1,\"cols\":1}", "name") &&
+	   table_refused("{\"rows\":1,\"cols\":1}", "name"), "a table's name is letters, digits and . _ -");
+	ok(table_refused("{\"name\":\"w\",\"rows\":0,\"cols\":1}", "0 x 1") &&
+	   table_refused("{\"name\":\"w\",\"rows\":5}", "5 x 0"), "a dense table has elements");
+	ok(table_refused("{\"name\":\"w\",\"rows\":1099511627776,\"cols\":2}", "1099511627776 x 2"),
+	   "and not more than can be held");
+	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
+	   table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"), "numbers are numbers, and in bounds");
+	ok(layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,2,[0]]]}]}") &&
+	   layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[1,1,[0]]]}]}"),
+	   "a run of partitions that do not exist is refused");
+	ok(layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,1,[]]]}]}") &&
+	   layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,1,[0,1,2,3]]]}]}"),
+	   "a chain has one to three servers");
+}
+
+int main(void)
+{
+	cutting();
+	adding();
+	placing();
+	spreading();
+	json();
+	wrong_json();
+	return tap_done();
+}

@@ -1,0 +1,152 @@
+/* When a push may be taken and a pull answered: the rules of bsp, ssp and asp
+ * against a plain statement of them, for all states of three slots. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sync/sync.h"
+#include "tap.h"
+
+static bool parses(const char *text, const char *back)
+{
+	struct sync_mode m;
+	struct err e = { 0 };
+	char out[32];
+
+	if (sync_parse(text, &m, &e))
+		return false;
+	sync_format(&m, out);
+	return strcmp(out, back) == 0;
+}
+
+static bool refused(const char *text)
+{
+	struct sync_mode m;
+	struct err e = { 0 };
+
+	return sync_parse(text, &m, &e) == ERR_CONFIG && strstr(e.msg, text) != NULL;
+}
+
+static void words(void)
+{
+	ok(parses("bsp", "bsp") && parses("asp", "asp"), "bsp and asp are read and written");
+	ok(parses("ssp:0", "ssp:0") && parses("ssp:3", "ssp:3") && parses("ssp:1000000", "ssp:1000000"),
+	   "ssp:S is read and written, from 0 to 1000000");
+	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") && refused("ssp:3x"),
+	   "ssp without a number, or with a wrong one, is refused and quoted");
+	ok(refused("BSP") && refused("async") && refused("bsp:1"), "what is no mode is refused");
+}
+
+static struct sync three(enum sync_kind kind, uint64_t staleness)
+{
+	struct sync s;
+
+	sync_init(&s, (struct sync_mode){ kind, staleness });
+	for (size_t i = 0; i < 3; i++)
+		sync_at(&s, i)->active = true;
+	return s;
+}
+
+/* Every combination of clocks 0..4 and of active slots, every pull from 0 to 9:
+ * a pull at step c waits until each active slot has completed step c-1-S. */
+static void ssp_exhaustively(void)
+{
+	unsigned wrong = 0, yes = 0, no = 0;
+
+	for (uint64_t stale = 0; stale < 4; stale++) {
+		struct sync s = three(SYNC_ssp, stale);
+
+		for (unsigned state = 0; state < 8 * 125; state++) {
+			unsigned clocks = state / 8;
+
+			for (unsigned i = 0; i < 3; i++, clocks /= 5) {
+				s.slot[i].active = state >> i & 1;
+				s.slot[i].clock = clocks % 5;
+			}
+			for (uint64_t step = 0; step < 10; step++) {
+				bool want = true;
+
+				for (unsigned i = 0; i < 3; i++)
+					if (s.slot[i].active && step > stale && s.slot[i].clock < step - stale)
+						want = false;
+				wrong += sync_may_pull(&s, step) != want;
+				*(want ? &yes : &no) += 1;
+			}
+		}
+		sync_release(&s);
+	}
+	ok(!wrong, "ssp answers a pull exactly when nobody is more than S steps behind (%u yes, %u no)", yes, no);
+}
+
+static void bsp(void)
+{
+	struct sync s = three(SYNC_bsp, 0);
+	bool good;
+
+	ok(sync_may_pull(&s, 0) && !sync_may_pull(&s, 1), "bsp: the first step is pulled at once, the second not");
+	sync_clock(&s, 0, 0, 64);
+	sync_clock(&s, 1, 0, 64);
+	ok(!sync_may_close(&s), "a step is not closed while a slot is at it");
+	good = sync_clock(&s, 2, 0, 12);
+	ok(good && sync_may_close(&s) && s.slot[2].clock_examples == 12, "the last CLOCK completes it");
+	ok(!sync_may_pull(&s, 1), "its parameters are there when the update is made, not before");
+	s.closed++;
+	ok(sync_may_pull(&s, 1) && !sync_may_close(&s), "then the next step begins");
+	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && s.slot[2].clock_examples == 12,
+	   "a CLOCK that comes again changes nothing");
+	s.slot[1].active = false;
+	sync_clock(&s, 0, 1, 64);
+	sync_clock(&s, 2, 1, 64);
+	ok(sync_may_close(&s), "a slot that is not active holds nobody up");
+	s.closed++;
+	s.slot[0].active = s.slot[2].active = false;
+	s.slot[0].last = 3;
+	ok(sync_may_close(&s), "what was pushed last is still closed when nobody is left to wait for");
+	s.closed++;
+	ok(!sync_may_close(&s), "and nothing more");
+	sync_release(&s);
+}
+
+static void asp(void)
+{
+	struct sync s = three(SYNC_asp, 0);
+
+	ok(sync_may_pull(&s, 0) && sync_may_pull(&s, 1000000), "asp never waits");
+	s.hold = 5;
+	ok(sync_may_pull(&s, 4) && !sync_may_pull(&s, 5) && sync_may_push(&s, 4) && !sync_may_push(&s, 5),
+	   "but for a vote: from its step on nothing is taken nor answered");
+	s.hold = SYNC_NEVER;
+	ok(sync_may_pull(&s, 5) && sync_may_push(&s, 5), "until it is decided");
+	sync_release(&s);
+}
+
+static void frontier(void)
+{
+	struct sync s = three(SYNC_bsp, 0);
+
+	ok(sync_frontier(&s) == 0 && sync_floor(&s) == 0, "at first the frontier is step 0");
+	sync_at(&s, 1)->last = 4;
+	ok(sync_frontier(&s) == 4, "a push of step 3 moves it to 4");
+	sync_clock(&s, 2, 5, 1);
+	ok(sync_frontier(&s) == 6, "a CLOCK of step 5 moves it to 6");
+	s.answered = 9;
+	ok(sync_frontier(&s) == 9, "an answered pull of step 8 moves it to 9");
+	ok(sync_floor(&s) == 0, "the floor is the slowest slot's clock");
+	sync_at(&s, 0)->clock = sync_at(&s, 1)->clock = 7;
+	ok(sync_floor(&s) == 6, "whichever it is");
+	for (size_t i = 0; i < 3; i++)
+		s.slot[i].active = false;
+	ok(sync_floor(&s) == SYNC_NEVER, "with nobody active there is none");
+	ok(sync_at(&s, 40)->clock == 0 && s.nslots == 41 && s.slot[2].clock == 6 && !s.slot[20].active,
+	   "the table grows to a new slot and keeps the others");
+	sync_release(&s);
+}
+
+int main(void)
+{
+	words();
+	ssp_exhaustively();
+	bsp();
+	asp();
+	frontier();
+	return tap_done();
+}

@@ -39,7 +39,7 @@ setup() {
 }
 
 @test "no left-over work stands in the code" {
-	run grep -nE 'TODO|FIXME|XXX|#if 0' -r lib cmd
+	run grep -nwE 'TODO|FIXME|XXX|#if 0' -r lib cmd
 	echo "$output"
 	[ "$status" -ne 0 ]
 }

@@ -45,5 +45,7 @@ static bool rename_stdin(struct conf_strs *paths)
 
 bool local_name_stdin(struct conf *c)
 {
-	return rename_stdin(&c->job.data) | rename_stdin(&c->job.eval);
+	bool data = rename_stdin(&c->job.data), eval = rename_stdin(&c->job.eval);
+
+	return data || eval;
 }

@@ -21,13 +21,14 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
 {
 	size_t want = b->len + n + 1, cap = b->cap ? b->cap : 64;
 
-	if (want < n)
-		abort();        /* nobody asks for the whole address space */
+	if (want < n || want > SIZE_MAX / 2)
+		abort();        /* nobody asks for half of the address space */
 	if (want > b->cap) {
 		while (cap < want)
 			cap += cap / 2;
 		b->data = mem_regrow(b->data, cap, 1);
 		b->cap = cap;
+		b->data[b->len] = 0;
 	}
 	return b->data + b->len;
 }

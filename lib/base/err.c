@@ -13,13 +13,18 @@ static const struct {
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
+/* Of what follows a text that is too long, so much is kept: the reason must not
+ * be lost behind a long path. */
+#define SUFFIX_KEPT 128
+
 /* The arguments may point into e->msg itself, so the text is made aside. */
-static void fill(struct err *e, enum err_code code, const char *suffix, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void
+fill(struct err *e, enum err_code code, const char *suffix, const char *fmt, va_list ap)
 {
 	char text[sizeof e->msg];
-	size_t n, left;
+	size_t n, left, kept = strlen(suffix) < SUFFIX_KEPT ? strlen(suffix) : SUFFIX_KEPT;
 
-	vsnprintf(text, sizeof text, fmt, ap);
+	vsnprintf(text, sizeof text - kept, fmt, ap);
 	n = strlen(text);
 	left = sizeof e->msg - 1 - n;
 	e->code = code;
@@ -44,12 +49,13 @@ enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)
 
 enum err_code err_sys(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	char why[128] = ": ";
+	const char *text = strerrordesc_np(errno);
+	char why[SUFFIX_KEPT];
 	va_list ap;
 
 	if (!e)
 		return code;
-	snprintf(why + 2, sizeof why - 2, "%s", strerrordesc_np(errno) ? strerrordesc_np(errno) : "unknown error");
+	snprintf(why, sizeof why, ": %s", text ? text : "unknown error");
 	va_start(ap, fmt);
 	fill(e, code, why, fmt, ap);
 	va_end(ap);

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 enum err_code fd_write_all(int fd, const void *data, size_t n, struct err *e)
@@ -49,6 +52,7 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	size_t before = out->len;
+	enum err_code rc = ERR_OK;
 	struct stat st;
 	ssize_t n;
 
@@ -62,57 +66,87 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
 		n = read(fd, buf_reserve(out, 65536), 65536);
 		if (n > 0)
 			buf_commit(out, (size_t)n);
-	} while (n > 0 && out->len - before <= max);
+	} while ((n > 0 && out->len - before <= max) || (n < 0 && errno == EINTR));
 	if (n < 0)
-		err_sys(e, ERR_IO, "cannot read \"%s\"", path);
+		rc = err_sys(e, ERR_IO, "cannot read \"%s\"", path);
 	else if (out->len - before > max)
-		err_set(e, ERR_LIMIT, "\"%s\" is longer than %zu bytes", path, max);
+		rc = err_set(e, ERR_LIMIT, "\"%s\" is longer than %zu bytes", path, max);
+	if (rc) {
+		out->len = before;
+		out->data[before] = 0;
+	}
 	close(fd);
-	return n < 0 ? ERR_IO : out->len - before > max ? ERR_LIMIT : ERR_OK;
+	return rc;
 }
 
-/* The name of a rename lasts only when its directory has been synced. */
-static enum err_code sync_dir(const char *path, struct err *e)
+/* The name of a rename lasts only when its directory has been synced.  Some
+ * file systems cannot (EINVAL), and need not. */
+static bool sync_dir(int fd)
 {
-	char *dir = path_dirname(path);
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	enum err_code rc = ERR_OK;
+	return fsync(fd) == 0 || errno == EINVAL;
+}
 
-	if (fd < 0 || fsync(fd))
-		rc = err_sys(e, ERR_IO, "cannot sync \"%s\"", dir);
-	if (fd >= 0)
-		close(fd);
-	free(dir);
+/* The temporary file's name is nobody else's: not another thread's, and not
+ * that of another machine which writes the same shared directory. */
+static int open_beside(const char *path, mode_t mode, char **tmp)
+{
+	uint64_t some;
+	int fd;
+
+	do {
+		if (getrandom(&some, sizeof some, 0) != sizeof some)
+			some = (uint64_t)clock_now() ^ (uint64_t)gettid() << 40;
+		*tmp = mem_printf("%s.tmp-%016" PRIx64, path, some);
+		fd = open(*tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+		if (fd >= 0)
+			return fd;
+		free(*tmp);
+	} while (errno == EEXIST);
+	*tmp = NULL;
+	return -1;
+}
+
+static enum err_code write_synced(int fd, const void *data, size_t n, struct err *e)
+{
+	enum err_code rc = fd_write_all(fd, data, n, e);
+
+	if (!rc && fsync(fd))
+		rc = err_sys(e, ERR_IO, "cannot sync");
+	if (close(fd) && !rc)
+		rc = err_sys(e, ERR_IO, "cannot close");
 	return rc;
 }
 
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e)
 {
-	char *tmp = mem_printf("%s.tmp-%d", path, (int)getpid());
-	enum err_code rc = ERR_OK;
-	int fd;
+	char *tmp, *dir = path_dirname(path);
+	int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	enum err_code rc;
 
-	unlink(tmp);
-	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-	if (fd < 0) {
-		rc = err_sys(e, ERR_IO, "cannot create \"%s\"", tmp);
-		free(tmp);
-		return rc;
+	/* First, so that a directory that cannot be synced is left alone. */
+	if (dirfd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot open the directory \"%s\"", dir);
+		goto err0;
 	}
-	rc = fd_write_all(fd, data, n, e);
-	if (!rc && fsync(fd))
-		rc = err_sys(e, ERR_IO, "cannot sync");
-	if (close(fd) && !rc)
-		rc = err_sys(e, ERR_IO, "cannot close");
+	fd = open_beside(path, mode, &tmp);
+	if (fd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot create a file beside \"%s\"", path);
+		goto err1;
+	}
+	rc = write_synced(fd, data, n, e);
 	if (!rc && rename(tmp, path))
 		rc = err_sys(e, ERR_IO, "cannot rename");
-	if (rc) {
+	if (rc)
 		unlink(tmp);
+	else if (!sync_dir(dirfd))
+		rc = err_sys(e, ERR_IO, "replaced, but cannot sync its directory");
+	if (rc)
 		err_prefix(e, "\"%s\"", path);
-	} else {
-		rc = sync_dir(path, e);
-	}
 	free(tmp);
+err1:
+	close(dirfd);
+err0:
+	free(dir);
 	return rc;
 }
 
@@ -120,12 +154,16 @@ enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e)
 {
 	char *copy = mem_strdup(path);
 	enum err_code rc = ERR_OK;
+	size_t n = strlen(copy);
 
-	for (char *p = copy + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
+	/* "dir/" must not make dir itself with a parent's mode. */
+	while (n > 1 && copy[n - 1] == '/')
+		copy[--n] = 0;
+	for (size_t i = 1; i < n; i++)
+		if (copy[i] == '/') {
+			copy[i] = 0;
 			mkdir(copy, 0777);
-			*p = '/';
+			copy[i] = '/';
 		}
 	if (mkdir(copy, mode)) {
 		struct stat st;
@@ -142,7 +180,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	(void)st;
 	(void)type;
 	(void)ftw;
-	return remove(path);
+	return remove(path) && errno != ENOENT ? -1 : 0;
 }
 
 enum err_code file_remove_tree(const char *path, struct err *e)
@@ -194,6 +232,13 @@ char *path_absolute(const char *path)
 {
 	char *dir = path_dirname(path), *real = realpath(dir, NULL), *out;
 
+	/* A directory that is yet to be made has no real path. */
+	if (!real && dir[0] != '/') {
+		char *here = get_current_dir_name();
+
+		real = here ? path_join(here, dir) : NULL;
+		free(here);
+	}
 	out = path_join(real ? real : dir, path_basename(path));
 	free(real);
 	free(dir);

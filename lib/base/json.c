@@ -84,7 +84,8 @@ static const json_t *member(const json_t *o, const char *key)
 	return json_is_null(v) ? NULL : v;
 }
 
-bool json_want_str(const json_t *o, const char *path, const char *key, const char **out, struct err *e)
+bool json_want_str(const json_t *o, const char *path, const char *key, const char **out,
+                   struct err *e)
 {
 	const json_t *v = member(o, key);
 
@@ -96,7 +97,8 @@ bool json_want_str(const json_t *o, const char *path, const char *key, const cha
 	return true;
 }
 
-bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max, int64_t *out, struct err *e)
+bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max,
+                   int64_t *out, struct err *e)
 {
 	const json_t *v = member(o, key);
 	char what[96];
@@ -135,7 +137,8 @@ bool json_want_bool(const json_t *o, const char *path, const char *key, bool *ou
 	return true;
 }
 
-bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out, struct err *e)
+bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
+                    struct err *e)
 {
 	const json_t *v = member(o, key);
 
@@ -198,8 +201,8 @@ bool json_only(const json_t *o, const char *path, const char *const *keys, struc
 		if (i < n)
 			continue;
 		near = suggest(key, keys, n);
-		err_set(e, ERR_CONFIG, near ? "%s%s%s: unknown key; did you mean \"%s\"?" : "%s%s%s: unknown key",
-		    path, *path ? "." : "", key, near);
+		err_set(e, ERR_CONFIG, "%s%s%s: unknown key%s%s%s", path, *path ? "." : "", key,
+		    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 		return false;
 	}
 	return true;
@@ -225,11 +228,98 @@ json_t *json_event(const char *kind)
 	return json_pack("{s:i, s:s, s:s}", "v", 1, "ts", stamp, "kind", kind);
 }
 
+/* ---- text ---------------------------------------------------------------------- */
+
+/* jansson writes reals with one fixed precision: too short to be read back
+ * equal, or 0.1 as 0.10000000000000001.  Hence a writer of our own. */
+static void put_string(struct buf *b, const char *s, size_t n)
+{
+	static const char plain[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
+	const char *at;
+
+	buf_puts(b, "\"");
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] && (at = strchr(plain, s[i])))
+			buf_printf(b, "\\%c", letter[at - plain]);
+		else if ((unsigned char)s[i] < 0x20)
+			buf_printf(b, "\\u%04X", s[i]);
+		else
+			buf_append(b, s + i, 1);
+	}
+	buf_puts(b, "\"");
+}
+
+static void put_real(struct buf *b, double v)
+{
+	char text[32];
+
+	num_format(v, text);
+	/* Else it would be read back as an integer. */
+	buf_printf(b, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+static void put_value(struct buf *b, const json_t *v);
+
+static void put_object(struct buf *b, const json_t *o)
+{
+	const char *key, *comma = "";
+	json_t *v;
+
+	buf_puts(b, "{");
+	json_object_foreach((json_t *)o, key, v) {
+		buf_puts(b, comma);
+		put_string(b, key, strlen(key));
+		buf_puts(b, ":");
+		put_value(b, v);
+		comma = ",";
+	}
+	buf_puts(b, "}");
+}
+
+static void put_array(struct buf *b, const json_t *a)
+{
+	buf_puts(b, "[");
+	for (size_t i = 0; i < json_array_size(a); i++) {
+		buf_puts(b, i ? "," : "");
+		put_value(b, json_array_get(a, i));
+	}
+	buf_puts(b, "]");
+}
+
+static void put_value(struct buf *b, const json_t *v)
+{
+	switch (json_typeof(v)) {
+	case JSON_OBJECT:
+		put_object(b, v);
+		break;
+	case JSON_ARRAY:
+		put_array(b, v);
+		break;
+	case JSON_STRING:
+		put_string(b, json_string_value(v), json_string_length(v));
+		break;
+	case JSON_INTEGER:
+		buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		break;
+	case JSON_REAL:
+		put_real(b, json_real_value(v));
+		break;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		buf_puts(b, json_is_true(v) ? "true" : "false");
+		break;
+	case JSON_NULL:
+		buf_puts(b, "null");
+		break;
+	}
+}
+
 char *json_text(const json_t *v)
 {
-	char *s = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+	struct buf b = BUF_INIT;
 
-	if (!s)
+	if (!v)
 		abort();        /* only for lack of memory: the documents are our own */
-	return s;
+	put_value(&b, v);
+	return (char *)b.data;
 }

@@ -18,6 +18,7 @@ void log_init(struct log *l, const char *name, int fd, enum log_level level)
 void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 {
 	char line[1200], stamp[32];
+	int saved = errno;
 	va_list ap;
 	size_t n;
 
@@ -28,21 +29,29 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof line - n - 1, fmt, ap);
 	va_end(ap);
-	n = strlen(line);
+	/* One event is one line, whatever names and messages it quotes. */
+	for (n = 0; line[n]; n++)
+		if ((unsigned char)line[n] < 0x20 || line[n] == 0x7f)
+			line[n] = '?';
 	line[n++] = '\n';
 	/* A log that cannot be written is nobody's reason to stop. */
 	while (write(l->fd, line, n) < 0 && errno == EINTR)
 		;
+	errno = saved;
 }
 
 uint32_t log_allowed(struct log_limit *limit, uint32_t burst)
 {
-	int64_t now = clock_now(), next = atomic_load(&limit->next);
+	uint32_t used = atomic_load(&limit->tokens);
+	int64_t now = clock_now(), next;
 
-	if (atomic_load(&limit->tokens) < burst) {
-		atomic_fetch_add(&limit->tokens, 1);
-		return 1;
+	while (used < burst) {
+		/* Before the token is taken, so that whoever finds none waits. */
+		atomic_store(&limit->next, now + NSEC_PER_SEC);
+		if (atomic_compare_exchange_weak(&limit->tokens, &used, used + 1))
+			return 1;
 	}
+	next = atomic_load(&limit->next);
 	if (now >= next && atomic_compare_exchange_strong(&limit->next, &next, now + NSEC_PER_SEC))
 		return atomic_exchange(&limit->swallowed, 0) + 1;
 	atomic_fetch_add(&limit->swallowed, 1);

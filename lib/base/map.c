@@ -1,8 +1,10 @@
 #include "base/map.h"
 
-#include <uthash.h>
-
 #include "base/mem.h"
+
+/* uthash's own way out of a lack of memory is exit(). */
+#define uthash_malloc(size) mem_alloc(size)
+#include <uthash.h>
 
 struct entry {
 	UT_hash_handle hh;

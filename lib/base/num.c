@@ -1,10 +1,8 @@
 #include "base/num.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
-
-#include "base/clock.h"
+#include <stdarg.h>
 
 bool num_uint(const char *s, uint64_t max, uint64_t *out)
 {
@@ -38,12 +36,13 @@ bool num_int(const char *s, int64_t min, int64_t max, int64_t *out)
 	return true;
 }
 
-/* The longest prefix that is a plain decimal number; strtod alone would also
- * take blanks, hexadecimal, "inf" and the locale's comma. */
-static bool take_double(const char *s, double *out, const char **end)
+/* A plain decimal number; strtod alone would also take blanks, hexadecimal,
+ * "inf" and the locale's comma. */
+static bool take_double(const char *s, double *out)
 {
 	const char *p = s + (*s == '-' || *s == '+');
 	size_t digits = strspn(p, "0123456789");
+	locale_t c;
 	char *stop;
 
 	p += digits;
@@ -61,18 +60,18 @@ static bool take_double(const char *s, double *out, const char **end)
 		if (*x >= '0' && *x <= '9')
 			p = x + strspn(x, "0123456789");
 	}
-	/* The programs never call setlocale, so strtod reads a dot. */
-	*out = strtod(s, &stop);
-	*end = p;
-	return stop == p && isfinite(*out);
+	/* The C locale is static: this allocates nothing. */
+	c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+	*out = strtod_l(s, &stop, c);
+	freelocale(c);
+	return stop == p && !*stop && isfinite(*out);
 }
 
 bool num_double(const char *s, double *out)
 {
-	const char *end;
 	double v;
 
-	if (!take_double(s, &v, &end) || *end)
+	if (!take_double(s, &v))
 		return false;
 	*out = v;
 	return true;
@@ -80,49 +79,125 @@ bool num_double(const char *s, double *out)
 
 struct unit {
 	const char *name;
-	double scale;
+	uint64_t scale;
 };
 
-static bool take_unit(const char *s, const struct unit *u, size_t n, double *scale)
+/* A decimal number digits * 10^exponent, with what follows it.  Digits that
+ * 64 bits cannot hold are below every unit of use here, or overflow later. */
+static bool take_decimal(const char *s, uint64_t *digits, int *exponent, const char **end)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(s, u[i].name) == 0) {
-			*scale = u[i].scale;
-			return true;
+	const char *p = s + (*s == '+');
+	bool point = false, any = false;
+
+	*digits = 0;
+	*exponent = 0;
+	for (; (*p >= '0' && *p <= '9') || (*p == '.' && !point); p++) {
+		if (*p == '.') {
+			point = true;
+			continue;
 		}
-	return false;
+		any = true;
+		if (*digits < UINT64_MAX / 10 - 1) {
+			*digits = *digits * 10 + (uint64_t)(*p - '0');
+			*exponent -= point;
+		} else {
+			*exponent += !point;
+		}
+	}
+	if (*p == 'e' || *p == 'E') {
+		const char *x = p + 1 + (p[1] == '-' || p[1] == '+');
+		int n = 0;
+
+		if (*x < '0' || *x > '9')
+			return false;
+		for (; *x >= '0' && *x <= '9'; x++)
+			n = n < 1000 ? n * 10 + (*x - '0') : n;
+		*exponent += p[1] == '-' ? -n : n;
+		p = x;
+	}
+	*end = p;
+	return any;
 }
+
+/* A decimal number with a unit, in integers throughout: no double holds 1.1s or
+ * 2^53 + 1.  A fraction of the result is rounded down, or to the nearest; what
+ * is not 0 must not become 0, which often stands for "none". */
+static bool take_scaled(const char *s, const struct unit *u, size_t n, uint64_t max, bool nearest,
+                        uint64_t *out)
+{
+	unsigned __int128 v, one = 1;
+	uint64_t digits;
+	const char *end;
+	int exponent;
+	size_t i = 0;
+
+	if (!take_decimal(s, &digits, &exponent, &end))
+		return false;
+	while (i < n && strcmp(end, u[i].name) != 0)
+		i++;
+	if (i == n)
+		return false;
+	v = (unsigned __int128)digits * u[i].scale;
+	for (; v && exponent > 0; exponent--) {
+		v *= 10;
+		if (v > max)
+			return false;
+	}
+	for (; exponent < 0 && one <= v; exponent++)
+		one *= 10;
+	v = exponent < 0 ? 0 : (v + (nearest ? one / 2 : 0)) / one;
+	if (v > max || (digits && !v))
+		return false;
+	*out = (uint64_t)v;
+	return true;
+}
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
 
 bool num_size(const char *s, uint64_t *out)
 {
 	static const struct unit unit[] = {
-		{ "", 1 }, { "B", 1 }, { "K", 0x1p10 }, { "M", 0x1p20 }, { "G", 0x1p30 }, { "T", 0x1p40 },
-		{ "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
-		{ "k", 0x1p10 }, { "m", 0x1p20 }, { "g", 0x1p30 }, { "t", 0x1p40 },
+		{ "", 1 },      { "B", 1 },
+		{ "K", KIB },   { "k", KIB },   { "KiB", KIB },
+		{ "M", MIB },   { "m", MIB },   { "MiB", MIB },
+		{ "G", GIB },   { "g", GIB },   { "GiB", GIB },
+		{ "T", TIB },   { "t", TIB },   { "TiB", TIB },
 	};
-	const char *end;
-	double v, scale;
 
-	if (!take_double(s, &v, &end) || v < 0 || !take_unit(end, unit, sizeof unit / sizeof *unit, &scale) ||
-	    v * scale >= 0x1p63)
-		return false;
-	*out = (uint64_t)(v * scale);
-	return true;
+	return take_scaled(s, unit, sizeof unit / sizeof *unit, INT64_MAX, false, out);
 }
+
+#define SECOND UINT64_C(1000000000)
 
 bool num_duration(const char *s, int64_t *nanoseconds)
 {
 	static const struct unit unit[] = {
-		{ "", 1e9 }, { "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, { "m", 60e9 }, { "h", 3600e9 },
+		{ "", SECOND }, { "s", SECOND }, { "m", 60 * SECOND }, { "h", 3600 * SECOND },
+		{ "ms", 1000000 }, { "us", 1000 }, { "ns", 1 },
 	};
-	const char *end;
-	double v, scale;
+	uint64_t v;
 
-	if (!take_double(s, &v, &end) || v < 0 || !take_unit(end, unit, sizeof unit / sizeof *unit, &scale) ||
-	    v * scale >= 0x1p62)
+	/* Half of the range, so that a time added to the clock cannot overflow. */
+	if (!take_scaled(s, unit, sizeof unit / sizeof *unit, INT64_MAX / 2, true, &v))
 		return false;
-	*nanoseconds = (int64_t)llround(v * scale);
+	*nanoseconds = (int64_t)v;
 	return true;
+}
+
+/* printf's decimal point, whatever a program around the library has set. */
+__attribute__((format(printf, 3, 4))) static void print(char *out, size_t n, const char *fmt, ...)
+{
+	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(c);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(out, n, fmt, ap);
+	va_end(ap);
+	uselocale(before);
+	freelocale(c);
 }
 
 void num_format(double v, char out[static 32])
@@ -130,23 +205,24 @@ void num_format(double v, char out[static 32])
 	double back;
 
 	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(out, 32, "%.*g", digits, v);
+		print(out, 32, "%.*g", digits, v);
 		if (num_double(out, &back) && back == v)
 			return;
 	}
 }
 
+/* The bounds are those of the rounded text: never "1024K", never "10.0K". */
 void num_human(double v, char out[static 16])
 {
 	static const char suffix[] = " KMGTPE";
 	int i = 0;
 
-	while (fabs(v) >= 1024 && suffix[i + 1]) {
+	while (isfinite(v) && fabs(v) >= 1023.5 && suffix[i + 1]) {
 		v /= 1024;
 		i++;
 	}
 	if (i == 0)
-		snprintf(out, 16, "%.0f", v);
+		print(out, 16, "%.0f", v);
 	else
-		snprintf(out, 16, fabs(v) < 10 ? "%.1f%c" : "%.0f%c", v, suffix[i]);
+		print(out, 16, fabs(v) < 9.95 ? "%.1f%c" : "%.0f%c", v, suffix[i]);
 }

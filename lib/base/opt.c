@@ -1,6 +1,6 @@
 #include "base/opt.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <sodium.h>
 
 #include "base/mem.h"
@@ -27,7 +27,8 @@ static void print_option(const struct opt *o, FILE *f)
 		n = snprintf(left, sizeof left, "-%c, ", o->letter);
 	else
 		n = snprintf(left, sizeof left, "    ");
-	snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+	snprintf(left + n, sizeof left - (size_t)n, "--%s%s%s", o->name, o->arg ? " " : "",
+	    o->arg ? o->arg : "");
 	fprintf(f, "  %-28s %s", left, o->help);
 	if (o->choices)
 		fprintf(f, " (%s)", o->choices);
@@ -36,8 +37,8 @@ static void print_option(const struct opt *o, FILE *f)
 
 void opt_help(const struct opt_spec *spec, FILE *f, bool whole)
 {
-	fprintf(f, "usage: %s%s%s%s\n%s\n", spec->prog, spec->nopts ? " [options]" : "", spec->args ? " " : "",
-	    spec->args ? spec->args : "", spec->about);
+	fprintf(f, "usage: %s%s%s%s\n%s\n", spec->prog, spec->nopts ? " [options]" : "",
+	    spec->args ? " " : "", spec->args ? spec->args : "", spec->about);
 	if (whole && spec->more)
 		fprintf(f, "\n%s\n", spec->more);
 	fprintf(f, "\noptions:\n");
@@ -73,8 +74,10 @@ static bool out_of_bounds(const struct opt *o, double v)
 
 static bool is_choice(const char *choices, const char *v)
 {
-	size_t n = strlen(v);
+	size_t n = strcspn(v, "|");
 
+	if (v[n])
+		return false;
 	for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
 		if (strncmp(p, v, n) == 0 && (p[n] == 0 || p[n] == '|') && n)
 			return true;
@@ -129,17 +132,51 @@ static const char *store(const struct opt *o, void *field, const char *v)
 	return "of a known kind";
 }
 
+/* A bound in the words that the option takes. */
+static void print_bound(const struct opt *o, double v, char out[static 48])
+{
+	static const char suffix[] = "KMGT";
+	char text[32], unit[2] = "";
+
+	if (o->kind == OPT_DURATION) {
+		v /= 1e9;
+		unit[0] = 's';
+	}
+	for (int i = 0; o->kind == OPT_SIZE && i < 4 && v >= 1024 && fmod(v, 1024) == 0; i++) {
+		v /= 1024;
+		unit[0] = suffix[i];
+	}
+	if (fabs(v) < 1e15 && v == floor(v))
+		snprintf(text, sizeof text, "%.0f", v);
+	else
+		num_format(v, text);
+	snprintf(out, 48, "%s%s", text, unit);
+}
+
+static void print_bounds(const struct opt *o, char *out, size_t n)
+{
+	char min[48], max[48];
+
+	print_bound(o, o->min, min);
+	print_bound(o, o->max, max);
+	/* A bound that no value reaches is not worth a word. */
+	if (o->max >= 0x1p62)
+		snprintf(out, n, ", at least %s", min);
+	else
+		snprintf(out, n, " from %s to %s", min, max);
+}
+
 static bool set_value(const struct opt_spec *spec, const struct opt *o, void *out, const char *v)
 {
 	const char *want = store(o, (char *)out + o->offset, v);
-	char what[400], bounds[96] = "";
+	char what[400], bounds[128] = "";
 
 	if (!want)
 		return true;
 	if (o->kind == OPT_CHOICE)
 		snprintf(bounds, sizeof bounds, " %s", o->choices);
 	else if (o->min != 0 || o->max != 0)
-		snprintf(bounds, sizeof bounds, " from %g to %g", o->min, o->max);
+		print_bounds(o, bounds, sizeof bounds);
 	snprintf(what, sizeof what, "--%s: must be %s%s, got \"%.100s\"", o->name, want, bounds, v);
 	complain(spec, what);
 	return false;
@@ -163,20 +200,28 @@ static const struct opt *by_letter(const struct opt_spec *spec, char c)
 	return NULL;
 }
 
-static void unknown(const struct opt_spec *spec, const char *arg, size_t n)
+static void unknown_letter(const struct opt_spec *spec, char c)
+{
+	char what[64];
+
+	snprintf(what, sizeof what, "unknown option \"-%c\"", c);
+	complain(spec, what);
+}
+
+static void unknown_name(const struct opt_spec *spec, const char *name, size_t n)
 {
 	const char **names = mem_array(spec->nopts + 2, sizeof *names), *near;
 	char word[64], what[300];
 
-	snprintf(word, sizeof word, "%.*s", (int)n, arg + 2);
+	snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word, name);
 	for (size_t i = 0; i < spec->nopts; i++)
 		names[i] = spec->opts[i].name;
 	memcpy(names + spec->nopts, common, sizeof common);
-	near = arg[1] == '-' ? suggest(word, names, spec->nopts + 2) : NULL;
+	near = suggest(word, names, spec->nopts + 2);
 	if (near)
 		snprintf(what, sizeof what, "unknown option \"--%s\"; did you mean \"--%s\"?", word, near);
 	else
-		snprintf(what, sizeof what, "unknown option \"%.60s\"", arg);
+		snprintf(what, sizeof what, "unknown option \"--%s\"", word);
 	complain(spec, what);
 	free((void *)names);
 }
@@ -203,7 +248,7 @@ static bool parse_long(const struct opt_spec *spec, void *out, struct cursor *c)
 	char what[200];
 
 	if (!o) {
-		unknown(spec, arg, n);
+		unknown_name(spec, arg + 2, n);
 		return false;
 	}
 	if (o->kind == OPT_FLAG && eq) {
@@ -228,7 +273,7 @@ static bool parse_letters(const struct opt_spec *spec, void *out, struct cursor 
 		const struct opt *o = by_letter(spec, *p);
 
 		if (!o) {
-			unknown(spec, arg, 0);
+			unknown_letter(spec, *p);
 			return false;
 		}
 		if (o->kind == OPT_FLAG) {

@@ -192,10 +192,21 @@ static bool all_written(struct client *c)
 	return true;
 }
 
+static bool none_due(struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i].clock_due)
+			return false;
+	return true;
+}
+
 enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e)
 {
-	enum err_code rc;
+	/* One CLOCK in doubt a link: a server that missed one would wait for ever. */
+	enum err_code rc = client_turn(c, none_due, step, e);
 
+	if (rc)
+		return rc;
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = &c->link[i];
 
@@ -224,6 +235,8 @@ enum err_code client_done(struct client *c, struct err *e)
 {
 	enum err_code rc = client_settle(c, e);
 
+	if (!rc)
+		rc = client_turn(c, none_due, CLIENT_NOW, e);
 	for (unsigned i = 0; !rc && i < c->nlinks; i++) {
 		struct link *l = &c->link[i];
 

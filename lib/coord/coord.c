@@ -246,7 +246,8 @@ static void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host, (long long)w->pid, how);
 	if (c->tasks)
 		tasks_return(c->tasks, slot);
-	if (c->phase == COORD_FORMING) {
+	/* Once the partitions are dealt out it is a member, to be voted out. */
+	if (c->phase == COORD_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
 		coord_changed(c);
 		return;
@@ -346,15 +347,30 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)
 
 /* ---- messages --------------------------------------------------------- */
 
+/* A worker under `wait` that was silent for too long, but is the same: nobody
+ * has taken its slot, and its step is still open. */
+static void heard(struct coord *c, unsigned slot, int64_t now)
+{
+	struct member_worker *w = &c->worker[slot];
+
+	w->seen = now;
+	if (!w->lost_at || c->cfg.on_worker_loss != COORD_WAIT)
+		return;
+	w->lost_at = 0;
+	coord_event(c, "worker_back", "worker-%u is back", slot);
+	coord_changed(c);
+}
+
 static void beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
 {
 	json_t *stats = json_object_get(msg, "stats"), **keep;
 
 	if (self->kind == COORD_SERVER && c->server[self->index].incarnation == self->incarnation) {
 		c->server[self->index].seen = now;
+		c->server[self->index].gone_at = 0;
 		keep = &c->server[self->index].stats;
 	} else if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation) {
-		c->worker[self->index].seen = now;
+		heard(c, self->index, now);
 		keep = &c->worker[self->index].stats;
 	} else {
 		return;
@@ -410,7 +426,11 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced", self->index);
 		return NULL;
 	}
-	w->seen = now;
+	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
+		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start it again", self->index);
+		return NULL;
+	}
+	heard(c, self->index, now);
 	if (strcmp(op, "lease") == 0)
 		answer = job_lease(c, self->index, msg, e);
 	else if (strcmp(op, "who") == 0)

@@ -91,10 +91,18 @@ void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum wo
 	c->changes_last = &ch->next;
 }
 
+static json_t *proposal_text(const struct proposal *p)
+{
+	static const char *const kind[] = { "join", "resume", "leave" };
+
+	return json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
+	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
+	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
+}
+
 static void propose(struct coord *c, uint64_t step)
 {
 	struct proposal *p = &c->prop;
-	static const char *const kind[] = { "join", "resume", "leave" };
 	json_t *msg;
 
 	p->id = ++c->next_proposal;
@@ -103,14 +111,24 @@ static void propose(struct coord *c, uint64_t step)
 	p->frontier = 0;
 	p->clock = UINT64_MAX;
 	memset(p->answered, 0, c->cfg.servers * sizeof *p->answered);
-	msg = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
-	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
-	    json_of_u64(p->change->incarnation), "step", (json_int_t)step);
+	msg = proposal_text(p);
 	for (unsigned i = 0; i < c->cfg.servers; i++)
 		if (c->server[i].live) {
 			p->asked++;
 			c->io.to_server(c->io.ctx, i, msg);
 		}
+	json_decref(msg);
+}
+
+/* The server has a new session; what was under way on the old one is lost. */
+void change_ask_again(struct coord *c, unsigned server)
+{
+	json_t *msg;
+
+	if (!c->prop.open || c->prop.answered[server])
+		return;
+	msg = proposal_text(&c->prop);
+	c->io.to_server(c->io.ctx, server, msg);
 	json_decref(msg);
 }
 
@@ -171,6 +189,8 @@ static void decide(struct coord *c, uint64_t step)
 	}
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
+		if (c->tasks)           /* what it leased while the servers voted */
+			tasks_return(c->tasks, ch->slot);
 		if (is_member(c, ch->slot))
 			change_members(c, step, ch->slot, false);
 	} else {

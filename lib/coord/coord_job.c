@@ -47,6 +47,8 @@ void job_done(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
 	json_decref(w->report);
 	w->report = json_deep_copy(msg);
 	w->state = WORKER_DONE;
+	if (c->tasks)           /* job.steps may end it within a range */
+		tasks_return(c->tasks, slot);
 	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(msg, "steps", 0));
 	coord_changed(c);
 }

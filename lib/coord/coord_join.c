@@ -29,6 +29,7 @@ static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 			self->index = i;
 			c->server[i].seen = now;
 			c->server[i].gone_at = 0;
+			change_ask_again(c, i);
 			return json_pack("{s:i}", "index", (int)i);
 		}
 	for (unsigned i = 0; i < c->cfg.workers; i++)

@@ -95,6 +95,7 @@ const char *worker_state_name(enum worker_state s);
 /* coord_change.c: one change of membership at a time, by the servers' vote */
 void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after);
 void change_next(struct coord *c);
+void change_ask_again(struct coord *c, unsigned server);
 void change_vote(struct coord *c, unsigned server, const json_t *msg);
 void members_begin(struct coord *c);
 void members_release(struct coord *c);

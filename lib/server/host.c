@@ -247,11 +247,16 @@ static enum err_code start_http(struct host *h, struct err *e)
 		.find_token = host_find_token,
 		.log = cfg->log,
 	};
+	struct http_server *started = NULL;
 	enum err_code rc;
 
 	memcpy(http.psk, cfg->id->conn.hs.psk, sizeof http.psk);
-	rc = http_server_start(&http, &h->http, e);
+	rc = http_server_start(&http, &started, e);
 	free(sock);
+	/* Its threads are at work, and look here under the lock. */
+	host_lock(h);
+	h->http = started;
+	host_unlock(h);
 	return rc;
 }
 

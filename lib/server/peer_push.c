@@ -96,7 +96,7 @@ static enum conn_verdict take_push(struct peer *p, const struct record *r, struc
 	case SHARD_HOLD:
 		return CONN_HOLD;
 	case SHARD_FENCED:
-		peer_nack(p, r, ERR_FENCED, "slot %u has a newer holder", p->slot);
+		peer_nack(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
 	case SHARD_BAD:
 		break;
@@ -180,7 +180,7 @@ static enum conn_verdict answer_clock(struct peer *p, const struct record *r, en
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
 	if (a != SHARD_OK) {
-		peer_nack(p, r, ERR_FENCED, "slot %u has a newer holder", p->slot);
+		peer_nack(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
 	}
 	out.epoch = atomic_load(&s->epoch);

@@ -18,11 +18,14 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 
 	pthread_mutex_lock(&s->gate.lock);
 	p = sync_at(&s->gate.sync, slot);
-	if (!p->active || p->incarnation != incarnation) {
+	/* The same holder again: it may have sent DONE since the view was written. */
+	if (p->incarnation != incarnation) {
 		p->active = true;
 		p->incarnation = incarnation;
-		if (p->clock < from)
+		if (p->clock < from) {
 			p->clock = from;
+			p->clock_examples = 0;
+		}
 	}
 	pthread_mutex_unlock(&s->gate.lock);
 }

@@ -26,6 +26,12 @@ static const json_t *own_row(const struct worker *w)
 	return json_array_get(json_object_get(w->view, "workers"), w->slot);
 }
 
+/* Whoever notices it first, the coordinator or a server, it is the same. */
+static enum err_code slot_lost(const struct worker *w, struct err *e)
+{
+	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start it again", w->slot);
+}
+
 static enum err_code refresh(struct worker *w, struct err *e)
 {
 	const json_t *row;
@@ -48,7 +54,7 @@ static enum err_code refresh(struct worker *w, struct err *e)
 		return e->code;
 	row = own_row(w);
 	if (w->feed && (json_u64s(row, "incarnation", 0) != w->incarnation || strcmp(json_str(row, "state", ""), "lost") == 0))
-		return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start it again", w->slot);
+		return slot_lost(w, e);
 	return ERR_OK;
 }
 
@@ -393,6 +399,8 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 	rc = cluster_open(&cc, &w.cluster, e);
 	if (!rc)
 		rc = live(&w, e);
+	if (rc == ERR_FENCED && w.feed)
+		slot_lost(&w, e);
 	if (rc == ERR_STOPPED) {
 		if (interrupted(&w))
 			leave(&w);

@@ -83,7 +83,8 @@ static void adding(void)
 	struct err e = { 0 };
 
 	layout_add(&l, &shape, &a, &e);
-	ok(layout_add(&l, &shape, &b, &e) == ERR_OK && b->id == 0 && l.ntables == 1, "the same table again is the same table");
+	ok(layout_add(&l, &shape, &b, &e) == ERR_OK && b->id == 0 && l.ntables == 1,
+	   "the same table again is the same table");
 	shape.rows = 785;
 	ok(layout_add(&l, &shape, &b, &e) == ERR_EXISTS && strstr(e.msg, "785") && strstr(e.msg, "784"),
 	   "another shape under its name is refused: %s", e.msg);
@@ -145,8 +146,6 @@ static void placing(void)
 
 			total += load;
 			most = load > most ? load : most;
-			/* A table begins where least lies: one partition a table may be too many. */
-			bad += servers <= 8 && load > total;
 		}
 		if (servers <= 8 && (double)most * servers / (double)total > worst)
 			worst = (double)most * servers / (double)total;
@@ -194,8 +193,10 @@ static bool same(const struct layout *a, const struct layout *b)
 	for (size_t i = 0; i < a->ntables; i++) {
 		const struct table *x = &a->table[i], *y = &b->table[i];
 
-		if (strcmp(x->name, y->name) != 0 || x->id != y->id || x->sparse != y->sparse || x->decay != y->decay ||
-		    x->rows != y->rows || x->cols != y->cols || x->nparts != y->nparts || x->init != y->init ||
+		if (strcmp(x->name, y->name) != 0 || x->id != y->id || x->sparse != y->sparse ||
+		    x->decay != y->decay ||
+		    x->rows != y->rows || x->cols != y->cols || x->nparts != y->nparts ||
+		    x->init != y->init ||
 		    x->init_limit != y->init_limit || x->seed != y->seed || x->nruns != y->nruns)
 			return false;
 		for (uint32_t p = 0; p < x->nparts; p++)
@@ -261,7 +262,8 @@ static void wrong_json(void)
 	ok(table_refused("{\"name\":\"w\",\"rows\":1099511627776,\"cols\":2}", "1099511627776 x 2"),
 	   "and not more than can be held");
 	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
-	   table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"), "numbers are numbers, and in bounds");
+	   table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
+	   "numbers are numbers, and in bounds");
 	ok(layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,2,[0]]]}]}") &&
 	   layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[1,1,[0]]]}]}"),
 	   "a run of partitions that do not exist is refused");

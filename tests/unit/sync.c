@@ -31,7 +31,8 @@ static void words(void)
 	ok(parses("bsp", "bsp") && parses("asp", "asp"), "bsp and asp are read and written");
 	ok(parses("ssp:0", "ssp:0") && parses("ssp:3", "ssp:3") && parses("ssp:1000000", "ssp:1000000"),
 	   "ssp:S is read and written, from 0 to 1000000");
-	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") && refused("ssp:3x"),
+	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") &&
+	   refused("ssp:3x"),
 	   "ssp without a number, or with a wrong one, is refused and quoted");
 	ok(refused("BSP") && refused("async") && refused("bsp:1"), "what is no mode is refused");
 }
@@ -66,7 +67,8 @@ static void ssp_exhaustively(void)
 				bool want = true;
 
 				for (unsigned i = 0; i < 3; i++)
-					if (s.slot[i].active && step > stale && s.slot[i].clock < step - stale)
+					if (s.slot[i].active && step > stale &&
+					    s.slot[i].clock < step - stale)
 						want = false;
 				wrong += sync_may_pull(&s, step) != want;
 				*(want ? &yes : &no) += 1;
@@ -74,7 +76,8 @@ static void ssp_exhaustively(void)
 		}
 		sync_release(&s);
 	}
-	ok(!wrong, "ssp answers a pull exactly when nobody is more than S steps behind (%u yes, %u no)", yes, no);
+	ok(!wrong, "ssp answers a pull exactly when nobody is more than S steps behind (%u yes, %u no)",
+	   yes, no);
 }
 
 static void bsp(void)
@@ -82,7 +85,8 @@ static void bsp(void)
 	struct sync s = three(SYNC_bsp, 0);
 	bool good;
 
-	ok(sync_may_pull(&s, 0) && !sync_may_pull(&s, 1), "bsp: the first step is pulled at once, the second not");
+	ok(sync_may_pull(&s, 0) && !sync_may_pull(&s, 1),
+	   "bsp: the first step is pulled at once, the second not");
 	sync_clock(&s, 0, 0, 64);
 	sync_clock(&s, 1, 0, 64);
 	ok(!sync_may_close(&s), "a step is not closed while a slot is at it");

@@ -1,0 +1,217 @@
+#!/usr/bin/env bats
+# ps-ctl where no cluster runs: help, tables, files, keys, mistakes and their exit codes.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+
+setup() { setup_dir; }
+teardown() { teardown_dir; }
+
+# `!` before a command fails no test, so ask for what must hold.
+no_runs() { [ -z "$(find . -name '*.run*')" ]; }
+
+@test "no subcommand is a wrong use, and -h is not" {
+	run -2 ps-ctl
+	[[ $output == usage:* ]]
+	run -0 ps-ctl -h
+	[[ $output == *"  run "* && $output == *examples:* ]]
+	run -0 ps-ctl --help
+	[[ $output == *"exit codes:"* ]]
+	run -0 ps-ctl help stop
+	[[ $output == "usage: ps-ctl stop"* ]]
+}
+
+@test "every subcommand has help, and names its options for completion" {
+	subs=$(ps-ctl list subcommands | cut -d' ' -f1)
+	[ "$(wc -l <<<"$subs")" -ge 14 ]
+	for sub in $subs; do
+		ps-ctl "$sub" -h | grep -q "^usage: ps-ctl $sub"
+		ps-ctl "$sub" --help | grep -q "^usage: ps-ctl $sub"
+		ps-ctl "$sub" --ps-complete | grep -qx -- --help
+	done
+}
+
+@test "did you mean: subcommands, options, keys, models" {
+	run -2 ps-ctl sttaus
+	[[ $output == *'did you mean "status"?'* ]]
+	run -2 ps-ctl help strat
+	[[ $output == *'did you mean "start"?'* ]]
+	run -2 ps-ctl run --jsn lin
+	[[ $output == *'did you mean "--json"?'* ]]
+	run -2 ps-ctl list modles
+	[[ $output == *'did you mean "models"?'* ]]
+	run -4 ps-ctl show optimzer
+	[[ $output == *'did you mean "optimizer"?'* ]]
+	write_cluster
+	run -78 ps-ctl run lin --set optimzer=sgd
+	[[ $output == *'did you mean "job.optimizer"?'* || $output == *'did you mean "optimizer"?'* ]]
+}
+
+@test "version, for people and for programs" {
+	run -0 ps-ctl version
+	[[ $output =~ ^ps-ctl\ [0-9.]+\ \(protocol\ [0-9]+ ]]
+	[ "$(ps-ctl --version)" = "$output" ]
+	[ "$(ps-ctl version --json | jq -r '.v, .kind, .name' | paste -sd' ')" = "1 version ps-ctl" ]
+}
+
+@test "-C stands before or after the subcommand" {
+	mkdir a.run
+	for args in "-C a.run status" "status -C a.run" "-Ca.run status" "status -Ca.run" \
+	    "--cluster a.run status" "status --cluster=a.run" "--cluster=a.run status"; do
+		run -3 ps-ctl $args
+		[[ $output == *'"a.run" is not running'* ]]
+	done
+	PS_CLUSTER=a.run run -3 ps-ctl status
+	run -2 ps-ctl -C
+}
+
+@test "no such cluster is 4, one that does not run is 3" {
+	for sub in status stop "wait --for done" logs "export all -o text" "invite --role worker"; do
+		run -4 ps-ctl -C none.run $sub
+		run -4 ps-ctl $sub
+	done
+	mkdir a.run
+	for sub in status stop "wait --for done" "invite --role worker"; do
+		run -3 ps-ctl -C a.run $sub
+	done
+}
+
+@test "what is wrong with wait, export, keygen and invite is said before anything else" {
+	run -2 ps-ctl wait
+	run -2 ps-ctl wait --for nothing
+	[[ $output == *"loss-below=X"* ]]
+	run -2 ps-ctl wait --for step=-1
+	run -2 ps-ctl wait --for done --timeout soon
+	run -2 ps-ctl export
+	run -2 ps-ctl export all -o npy
+	run -2 ps-ctl export all -o yaml
+	run -2 ps-ctl invite
+	run -2 ps-ctl invite --role king
+	run -2 ps-ctl keygen --role worker
+	run -2 ps-ctl keygen --name w
+	run -2 ps-ctl keygen --role worker --name 'a b'
+	[ -z "$(ls)" ]
+}
+
+@test "a binary format is not written to a terminal" {
+	command -v script >/dev/null || skip "no script(1)"
+	run script -qec "ps-ctl export all" /dev/null
+	[[ $output == *"not for a terminal"* ]]
+}
+
+@test "list and show: every row of the tables, as text and as JSON Lines" {
+	for what in options models optimizers codecs modes schedules readers subcommands exit-codes; do
+		n=$(ps-ctl list $what | wc -l)
+		[ "$n" -gt 0 ]
+		[ "$(ps-ctl list $what --json | jq -r 'select(.v == 1 and .ts and .kind and .help) | .name' | wc -l)" -eq "$n" ]
+	done
+	for name in $(ps-ctl list options --json | jq -r .name); do
+		ps-ctl show "$name" --json | jq -e --arg n "$name" 'select(.name == $n)' >/dev/null
+	done
+	run -0 ps-ctl show lr
+	[[ $output == *"job.lr"*"default    0.1"*"above      0"* ]]
+	run -0 ps-ctl show momentum
+	[[ $output == *"option job.momentum"*"optimizer momentum"* ]]
+	run -0 ps-ctl show run
+	[[ $output == "usage: ps-ctl run"* ]]
+}
+
+@test "init writes a file that loads, and explains every key of it" {
+	for model in $(ps-ctl list models | cut -d' ' -f1); do
+		run -0 ps-ctl init --model "$model" "$model"
+		[ "$(jq -r .job.model "$model/cluster.json")" = "$model" ]
+		for key in $(jq -r 'paths(scalars or type == "array") | select(all(.[]; type == "string")) | join(".")' "$model/cluster.json"); do
+			grep -qF -- "- \`$key\`: " "$model/README.md"
+		done
+		[[ $output == *"next: "*"ps-ctl run $model/cluster.json"* ]]
+	done
+	run -2 ps-ctl init --model mpl other
+	[[ $output == *mlp* ]]
+	[ ! -e other ]
+}
+
+@test "init overwrites nothing" {
+	echo mine >cluster.json
+	run -1 ps-ctl init
+	[ "$(cat cluster.json)" = mine ]
+	[ ! -e README.md ]
+	mkdir two
+	echo mine >two/README.md
+	run -0 ps-ctl init two
+	[ "$(cat two/README.md)" = mine ]
+	[ -s two/cluster.json ]
+}
+
+@test "keygen: a secret for the owner alone, a line for authorized_keys" {
+	line=$(ps-ctl keygen --role worker --name w7)
+	[[ $line =~ ^worker\ x25519:[A-Za-z0-9+/]{43}=\ w7$ ]]
+	[ "$(stat -c %a w7.key)" = 600 ]
+	grep -q '^pskit-secret-key1 ' w7.key
+	before=$(cat w7.key)
+	run -1 ps-ctl keygen --role worker --name w7
+	[ "$(cat w7.key)" = "$before" ]
+	[ "$(ps-ctl keygen -r admin -n me -o other.key | cut -d' ' -f1,3)" = "admin me" ]
+	[ "$before" != "$(cat other.key)" ]
+}
+
+@test "completion: words of the programs, and live ids only of a living cluster" {
+	. <(ps-ctl completion bash)
+	complete_words() {
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		_ps_ctl 2>/dev/null
+		echo "${COMPREPLY[*]}"
+	}
+	[[ " $(complete_words ps-ctl sta) " == *" start "* && " $(complete_words ps-ctl sta) " == *" status "* ]]
+	[ "$(complete_words ps-ctl run --js)" = --json ]
+	[ "$(complete_words ps-ctl wait --for re)" = ready ]
+	[[ " $(complete_words ps-ctl init --model ml) " == *" mlp "* ]]
+	[ "$(complete_words ps-ctl run x --set job.lr)" = job.lr= ]
+	[ "$(complete_words ps-ctl list mod)" = "models modes" ]
+	[ -z "$(complete_words ps-ctl logs se)" ]
+	run -2 ps-ctl completion tcsh
+}
+
+@test "a missing cluster file is 4, a wrong one 78, and nothing is started" {
+	run -4 ps-ctl run none
+	[[ $output == *'no such cluster file "none"'* ]]
+	echo '{' >bad.json
+	run -78 ps-ctl run bad
+	[[ $output == *bad.json*line* ]]
+	echo '{"servrs": 1}' >typo.json
+	run -78 ps-ctl run typo
+	[[ $output == *'did you mean "servers"?'* ]]
+	echo '{"servers": "many"}' >type.json
+	run -78 ps-ctl start type.json
+	[[ $output == *servers* ]]
+	echo '{"job": {"model": "mlpp"}}' >model.json
+	run -78 ps-ctl run model
+	[[ $output == *mlp* ]]
+	echo '{"job": {"model": "linear", "data": "none.csv", "epochs": 1}}' >data.json
+	run -78 ps-ctl start data
+	[[ $output == *none.csv* ]]
+	no_runs
+}
+
+@test "--set: parsed by the key's type, checked with all the rest" {
+	write_cluster
+	run -2 ps-ctl run lin --set lr
+	[[ $output == *key=value* ]]
+	run -78 ps-ctl run lin --set lr=fast
+	[[ $output == *"job.lr"*fast* ]]
+	run -78 ps-ctl run lin --set lr=-1
+	run -78 ps-ctl run lin --set sync=sps
+	run -78 ps-ctl run lin --set data=none.csv
+	run -78 ps-ctl start lin --set data=- --set workers=1
+	[[ $output == *"ps-ctl run"* ]]
+	no_runs
+}
+
+@test "a reader that leaves is no failure, a full disk is" {
+	set -o pipefail
+	ps-ctl list options | true
+	ps-ctl list options --json | head -n 1 >/dev/null
+	if [ -w /dev/full ]; then
+		run -1 bash -c 'ps-ctl list models >/dev/full'
+		[[ $output == *"standard output"* ]]
+	fi
+}

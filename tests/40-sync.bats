@@ -1,0 +1,191 @@
+#!/usr/bin/env bats
+# One model however many take part: equal bits where that is promised, and the
+# same numbers as one process that follows the formulas.
+
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+}
+
+teardown() {
+	teardown_dir
+}
+
+# ---- deterministic -----------------------------------------------------------
+
+# 500 examples of 40 features, 4 classes; a sparse row has 5 of them.
+sparse_data() {
+	awk 'BEGIN {
+		srand(9)
+		for (i = 0; i < 500; i++) {
+			k = int(rand() * 4)
+			printf "%d", k
+			for (f = 1 + int(rand() * 6); f <= 40; f += 6 + int(rand() * 6))
+				printf " %d:%.4f", f, rand() + (f % 4 == k)
+			print ""
+		}
+	}'
+}
+
+dense_data() {
+	awk 'BEGIN {
+		srand(11)
+		for (i = 0; i < 500; i++) {
+			k = int(rand() * 4)
+			for (f = 0; f < 40; f++)
+				printf "%.4f,", rand() + (f % 4 == k)
+			print k
+		}
+	}'
+}
+
+digest_of() {
+	train "$@" && DIGEST=$(res .model_digest)
+}
+
+# same_bits FILE: two runs, 1 and 3 servers, TCP and Unix sockets.
+same_bits() {
+	local first
+	digest_of "$1" --set servers=1
+	first=$DIGEST
+	[ ${#first} -eq 64 ]
+	for set in servers=1 servers=3 "servers=3 transport=tcp" "servers=2 transport=unix" "servers=3 suite=chacha20poly1305"; do
+		digest_of "$1" $(printf -- '--set %s ' $set)
+		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
+	done
+	# It can differ: another seed is another model.
+	digest_of "$1" --set seed=2
+	[ "$DIGEST" != "$first" ]
+}
+
+@test "deterministic: sparse softmax has the same bits whatever serves it" {
+	sparse_data >s.svm
+	cat >sparse.json <<-END
+	{ "workers": 3, "deterministic": true, "job": { "model": "softmax", "data": "s.svm", "epochs": 4, "batch": 7,
+	  "optimizer": "adagrad", "lr": 0.1 } }
+	END
+	same_bits sparse.json
+}
+
+@test "deterministic: an mlp over several partitions has the same bits whatever serves it" {
+	dense_data >d.csv
+	# w1 has 200 x 700 elements: three partitions.
+	cat >mlp.json <<-END
+	{ "workers": 3, "deterministic": true, "job": { "model": "mlp", "hidden": [200, 700], "data": "d.csv?label=last",
+	  "epochs": 1, "batch": 7, "optimizer": "adam", "lr": 0.002 } }
+	END
+	same_bits mlp.json
+}
+
+@test "deterministic: on real data, twice" {
+	need_data a9a/a9a.gz
+	cat >a9a.json <<-END
+	{ "servers": 2, "workers": 4, "deterministic": true, "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz",
+	  "epochs": 1, "batch": 50, "optimizer": "adagrad", "lr": 0.1 } }
+	END
+	digest_of a9a.json
+	first=$DIGEST
+	digest_of a9a.json --set servers=3
+	[ "$DIGEST" = "$first" ]
+}
+
+@test "deterministic refuses what cannot be" {
+	dense_data >d.csv
+	cat >no.json <<-END
+	{ "workers": 2, "deterministic": true, "job": { "model": "softmax", "data": "d.csv?label=last", "epochs": 1 } }
+	END
+	for set in sync=asp sync=ssp:1 on_worker_loss=shrink backup=1 workers=1:3; do
+		run ps-ctl run no.json --set $set
+		[ "$status" -eq 78 ]
+		[[ "$output" == *deterministic* ]]
+	done
+}
+
+# ---- against the reference ------------------------------------------------------
+
+# check MODEL RULE LR [reference options]: 200 steps of three workers and two
+# servers from the same parameters, against one process in double precision.
+# Every parameter within 1e-5 of its own size, or within 1e-6 where it is below 0.1.
+check() {
+	local model=$1 rule=$2 lr=$3 set=() worst
+	shift 3
+	for ((i = 1; i <= $#; i += 2)); do
+		local key=${!i} value=$((i + 1))
+		key=${key#--}
+		set+=(--set "${key//-/_}=${!value}")
+	done
+	cat >case.json <<-END
+	{ "servers": 2, "workers": 3, "job": { "model": "$model", "data": "$INPUT", "hidden": [$HIDDEN],
+	  "init": "$INIT", "steps": 200, "batch": 6, "seed": $SEED } }
+	END
+	train case.json --set optimizer=$rule --set lr=$lr "${set[@]}"
+	/usr/bin/python3 "$LIB/reference.py" --model "$model" --rule "$rule" --lr "$lr" "$@" \
+		--params init.safetensors --x x.npy --y y.npy --batches batches.txt --steps 200 --slots 3 \
+		--out reference.safetensors >losses
+	worst=$(/usr/bin/python3 "$LIB/trial.py" compare case.run/model.safetensors reference.safetensors) || {
+		echo "$model $rule $*: $worst"
+		return 1
+	}
+	figure "$model $rule $*: off by $worst at most"
+}
+
+# inputs MODEL [options of trial.py make]
+inputs() {
+	need_numpy
+	export PYTHONDONTWRITEBYTECODE=1
+	/usr/bin/python3 "$LIB/trial.py" make --model "$@"
+	/usr/bin/python3 "$LIB/trial.py" batches >batches.txt
+	INPUT='data.csv?label=last' INIT=./init.safetensors HIDDEN= SEED=1
+}
+
+@test "the same numbers as one process: every update rule" {
+	inputs mlp --hidden 7,5
+	HIDDEN=7,5
+	check mlp sgd 0.05 --activation tanh
+	check mlp momentum 0.01 --activation tanh
+	check mlp nesterov 0.01 --activation tanh
+	check mlp adagrad 0.05 --activation tanh
+	check mlp rmsprop 0.003 --activation tanh
+	check mlp adam 0.003 --activation tanh
+	check mlp adamw 0.003 --activation tanh --l2 0.02
+	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
+}
+
+@test "the same numbers as one process: every model" {
+	inputs linear --classes 0
+	check linear sgd 0.05
+	check linear momentum 0.01 --l2 0.01
+	inputs logistic --classes 0
+	check logistic sgd 0.2 --l2 0.01
+	check logistic ftrl 0.2 --l1 0.01
+	inputs softmax --classes 4
+	check softmax sgd 0.2
+	check softmax adagrad 0.1 --l2 0.01
+	inputs mlp --hidden 9
+	HIDDEN=9
+	check mlp sgd 0.2 --activation relu
+}
+
+@test "the same numbers as one process: sparse rows" {
+	inputs logistic --classes 0 --features 30 --sparse
+	INPUT=data.svm INIT=zeros
+	check logistic sgd 0.5
+	check logistic adagrad 0.2
+	check logistic ftrl 0.2 --l1 0.01
+	inputs softmax --classes 4 --features 30 --sparse
+	INPUT=data.svm INIT=zeros
+	check softmax sgd 0.5
+	check softmax adagrad 0.2
+}
+
+@test "the same numbers as one process: schedules, and another seed" {
+	inputs softmax
+	check softmax sgd 0.3 --schedule warmup:20+cosine:150:0.1
+	check softmax momentum 0.05 --schedule step:50:0.5
+	check softmax adam 0.02 --schedule wsd:20:100:60
+	SEED=77
+	/usr/bin/python3 "$LIB/trial.py" batches --seed 77 >batches.txt
+	check softmax sgd 0.3
+}

@@ -1,0 +1,382 @@
+#!/usr/bin/env bats
+# What deaths, sleeps and leavings do to a job: it goes on, resumes or fails as
+# its policy says, within seconds, and says why.
+
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	netns=()
+}
+
+teardown() {
+	teardown_dir
+	local ns
+	for ns in "${netns[@]}"; do
+		ip netns del "$ns" 2>/dev/null || true
+	done
+}
+
+# job NAME STEPS [members]: NAME.json, two servers and two workers; 400 examples.
+job() {
+	write_csv train.csv
+	cat >"$1.json" <<-END
+	{ "servers": 2, "workers": 2, "lease": "1s", ${3:-}
+	  "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y", "steps": $2, "batch": 8,
+	  "lr": 0.01 } }
+	END
+}
+
+pid_of() {
+	cat "$RUN/$1.pid"
+}
+
+# A worker of our own in the slot of one that is gone.
+replace() {
+	background ps-work train -C "$RUN" --slot "$1"
+}
+
+# finished STATE: the job is over, in this state; the result is in $RESULT.
+finished() {
+	wait_for 60 over || return 1
+	RESULT=$(http GET /v1/result)
+	has .state "$1"
+}
+
+over() {
+	[[ $(status .state) =~ ^(done|failed|stopped)$ ]]
+}
+
+# said FILE PATTERN
+said() {
+	grep -q -- "$2" "$RUN/$1"
+}
+
+is_new_holder() {
+	[ "$(worker "$1" .pid)" = "$2" ] && worker_is "$1" active
+}
+
+# ---- shrink ----------------------------------------------------------------------
+
+@test "kill -9 of a worker: out after its lease, and the rest end the job" {
+	for mode in bsp ssp:2 asp; do
+		job shrink 12000
+		begin shrink.json --set sync=$mode
+		wait_for 10 step_is_past 100
+		kill -9 "$(pid_of worker-1)"
+		begun=$SECONDS
+		wait_for 10 worker_is 1 lost
+		[ $((SECONDS - begun)) -le 4 ]
+		said server-0.log 'worker-1 .* is lost: not heard of for 1... ms'
+		finished done
+		has .steps 12000
+		at_least .eval.r2 0.99
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+}
+
+@test "kill -9 of a worker that holds a range of the data: others train on it" {
+	write_csv train.csv
+	cat >range.json <<-END
+	{ "servers": 2, "workers": 3, "lease": "1s",
+	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 500, "batch": 8, "lr": 0.01 } }
+	END
+	for mode in ssp:0 asp; do
+		begin range.json --set sync=$mode
+		wait_for 10 step_is_past 100
+		kill -9 "$(pid_of worker-1)"
+		finished done
+		# Of the dead one's own steps only its last report is left.
+		[ "$(http GET /v1/tasks | jq '.done == .total and .leased == 0')" = true ]
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+}
+
+@test "a restarted worker takes its slot over, before its lease is over and after" {
+	for mode in bsp ssp:2 asp; do
+		job again 100000000
+		begin again.json --set sync=$mode --set servers=3
+		for when in before after before before; do
+			wait_for 10 step_is_past $(($(status .step) + 50))
+			kill -9 "$(worker 1 .pid)"
+			[ $when = before ] || wait_for 10 worker_is 1 lost
+			replace 1
+			wait_for 10 is_new_holder 1 "$pid"
+		done
+		wait_for 10 step_is_past $(($(status .step) + 50))
+		ps-ctl stop -C "$RUN" >/dev/null
+		finish
+		[ "$status" -eq 0 ]
+	done
+}
+
+@test "when every worker is dead the job fails, and says so" {
+	job all 1000000
+	begin all.json
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-0)" "$(pid_of worker-1)"
+	finished failed
+	[[ $(res .reason) == *"every worker is gone"* ]]
+}
+
+# ---- wait, fail ------------------------------------------------------------------------
+
+@test "wait: who comes back in time goes on, who does not fails the job" {
+	job waits 15000 '"on_worker_loss": "wait:20s",'
+	begin waits.json
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-1)"
+	wait_for 10 worker_is 1 lost
+	# It is waited for: nobody gets further.
+	step=$(status .step)
+	state_is running
+	replace 1
+	wait_for 10 step_is_past $((step + 100))
+	finished done
+	ps-ctl stop -C "$RUN" >/dev/null
+
+	begin waits.json --set on_worker_loss=wait:1s
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-1)"
+	finished failed
+	[[ $(res .reason) == *"worker-1 did not come back within 1 s"* ]]
+	run ps-ctl wait -C "$RUN" --for done
+	[ "$status" -eq 1 ]
+}
+
+@test "fail: the first loss ends the job" {
+	job fails 1000000 '"on_worker_loss": "fail",'
+	begin fails.json
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-0)"
+	finished failed
+	[[ $(res .reason) == "worker-0 is lost"*"on_worker_loss is fail" ]]
+}
+
+@test "deterministic: the same bits, whoever was killed or frozen meanwhile" {
+	job same 10000 '"deterministic": true, "on_worker_loss": "wait:30s",'
+	train same.json
+	first=$(res .model_digest)
+	begin same.json
+	for i in 1 2 3; do
+		wait_for 10 step_is_past $(($(status .step) + 200))
+		victim=$((i % 2))
+		kill -9 "$(worker $victim .pid)"
+		[ $i -eq 1 ] || wait_for 10 worker_is $victim lost
+		replace $victim
+		wait_for 10 is_new_holder $victim "$pid"
+	done
+	wait_for 10 step_is_past $(($(status .step) + 200))
+	kill -STOP "$pid"
+	wait_for 10 worker_is $victim lost
+	kill -CONT "$pid"
+	wait_for 10 worker_is $victim active
+	finished done
+	has .model_digest "$first"
+	has .steps 10000
+}
+
+# ---- leaving, sleeping -----------------------------------------------------------------
+
+@test "SIGTERM of a worker: it leaves, exit code 0, and the rest go on" {
+	job leaves 30000
+	begin leaves.json --set on_worker_loss=fail
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-1)" && replace 1       # one whose exit code is ours to see
+	wait_for 10 is_new_holder 1 "$pid"
+	wait_for 10 step_is_past $(($(status .step) + 50))
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 0 ]
+	grep -q 'left at step' err
+	wait_for 10 worker_is 1 left
+	finished done
+	at_least .eval.r2 0.99
+}
+
+@test "SIGTERM while others are waited for: it leaves too" {
+	job leaves 1000000
+	begin leaves.json --set lease=60s
+	wait_for 10 step_is_past 100
+	kill -STOP "$(pid_of worker-0)"
+	leaver=$(pid_of worker-1)
+	kill -TERM "$leaver"
+	wait_for 10 said worker-1.log 'left at step'
+	kill -CONT "$(pid_of worker-0)"
+	wait_for 10 worker_is 1 left
+	wait_for 10 step_is_past $(($(status .step) + 50))
+}
+
+@test "a worker that sleeps longer than its lease is told, and exits with 1" {
+	for mode in bsp ssp:1 asp; do
+		job sleeps 1000000
+		begin sleeps.json --set sync=$mode
+		wait_for 10 step_is_past 100
+		kill -9 "$(pid_of worker-1)"
+		replace 1
+		wait_for 10 is_new_holder 1 "$pid"
+		wait_for 10 step_is_past $(($(status .step) + 50))
+		kill -STOP "$pid"
+		wait_for 10 worker_is 1 lost
+		wait_for 10 step_is_past $(($(status .step) + 50))
+		kill -CONT "$pid"
+		finish
+		[ "$status" -eq 1 ]
+		cat err
+		grep -q 'worker-1 was taken for dead' err
+		wait_for 10 step_is_past $(($(status .step) + 50))
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+}
+
+@test "ssp: nobody gets further ahead than S, and the log says who is waited for" {
+	job bound 1000000
+	begin bound.json --set sync=ssp:3 --set lease=60s
+	wait_for 10 step_is_past 100
+	kill -STOP "$(pid_of worker-0)"
+	wait_for 15 said worker-1.log 'waiting at step [0-9]* for 2 s: worker-0 (.*) is at step'
+	# Servers tell the steps that all have completed; one may have had a CLOCK more.
+	at=$(sed -n 's/.*waiting at step \([0-9]*\) for 2 s.*/\1/p' "$RUN/worker-1.log" | head -n 1)
+	floor=$(http GET /v1/servers | jq '[.servers[].step] | min')
+	echo "waiting at step $at, all have completed $floor"
+	[ $((at - floor)) -ge 4 ]
+	[ $((at - floor)) -le 5 ]
+	kill -CONT "$(pid_of worker-0)"
+	wait_for 10 step_is_past $(($(status .step) + 50))
+	ps-ctl stop -C "$RUN" >/dev/null
+
+	begin bound.json --set sync=asp --set lease=60s
+	wait_for 10 step_is_past 100
+	kill -STOP "$(pid_of worker-0)"
+	behind=$(worker 0 .step)
+	wait_for 15 far_ahead 1 $((behind + 2000))
+	kill -CONT "$(pid_of worker-0)"
+}
+
+far_ahead() {
+	[ "$(worker "$1" .step)" -gt "$2" ] 2>/dev/null
+}
+
+# ---- what cannot go on -----------------------------------------------------------------
+
+@test "a loss that is not a number: the job fails, says at which step, keeps the model" {
+	for mode in bsp ssp:1 asp; do
+		job nan 1000
+		run ps-ctl run nan.json --set sync=$mode --set lr=1e30 --json
+		[ "$status" -eq 1 ]
+		RESULT=${lines[-1]}
+		has .state failed
+		[[ $(res .reason) =~ worker-[01]:\ the\ loss\ is\ (NaN|infinite)\ at\ step\ [0-9]+:\ lower\ job.lr ]]
+		ps-ctl export -C nan.run all -o text >model.txt 2>/dev/null
+		[ "$(grep -c '^[wb]' model.txt)" -eq 3 ]
+	done
+	none_left "$T"
+}
+
+@test "a server killed: the job fails within seconds, with a clear sentence, and nothing is left" {
+	for victim in server-1 server-0; do
+		job dies 1000000
+		RUN=$T/dies.run
+		background ps-ctl run dies.json --json
+		wait_for 10 test -S "$RUN/ctl.sock"
+		wait_for 10 step_is_past 100
+		begun=$SECONDS
+		kill -9 "$(pid_of $victim)"
+		finish
+		[ "$status" -eq 1 ]
+		[ $((SECONDS - begun)) -le 5 ]
+		RESULT=$(tail -n 1 out)
+		has .state failed
+		[[ $(res .reason) == *$victim* ]]
+		figure "$victim: $(res .reason)"
+		none_left "$T"
+	done
+}
+
+@test "a server that sleeps is lost, and says so when it wakes" {
+	job sleeps 1000000
+	begin sleeps.json
+	wait_for 10 step_is_past 100
+	kill -STOP "$(pid_of server-1)"
+	finished failed
+	[[ $(res .reason) == *"server-1"*"no heartbeat for"* ]]
+	kill -CONT "$(pid_of server-1)"
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
+# ---- two hosts -----------------------------------------------------------------------------
+
+# Two namespaces with a wire between them: 10.77.0.1 in $here, 10.77.0.2 in $there.
+two_hosts() {
+	here=pskit-$$-a there=pskit-$$-b
+	ip netns add $here 2>/dev/null || skip "network namespaces are not permitted here"
+	netns+=($here)
+	ip netns add $there
+	netns+=($there)
+	ip link add v1 netns $here type veth peer name v2 netns $there 2>/dev/null || skip "no veth devices here"
+	ip -n $here addr add 10.77.0.1/24 dev v1
+	ip -n $there addr add 10.77.0.2/24 dev v2
+	for ns in $here $there; do
+		ip -n $ns link set lo up
+	done
+	ip -n $here link set v1 up
+	ip -n $there link set v2 up
+}
+
+# Writes every byte that passes the wire to a file, until it is ended.
+listen_in() {
+	ip netns exec $there /usr/bin/python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+s.bind(("v2", 0))
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+out = open(sys.argv[1], "wb", buffering=0)
+while True:
+    out.write(s.recv(65536))' "$1" 3>&- &
+	pids+=($!)
+	wait_for 5 test -e "$1"
+}
+
+@test "two hosts: a server and a worker join by file, over TCP and sealed" {
+	two_hosts
+	# Something secret in the control messages, to be looked for on the wire.
+	for suite in auto poly1305; do
+		job far 3000
+		RUN=$T/far.run
+		rm -rf "$RUN" ./*.join
+		listen_in wire.$suite
+		background ip netns exec $here ps-serve far.json --set listen=10.77.0.1:0 --set http=10.77.0.1:0 --set suite=$suite
+		coordinator=$pid
+		wait_for 10 test -S "$RUN/ctl.sock"
+		ps-ctl invite -C "$RUN" --role server -o s.join
+		ps-ctl invite -C "$RUN" --role worker -o w.join
+		[ "$(stat -c %a w.join)" = 600 ]
+		ip netns exec $there ps-serve --join s.join --listen 10.77.0.2:0 >s.out 2>&1 3>&- &
+		pids+=($!)
+		server=$!
+		mkdir -p elsewhere
+		cp train.csv elsewhere
+		(cd elsewhere && exec ip netns exec $there ps-work train --join ../w.join --slot 1 --data 'train.csv?label=y' >../w.out 2>&1 3>&-) &
+		pids+=($!)
+		far_worker=$!
+		ip netns exec $here ps-work train -C "$RUN" --slot 0 >w0.out 2>&1 3>&- &
+		pids+=($!)
+		wait_for 10 state_is running || { cat err s.out w.out w0.out; false; }
+		[[ $(http GET /v1/servers | jq -r '.servers[1].listen') == 10.77.0.2:* ]]
+		finished done || { cat err s.out w.out w0.out; false; }
+		at_least .eval.r2 0.99
+		has .steps 3000
+		wait "$far_worker"
+		http POST /v1/stop '{"why":"test"}'
+		wait "$server"
+		pid=$coordinator
+		finish
+		[ "$status" -eq 0 ]
+	done
+	# What `poly1305` shows to who listens in, the sealed suite hides.
+	grep -aq worker_join wire.poly1305
+	! grep -aq worker_join wire.auto
+	[ "$(stat -c %s wire.auto)" -gt 100000 ]
+}

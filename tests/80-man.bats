@@ -1,0 +1,268 @@
+#!/usr/bin/env bats
+# The manual: every page is well-formed, names all that there is to name, and
+# its examples run.
+#
+# An example is run when a line `.\" run` stands before its .Bd block: by bash -e,
+# in a directory with cluster.json, train.csv and test.csv.  `.\" run live`: and
+# with that cluster started before, and stopped after.
+
+setup() {
+	cd "$BATS_TEST_DIRNAME/.."
+	bin=$(cd "${PS_BIN:-build}" && pwd)
+	dir=
+}
+
+teardown() {
+	[ -n "$dir" ] || return 0
+	for run in "$dir"/*.run; do
+		[ ! -e "$run" ] || "$bin/ps-ctl" -C "$run" stop --timeout 2s >/dev/null 2>&1 || true
+	done
+	rm -rf "$dir"
+}
+
+# Long options in the .Fl macros of a page; with a name, of its .Ss NAME alone.
+flags() {
+	awk -v sub_name="${2-}" '
+		/^\.S[sh] / { inside = $1 == ".Ss" && $2 == sub_name }
+		sub_name == "" || inside' "man/$1" |
+		grep -oE '\bFl -[a-z][a-z0-9-]*' | sed 's/Fl -/--/' | sort -u
+}
+
+# What a program says of its own options.
+options() {
+	"$bin/$1" "${@:2}" --ps-complete | grep '^--' | sort -u
+}
+
+# Compare two lists of options; says which side lacks what.
+same() {
+	diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") >/dev/null && return 0
+	echo "$1: the page (<) and the program (>) differ:"
+	diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | grep '^[<>]'
+	return 1
+}
+
+# First argument of MACRO(...) in a .def file.
+names() {
+	sed -n "s/^$1(\"\{0,1\}\([A-Za-z0-9_.]*\)\"\{0,1\}[,)].*/\1/p" "$2" | grep .
+}
+
+# Every name that stdin gives must match PATTERN (with @ for the name) in the page.
+named() {
+	local name missing=0
+	while read -r name; do
+		grep -qE -e "${2//@/$name}" "man/$1" || { echo "man/$1 does not name $name"; missing=1; }
+	done
+	[ "$missing" -eq 0 ]
+}
+
+@test "every page passes mandoc's lint" {
+	run mandoc -Tlint -W warning man/*
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "every page says what it is called, and is referred to by a page" {
+	for page in man/*; do
+		name=$(basename "$page")
+		stem=${name%.*} section=${name##*.}
+		grep -qx "\.Dt ${stem^^} $section" "$page"
+		grep -lq "^\.Xr $stem $section" man/* || { echo "$name stands alone"; false; }
+	done
+}
+
+@test "cross references lead to pages that are there" {
+	missing=0
+	while read -r name section; do
+		case $name in
+		ps-*) [ -e "man/$name.$section" ] || { echo "$name($section)"; missing=1; } ;;
+		esac
+	done < <(sed -n 's/^\.*\(.*\)\bXr \([a-z0-9-]*\) \([0-9]\).*/\2 \3/p' man/*)
+	[ "$missing" -eq 0 ]
+}
+
+@test "program pages have their sections" {
+	for page in ps-ctl.1 ps-stat.1 ps-work.1 ps-serve.8; do
+		for section in SYNOPSIS ENVIRONMENT FILES SIGNALS "EXIT STATUS" EXAMPLES; do
+			grep -qx "\.Sh $section" "man/$page" || { echo "$page has no $section"; false; }
+		done
+		for name in NO_COLOR PS_CLUSTER; do
+			grep -q "Ev $name" "man/$page"
+		done
+	done
+}
+
+@test "options of ps-serve and ps-stat" {
+	same ps-serve "$(flags ps-serve.8)" "$(options ps-serve)"
+	same ps-stat "$(flags ps-stat.1)" "$(options ps-stat)"
+}
+
+@test "options of every command of ps-work" {
+	common=$(flags ps-work.1 Common)
+	for sub in $("$bin/ps-work" --ps-complete | grep -v '^--'); do
+		grep -q "^\.Ss $sub\$" man/ps-work.1 || { echo "no subsection $sub"; false; }
+		same "ps-work $sub" "$(printf '%s\n' "$common" "$(flags ps-work.1 "$sub")" | grep . | sort -u)" \
+			"$(options ps-work "$sub")"
+	done
+}
+
+@test "options of every subcommand of ps-ctl" {
+	same ps-ctl "$(flags ps-ctl.1 Options)" "$(options ps-ctl)"
+	for sub in $(names CTL cmd/ctl/ctl.def); do
+		same "ps-ctl $sub" "$(printf '%s\n' --help --version "$(flags ps-ctl.1 "$sub")" | grep . | sort -u)" \
+			"$(options ps-ctl "$sub")"
+	done
+}
+
+@test "subcommands, lists and views" {
+	names CTL cmd/ctl/ctl.def | named ps-ctl.1 '^\.Ss @( |$)'
+	"$bin/ps-ctl" list exit-codes --json | jq -r .name | sed 's/+/[+]/' | named ps-ctl.1 '^\.It @$'
+	names VIEW cmd/stat/stat.def | named ps-stat.1 '^\.Ss @$'
+	for view in $(names VIEW cmd/stat/stat.def); do
+		sed -n 's/^\t{ "\([^"]*\)", "[^"]*", COL_.*/\1/p' "cmd/stat/$view.c" | grep . |
+			named ps-stat.1 '(Cm |, )@( |$)'
+	done
+}
+
+@test "no subcommand or view is documented that is not there" {
+	awk '/^\.S[sh] /{ inside = $2 == "SUBCOMMANDS" || (inside && $1 == ".Ss") } inside && /^\.Ss/ { print $2 }' \
+		man/ps-ctl.1 | sort > "$BATS_TEST_TMPDIR/page"
+	names CTL cmd/ctl/ctl.def | sort | diff "$BATS_TEST_TMPDIR/page" -
+	awk '/^\.S[sh] /{ inside = $2 == "VIEWS" || (inside && $1 == ".Ss") } inside && /^\.Ss/ { print $2 }' \
+		man/ps-stat.1 | sort > "$BATS_TEST_TMPDIR/page"
+	names VIEW cmd/stat/stat.def | sort | diff "$BATS_TEST_TMPDIR/page" -
+}
+
+@test "every key of the cluster file, with type, default, bounds and live or fixed" {
+	names KEY lib/conf/conf.def | named ps-cluster.5 '^\.It Cm @ Pq '
+	[ "$(grep -c '^\.It Cm [a-z0-9_.]* Pq .*\(live\|fixed\)$' man/ps-cluster.5)" \
+		-eq "$(names KEY lib/conf/conf.def | wc -l)" ]
+	bad=0
+	while IFS='|' read -r name type deflt low high live; do
+		line=$(grep -E "^\.It Cm ${name//./[.]} Pq " man/ps-cluster.5)
+		line=${line#*Pq }
+		want="$(sed -n "s/.*TYPE($type, \"\([^\"]*\)\".*/\1/p" lib/conf/conf_key.h);"
+		case $name:$deflt in
+		name:* | on_worker_loss:*) ;;
+		*: | *:"[]") want="$want default none;" ;;
+		*) want="$want default $deflt;" ;;
+		esac
+		[ "$type" != DURATION ] || low=${low}s high=${high}s
+		case $type:$low:$high in
+		SYNC:* | EVERY:* | *:0:0) ;;
+		*) want="$want from $low to $high;" ;;
+		esac
+		want=${want/from ABOVE0/above 0} want=${want/to BELOW1/below 1}
+		[ "$line" = "$want ${live,,}" ] || { echo "$name: the page has \"$line\", the code \"$want ${live,,}\""; bad=1; }
+	done < <(tr '\n' ' ' < lib/conf/conf.def | sed 's/KEY(/\n&/g' |
+		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\([^"]*\)", *\([^,]*\), *\([^,]*\), *\([A-Z]*\),.*/\1|\2|\3|\4|\5|\6/p')
+	[ "$bad" -eq 0 ]
+}
+
+@test "models with their tables, update rules, schedules, readers, modes, codecs" {
+	names MODEL lib/model/model.def | named ps-work.1 '^\.It Cm @$'
+	names MODEL lib/model/model.def | named ps-cluster.5 '\b@\b'
+	"$bin/ps-ctl" list models --json | jq -r .tables | grep -oE '\b[wb][0-9]*\b' | sort -u |
+		named ps-work.1 '^\.It Cm (.* , )?@( |$)'
+	names RULE lib/optim/optim.def | named ps-work.1 '^\.It Cm @$'
+	names RULE lib/optim/optim.def | named ps-cluster.5 '\b@\b'
+	names SCHEDULE lib/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
+	names READER lib/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
+	names MODE lib/sync/sync.def | named ps-consistency.7 '^\.It Cm @(:S)?$'
+	names CODEC lib/codec/codec.def | named ps-protocol.7 'Sy @$'
+	names CODEC lib/codec/codec.def | named ps-cluster.5 '\b@\b'
+}
+
+@test "options of data paths" {
+	sed -n 's/^static const char \*const keys\[\] = { \(.*\) };/\1/p' lib/data/data_uri.c | tr -d '",' | tr ' ' '\n' |
+		grep . | named ps-cluster.5 '^\.It Cm @= '
+}
+
+@test "routes with their roles" {
+	n=0
+	while read -r method path roles rest; do
+		n=$((n + 1))
+		grep -qx "\.Ss $method $path" man/ps-http.7 || { echo "no $method $path"; false; }
+		case $roles in 0) roles=all ;; *) roles=${roles//|/ } ;; esac
+		grep -q "^\.It $method Ta $path Ta $roles Ta" man/ps-http.7 || { echo "$path: roles are $roles"; false; }
+	done < <(sed -n 's/^ROUTE("\([A-Z]*\)", *"\([^"]*\)", *[a-z_]*, *\([^ ,]*\),.*/\1 \2 \3/p' lib/server/routes.def)
+	[ "$n" -eq "$(grep -c '^ROUTE' lib/server/routes.def)" ]
+	[ "$n" -eq "$(grep -cE '^\.Ss (GET|POST) ' man/ps-http.7)" ]
+}
+
+@test "events" {
+	grep -ohE 'coord_event\(c, "[a-z_]+"' lib/coord/*.c | cut -d'"' -f2 | sort -u | named ps-http.7 '\b@\b'
+}
+
+# NUMBER Ta NAME, as the .def file pairs them.
+@test "numbers and names on the wire" {
+	sed -n 's/^MSG(\([A-Z_]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/wire/messages.def | grep . > "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^SUITE([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/auth/suite.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^HS_STATUS(\([A-Z]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/auth/hs_status.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^ROLE([^,]*, *"\([^"]*\)", *\([1-9]\),.*/\2 Ta \1/p' lib/auth/role.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^ERR([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/base/err.def >> "$BATS_TEST_TMPDIR/rows"
+	[ "$(wc -l < "$BATS_TEST_TMPDIR/rows")" -gt 50 ]
+	named ps-protocol.7 '^\.It @ Ta ' < "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^ERR([^,]*, *"\([^"]*\)".*/\1/p' lib/base/err.def | grep -vx ok | named ps-http.7 '^\.It [0-9]* Ta .*\b@\b'
+}
+
+@test "what a receipt may say" {
+	grep -oE 'PUSH_[A-Z]+' lib/shard/shard.h | sed -n 's/^PUSH_//p' | tr A-Z a-z | sort -u > "$BATS_TEST_TMPDIR/status"
+	named ps-consistency.7 '^\.It Cm @$' < "$BATS_TEST_TMPDIR/status"
+	named ps-protocol.7 'Ta @ Ta' < "$BATS_TEST_TMPDIR/status"
+	seq 1 11 | sed 's/^/P/' | named ps-consistency.7 '^\.It @$'
+}
+
+@test "exit codes of the programs" {
+	for page in ps-ctl.1 ps-stat.1 ps-work.1 ps-serve.8; do
+		sed -n 's/^ERR([^,]*, *"[^"]*", *[0-9]*, *\([0-9]*\),.*/\1/p' lib/base/err.def | sort -un | named "$page" '^\.It @$'
+		grep -qx '\.It 128+N' "man/$page"
+	done
+}
+
+# ---- examples ------------------------------------------------------------------------
+
+# Write the runnable examples of a page to $dir/examples/N.KIND.
+examples() {
+	mkdir "$dir/examples"
+	awk -v to="$dir/examples/" '
+		/^\.\\" run/ { kind = $3 ? $3 : "alone"; want = 1; next }
+		want && /^\.Bd / { n++; file = to n "." kind; want = 0; next }
+		/^\.Ed/ { file = "" }
+		file { gsub(/\\e/, "\\"); sub(/^\\&/, ""); print > file }' "man/$1"
+	ls "$dir/examples" | sort -n
+}
+
+tiny_cluster() {
+	awk 'BEGIN { srand(1); print "a,b,y"
+		for (i = 0; i < 200; i++) { a = rand() - 0.5; b = rand() - 0.5; printf "%.6f,%.6f,%.6f\n", a, b, 2 * a - 3 * b + 1 } }' \
+		> "$dir/train.csv"
+	head -n 31 "$dir/train.csv" > "$dir/test.csv"
+	printf '%s\n' '{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "train.csv",' \
+		'"eval": "test.csv", "epochs": 3, "batch": 20, "lr": 0.1 } }' > "$dir/cluster.json"
+}
+
+run_examples() {
+	local file
+	dir=$(mktemp -d "$BATS_TEST_TMPDIR/man.XXXXXX")
+	tiny_cluster
+	examples "$1" > "$BATS_TEST_TMPDIR/list"
+	[ -s "$BATS_TEST_TMPDIR/list" ]
+	cd "$dir"
+	PATH=$bin:$PATH
+	unset PS_CLUSTER
+	for file in $(cat "$BATS_TEST_TMPDIR/list"); do
+		echo "--- $1, example $file:"
+		cat "examples/$file"
+		case $file in *.live) ps-ctl start cluster && ps-ctl wait --for done --timeout 60s ;; esac
+		timeout 100 bash -euo pipefail "examples/$file" < /dev/null
+		case $file in *.live) ps-ctl stop ;; esac
+	done
+}
+
+@test "the examples of ps-ctl(1) run" { run_examples ps-ctl.1; }
+@test "the examples of ps-stat(1) run" { run_examples ps-stat.1; }
+@test "the examples of ps-work(1) run" { run_examples ps-work.1; }
+@test "the examples of ps-serve(8) run" { run_examples ps-serve.8; }
+@test "the examples of ps-cluster(5) run" { run_examples ps-cluster.5; }
+@test "the examples of ps-consistency(7) run" { run_examples ps-consistency.7; }
+@test "the examples of ps-http(7) run" { run_examples ps-http.7; }

@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+"""Inputs for reference.py and for the kit, and the comparison of what came out.
+
+  trial.py make --model mlp --examples 200 --features 6 --classes 3 --hidden 7,5 [--sparse]
+      x.npy, y.npy, data.csv (or data.svm), init.safetensors in the current directory
+  trial.py batches --examples 200 --batch 6 --slots 3 --steps 200 --seed 1 > batches.txt
+      the deal of ps-consistency(7): who trains on which example at which step
+  trial.py compare ours.safetensors reference.safetensors
+      the largest difference; exit 1 when it is above the bound
+"""
+
+import argparse
+import sys
+
+import numpy as np
+
+from reference import safetensors_load, safetensors_save
+
+MASK = (1 << 64) - 1
+
+# |ours - reference| <= 1e-5 * max(|reference|, 0.1).  Parameters here are of
+# size 1; each step adds a single-precision rounding of the gradient, which does
+# not shrink with the parameter, so below 0.1 the bound is absolute: 1e-6.
+RELATIVE, FLOOR = 1e-5, 0.1
+
+
+# --- the order of examples, from ps-consistency(7) alone ------------------------
+
+
+def mix(x):
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
+    return x ^ x >> 31
+
+
+def rotl(x, k):
+    return (x << k | x >> (64 - k)) & MASK
+
+
+class Xoshiro:
+    def __init__(self, seed):
+        self.s = [mix((seed + i * 0x9E3779B97F4A7C15) & MASK) for i in range(4)]
+
+    def next(self):
+        s = self.s
+        out = (rotl(s[1] * 5 & MASK, 7) * 9) & MASK
+        t = (s[1] << 17) & MASK
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotl(s[3], 45)
+        return out
+
+    def below(self, n):
+        skip = (1 << 64) % n
+        while True:
+            x = self.next()
+            if x >= skip:
+                return x % n
+
+
+def order(seed, epoch, n):
+    r = Xoshiro(mix(mix(seed) ^ epoch))
+    out = [0] * n
+    for i in range(n):
+        j = r.below(i + 1)
+        out[i] = out[j]
+        out[j] = i
+    return out
+
+
+def batches(o):
+    step, epoch = 0, 0
+    while step < o.steps:
+        rows, at = order(o.seed, epoch, o.examples), 0
+        while at < o.examples and step < o.steps:
+            for slot in range(o.slots):
+                print(step, slot, *rows[at:at + o.batch])
+                at += o.batch
+            step += 1
+        epoch += 1
+
+
+# --- data --------------------------------------------------------------------------
+
+
+def shapes(o):
+    if o.model in ("linear", "logistic"):
+        return {"w": (o.features, 1), "b": (1, 1)}
+    if o.model == "softmax":
+        return {"w": (o.features, o.classes), "b": (1, o.classes)}
+    widths = [o.features, *o.hidden, o.classes]
+    return {name + str(i): (widths[i] if name == "w" else 1, widths[i + 1])
+            for i in range(len(widths) - 1) for name in "wb"}
+
+
+def make(o):
+    rng = np.random.default_rng(3)
+    x = np.float32(np.round(rng.normal(size=(o.examples, o.features)), 4))
+    if o.sparse:
+        x *= rng.random(x.shape) < 0.3
+        x[np.arange(o.examples), np.arange(o.examples) % o.features] = 1
+    teacher = rng.normal(size=(o.features, o.classes if o.classes else 1))
+    f = x @ teacher + 0.3 * rng.normal(size=(o.examples, teacher.shape[1]))
+    if o.model == "linear":
+        y = np.float32(np.round(f[:, 0], 4))
+    elif o.model == "logistic":
+        y = (f[:, 0] > 0).astype(np.int64)
+    else:
+        y = f.argmax(axis=1)
+    np.save("x.npy", x)
+    np.save("y.npy", y)
+    if o.sparse:
+        with open("data.svm", "w") as out:
+            for row, label in zip(x, y):
+                print(label, *(f"{i + 1}:{v:.9g}" for i, v in enumerate(row) if v), file=out)
+    else:
+        with open("data.csv", "w") as out:
+            for row, label in zip(x, y):
+                print(*(f"{v:.9g}" for v in row), label, sep=",", file=out)
+    scale = 0.0 if o.sparse else 0.5
+    safetensors_save("init.safetensors",
+                     {name: np.float32(scale * rng.normal(size=shape)) for name, shape in shapes(o).items()})
+
+
+# --- comparing ------------------------------------------------------------------------
+
+
+def dense(tensors):
+    """Sparse tables as dense ones: NAME.ids says which rows NAME has."""
+    out = {}
+    for name, a in tensors.items():
+        if name.endswith(".ids"):
+            continue
+        ids = tensors.get(name + ".ids")
+        if ids is not None:
+            whole = np.zeros((int(ids.max()) + 1, a.shape[1]), a.dtype)
+            whole[ids] = a
+            a = whole
+        out[name] = a.reshape(-1).astype(np.float64)
+    return out
+
+
+def compare(o):
+    ours, theirs = dense(safetensors_load(o.ours)), dense(safetensors_load(o.theirs))
+    if sorted(ours) != sorted(theirs):
+        sys.exit(f"tables {sorted(ours)}, not {sorted(theirs)}")
+    worst, where = 0.0, ""
+    for name in ours:
+        if len(ours[name]) != len(theirs[name]):
+            sys.exit(f"{name} has {len(ours[name])} elements, not {len(theirs[name])}")
+        if not np.all(np.isfinite(ours[name])):
+            sys.exit(f"{name} has elements that are not finite")
+        off = np.abs(ours[name] - theirs[name]) / np.maximum(FLOOR, np.abs(theirs[name]))
+        if off.max() >= worst:
+            i = int(off.argmax())
+            worst, where = off[i], f"{name}[{i}] {ours[name][i]!r}, reference {theirs[name][i]!r}"
+    start = dense(safetensors_load("init.safetensors"))
+    if all(np.array_equal(start[name], theirs[name]) for name in theirs if name in start):
+        sys.exit("nothing was trained")
+    print(f"{worst:.1e}")
+    if worst > RELATIVE:
+        sys.exit(f"off by {worst:.3g}: {where}")
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = a.add_subparsers(dest="what", required=True)
+    m = sub.add_parser("make")
+    m.add_argument("--model", required=True)
+    m.add_argument("--hidden", default=[], type=lambda s: [int(n) for n in s.split(",")])
+    m.add_argument("--sparse", action="store_true")
+    b = sub.add_parser("batches")
+    for p, names in ((m, {"examples": 200, "features": 6, "classes": 3}),
+                     (b, {"examples": 200, "batch": 6, "slots": 3, "steps": 200, "seed": 1})):
+        for name, default in names.items():
+            p.add_argument("--" + name, type=int, default=default)
+    c = sub.add_parser("compare")
+    c.add_argument("ours")
+    c.add_argument("theirs")
+    o = a.parse_args()
+    {"make": make, "batches": batches, "compare": compare}[o.what](o)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,486 @@
+/* Partitions, gate and clocks of one server: what a step means in each mode,
+ * what a push is answered, and that no order of arrival can change it. */
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "shard_fixture.h"
+
+/* ---- bsp ----------------------------------------------------------------- */
+
+static void bsp_averages(void)
+{
+	struct world x;
+	struct receipt r;
+
+	world_open(&x, "bsp", false, "sgd", 1, 3);
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "bsp: a push is merged");
+	ok(pull_w(&x, SYNC_NEVER) == 0 && shard_closed(x.shard) == 0, "and changes nothing by itself");
+	clock_of(&x, 0, 0, 10);
+	push_w(&x, 1, 0, 30, 2, &r);
+	clock_of(&x, 1, 0, 30);
+	ok(!shard_may_pull(x.shard, 1), "two of three are not enough");
+	push_w(&x, 2, 0, 60, 4, &r);
+	ok(!shard_may_pull(x.shard, 1), "nor the last push without its CLOCK");
+	clock_of(&x, 2, 0, 60);
+	ok(shard_may_pull(x.shard, 1) && shard_closed(x.shard) == 1, "the last CLOCK closes the step");
+	/* (10*1 + 30*2 + 60*4) / 100 */
+	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f,
+	   "with the mean weighted by examples: %.7f", (double)pull_w(&x, 1));
+	ok(shard_version(x.shard, W, 0) == 1, "which is one update");
+	ok(shard_version(x.shard, BIG, 0) == 0, "a partition that nobody pushed has none");
+	world_close(&x);
+}
+
+static void bsp_absent(void)
+{
+	struct world x;
+	struct receipt r;
+	float before;
+
+	world_open(&x, "bsp", false, "sgd", 1, 3);
+	before = pull_row(&x, SYNC_NEVER, 5);
+	ok(fabsf(before) > 0 && fabsf(before) <= 0.5f && before != pull_row(&x, SYNC_NEVER, 6),
+	   "a row that was never pushed has an initial value of its own");
+	push_row(&x, 0, 0, 10, 5, 1, &r);
+	clock_of(&x, 0, 0, 10);
+	clock_of(&x, 1, 0, 30);
+	clock_of(&x, 2, 0, 0);
+	ok(shard_closed(x.shard) == 1, "slots that push nothing to a partition end the step by their CLOCK");
+	/* A row that others' batches do not have has a zero gradient there. */
+	ok(fabsf(pull_row(&x, 1, 5) - (before - 10.0f / 40.0f)) < 1e-6f,
+	   "and their examples count in the mean");
+	ok(step_of(&x, 0, 1, 64, 1) && clock_of(&x, 1, 1, 0) == SHARD_OK &&
+	   clock_of(&x, 2, 1, 0) == SHARD_OK &&
+	   pull_w(&x, 2) == -1, "a slot with no examples in the last step weighs nothing");
+	world_close(&x);
+}
+
+static void bsp_refused(void)
+{
+	struct world x;
+	struct receipt r;
+	struct shard_stats st;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	ok(push_w(&x, 0, 0, 10, NAN, &r) == SHARD_OK && r.status == PUSH_REFUSED, "NaN is refused");
+	clock_of(&x, 0, 0, 10);
+	push_w(&x, 1, 0, 30, 2, &r);
+	clock_of(&x, 1, 0, 30);
+	ok(pull_w(&x, 1) == -2, "and counts as an empty contribution");
+	ok(push_w(&x, 0, 1, 10, INFINITY, &r) == SHARD_OK && r.status == PUSH_REFUSED, "so is infinity");
+	clock_of(&x, 0, 1, 10);
+	push_w(&x, 1, 1, 30, -INFINITY, &r);
+	clock_of(&x, 1, 1, 30);
+	ok(pull_w(&x, 2) == -2 && shard_version(x.shard, W, 0) == 1,
+	   "with nothing but refused pushes there is no update");
+	shard_stats(x.shard, &st);
+	ok(st.status[PUSH_REFUSED] == 3 && st.status[PUSH_MERGED] == 1, "refused ones are counted");
+	world_close(&x);
+}
+
+static void bsp_again(void)
+{
+	struct world x;
+	struct receipt r;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	push_w(&x, 0, 0, 10, 1, &r);
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+	   "the same push again is a duplicate");
+	clock_of(&x, 0, 0, 10);
+	ok(clock_of(&x, 0, 0, 10) == SHARD_OK, "the same CLOCK again is fine");
+	push_w(&x, 1, 0, 10, 3, &r);
+	clock_of(&x, 1, 0, 10);
+	ok(pull_w(&x, 1) == -2, "and each counts once");
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+	   "after the step has closed too");
+	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD, "a push of a step that is not open yet waits");
+	ok(clock_of(&x, 0, 2, 10) == SHARD_HOLD, "and so does its CLOCK");
+	shard_dismiss(x.shard, 1);
+	clock_of(&x, 0, 1, 0);
+	shard_admit(x.shard, 1, inc_of(1), 2);
+	ok(push_w(&x, 1, 1, 10, 9, &r) == SHARD_OK && r.status == PUSH_LATE && pull_w(&x, 2) == -2,
+	   "a first push of a step that has closed is late, and dropped");
+	world_close(&x);
+}
+
+static void bsp_members(void)
+{
+	struct world x;
+	struct receipt r;
+	struct shard_vote v;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	push_w(&x, 1, 0, 10, 5, &r);
+	step_of(&x, 0, 0, 10, 1);
+	ok(shard_closed(x.shard) == 0, "a slot without its CLOCK is waited for");
+	shard_dismiss(x.shard, 1);
+	ok(shard_closed(x.shard) == 1 && pull_w(&x, 1) == -3,
+	   "until it is dismissed: what it had pushed is in the mean");
+	ok(push_w(&x, 1, 1, 10, 5, &r) == SHARD_FENCED && clock_of(&x, 1, 1, 10) == SHARD_FENCED &&
+	   shard_done(x.shard, 1, inc_of(1)) == SHARD_FENCED, "a dismissed one is fenced");
+	ok(step_of(&x, 0, 1, 10, 1) && pull_w(&x, 2) == -4, "the others go on");
+
+	v = shard_vote(x.shard, 1, 777, 1, false);
+	ok(!v.yes && v.frontier == 2,
+	   "a change at a step that was pushed already is voted down, with the frontier told");
+	v = shard_vote(x.shard, 1, 777, 3, false);
+	ok(v.yes, "one beyond it is agreed to");
+	ok(step_of(&x, 0, 2, 10, 1), "steps before it go on");
+	ok(!shard_may_pull(x.shard, 3) && push_w(&x, 0, 3, 10, 1, &r) == SHARD_HOLD &&
+	   clock_of(&x, 0, 3, 10) == SHARD_HOLD,
+	   "from its step on nothing is taken");
+	ok(shard_incarnation(x.shard, 1) != 777, "before the decision the new one is not in");
+	shard_admit(x.shard, 1, 777, 3);
+	shard_decided(x.shard);
+	ok(shard_may_pull(x.shard, 3) && step_of(&x, 0, 3, 30, 1) && shard_closed(x.shard) == 3,
+	   "then it is waited for");
+	{
+		float g[N] = { 5, 5, 5, 5 };
+		struct push p = { .slot = 1, .incarnation = 777, .step = 3, .table = W, .examples = 10,
+			.payload = (const uint8_t *)g, .len = sizeof g };
+
+		ok(shard_push(x.shard, &p, &r) == SHARD_OK &&
+		   shard_clock(x.shard, 1, 777, 3, 10) == SHARD_OK &&
+		   pull_w(&x, 4) == -7, "and counted in");
+	}
+	world_close(&x);
+}
+
+/* The step before the one from which a slot is held anew must not count the
+ * examples that its former holder stated long ago. */
+static void bsp_slot_again(void)
+{
+	struct world x;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	step_of(&x, 0, 0, 10, 1);
+	step_of(&x, 1, 0, 90, 1);
+	shard_dismiss(x.shard, 1);
+	step_of(&x, 0, 1, 10, 1);
+	shard_vote(x.shard, 1, 500, 3, false);
+	shard_admit(x.shard, 1, 500, 3);
+	shard_decided(x.shard);
+	step_of(&x, 0, 2, 10, 1);
+	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -3,
+	   "a slot that is held anew has no examples from before: %g",
+	   (double)pull_w(&x, 3));
+	world_close(&x);
+}
+
+static void done_stays_done(const char *mode)
+{
+	struct world x;
+
+	world_open(&x, mode, false, "sgd", 1, 2);
+	ok(shard_done(x.shard, 1, inc_of(1)) == SHARD_OK, "%s: DONE is taken", mode);
+	/* The next view may have been written before the coordinator knew. */
+	shard_admit(x.shard, 1, inc_of(1), 0);
+	clock_of(&x, 0, 0, 1);
+	clock_of(&x, 0, 1, 1);
+	ok(shard_may_pull(x.shard, 2),
+	   "%s: and is not undone by a view that still calls the slot active", mode);
+	world_close(&x);
+}
+
+/* ---- deterministic --------------------------------------------------------- */
+
+/* Sums that round differently in another order, pushed in two orders. */
+static float in_order(const uint32_t order[static 3], unsigned *held)
+{
+	static const float value[3] = { 1e8f, 1, -1e8f };
+	struct world x;
+	struct receipt r;
+	bool done[3] = { 0 };
+	float w;
+
+	world_open(&x, "bsp", true, "sgd", 1, 3);
+	for (unsigned left = 3; left;)
+		for (unsigned i = 0; i < 3; i++) {
+			uint32_t s = order[i];
+
+			if (done[s])
+				continue;
+			if (push_w(&x, s, 0, 1, value[s], &r) == SHARD_HOLD) {
+				++*held;
+				continue;
+			}
+			done[s] = true;
+			left--;
+		}
+	for (uint32_t s = 0; s < 3; s++)
+		clock_of(&x, s, 0, 1);
+	w = pull_w(&x, 1);
+	world_close(&x);
+	return w;
+}
+
+static void deterministic_order(void)
+{
+	static const uint32_t order[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
+	    { 2, 0, 1 }, { 2, 1, 0 } };
+	unsigned held = 0, differ = 0;
+	float first = in_order(order[0], &held);
+
+	ok(held == 0, "deterministic: pushes in the order of slots are taken at once");
+	for (unsigned i = 1; i < 6; i++)
+		differ += in_order(order[i], &held) != first;
+	ok(!differ && held > 0,
+	   "in any other they wait for their turn, and the sum has the same bits (%u waited)", held);
+}
+
+/* A worker that is replaced at step c gets the version of step c. */
+static void previous_version(void)
+{
+	struct world x;
+	struct receipt r;
+	struct shard_vote v;
+	float before, row, now;
+
+	world_open(&x, "bsp", true, "sgd", 1, 2);
+	step_of(&x, 0, 0, 10, 1);
+	step_of(&x, 1, 0, 10, 1);
+	before = pull_w(&x, 1);
+	row = pull_row(&x, 1, 9);
+	push_w(&x, 0, 1, 10, 4, &r);
+	push_row(&x, 0, 1, 10, 9, 1, &r);
+	push_w(&x, 1, 1, 10, 4, &r);
+	push_row(&x, 1, 1, 10, 9, 1, &r);
+	ok(shard_closed(x.shard) == 1 && pull_w(&x, SYNC_NEVER) == before - 4,
+	   "a partition makes its update when all have pushed, before all have sent CLOCK");
+	v = shard_vote(x.shard, 1, 900, 0, true);
+	ok(v.yes && v.clock == 1, "the vote on a resumed slot tells its clock");
+	shard_admit(x.shard, 1, 900, v.clock);
+	ok(pull_w(&x, 1) == before, "the new holder pulls what the old one had at that step");
+	now = pull_row(&x, SYNC_NEVER, 9);
+	ok(pull_row(&x, 1, 9) == row && now == row - 1,
+	   "of sparse rows too (%g, now %g)", (double)row, (double)now);
+	ok(pull_row(&x, 1, 11) == pull_row(&x, SYNC_NEVER, 11), "and of rows that the step did not touch");
+	ok(push_w(&x, 1, 1, 10, 4, &r) == SHARD_FENCED, "the old one is fenced");
+	{
+		float g[N] = { 4, 4, 4, 4 };
+		struct push p = { .slot = 1, .incarnation = 900, .step = 1, .table = W, .examples = 10,
+			.payload = (const uint8_t *)g, .len = sizeof g };
+
+		ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+		   "what the old one had pushed, the new one pushes for nothing");
+	}
+	clock_of(&x, 0, 1, 10);
+	shard_clock(x.shard, 1, 900, 1, 10);
+	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == before - 4,
+	   "and the step closes as if nothing had been");
+	world_close(&x);
+}
+
+/* ---- ssp, asp ---------------------------------------------------------------- */
+
+static void at_once(void)
+{
+	struct world x;
+	struct receipt r;
+
+	world_open(&x, "ssp:1", false, "sgd", 0.5f, 2);
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && r.version == 1 &&
+	   pull_w(&x, 0) == -0.5f,
+	   "ssp applies a push on arrival, whatever its examples");
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && pull_w(&x, 0) == -0.5f,
+	   "once");
+	clock_of(&x, 0, 0, 10);
+	ok(shard_may_pull(x.shard, 1), "one step ahead is allowed by ssp:1");
+	push_w(&x, 0, 1, 10, 1, &r);
+	clock_of(&x, 0, 1, 10);
+	ok(!shard_may_pull(x.shard, 2), "two are not");
+	push_w(&x, 1, 0, 10, 1, &r);
+	ok(r.staleness == 2, "a push that was computed from version 0 and found 2 is 2 stale (%u)",
+	   r.staleness);
+	clock_of(&x, 1, 0, 10);
+	ok(shard_may_pull(x.shard, 2) && shard_closed(x.shard) == UINT64_MAX,
+	   "the slow one's CLOCK lets the fast one go on");
+	ok(push_w(&x, 1, 1, 10, NAN, &r) == SHARD_OK && r.status == PUSH_REFUSED && r.version == 3,
+	   "NaN is refused here too");
+	shard_done(x.shard, 1, inc_of(1));
+	clock_of(&x, 0, 2, 10);
+	clock_of(&x, 0, 3, 10);
+	ok(shard_may_pull(x.shard, 4), "who is DONE holds nobody up");
+	world_close(&x);
+
+	world_open(&x, "asp", false, "sgd", 1, 2);
+	for (uint64_t s = 0; s < 50; s++) {
+		push_w(&x, 0, s, 1, 1, &r);
+		clock_of(&x, 0, s, 1);
+	}
+	ok(shard_may_pull(x.shard, 50) && pull_w(&x, 50) == -50, "asp never waits");
+	ok(push_w(&x, 1, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && r.staleness == 50,
+	   "and takes a push that is 50 updates old");
+	world_close(&x);
+}
+
+static void outside(void)
+{
+	struct world x;
+	float g[N] = { 1, 1, 1, 1 };
+	struct push p = { .slot = SHARD_OUTSIDE, .step = 0, .table = W, .payload = (const uint8_t *)g,
+	    .len = sizeof g };
+	struct receipt r;
+
+	world_open(&x, "bsp", false, "sgd", 1, 1);
+	ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_APPLIED &&
+	   shard_push(x.shard, &p, &r) == SHARD_OK &&
+	   pull_w(&x, SYNC_NEVER) == -2, "a push from outside the job is applied on arrival, each time");
+	ok(step_of(&x, 0, 0, 4, 1) && pull_w(&x, 1) == -3, "and stands outside the waits");
+	world_close(&x);
+}
+
+/* ---- what is malformed ------------------------------------------------------- */
+
+static void malformed(void)
+{
+	struct world x;
+	struct receipt r;
+	float g[N] = { 1, 1, 1, 1 };
+
+	world_open(&x, "bsp", false, "sgd", 1, 1);
+	ok(push_dense(&x, W, 0, 0, 0, 1, g, N - 1, &r) == SHARD_BAD, "a push that is too short is malformed");
+	ok(push_dense(&x, W, 1, 0, 0, 1, g, N, &r) == SHARD_BAD &&
+	   push_dense(&x, 9, 0, 0, 0, 1, g, N, &r) == SHARD_BAD,
+	   "so is one to a partition or table that is not here");
+	ok(push_dense(&x, W, 0, 0, 0, 0, g, N, &r) == SHARD_BAD, "or with no examples");
+	ok(push_dense(&x, W, 0, 5, 0, 1, g, N, &r) == SHARD_FENCED &&
+	   push_dense(&x, W, 0, UINT32_MAX - 1, 0, 1, g, N, &r) ==
+	   SHARD_FENCED, "a slot that nobody holds is fenced");
+	ok(pull_w(&x, SYNC_NEVER) == 0 && push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK,
+	   "and none of it changed anything");
+	world_close(&x);
+}
+
+/* ---- several threads ------------------------------------------------------------ */
+
+enum { THREADS = 4, STEPS = 300 };
+
+struct worker {
+	struct world *x;
+	uint32_t slot;
+	unsigned held, wrong;
+	float *buf;
+};
+
+static void wait_a_bit(struct worker *w)
+{
+	w->held++;
+	sched_yield();
+}
+
+/* bsp: every slot pushes slot+1 to both partitions of a table and to a row of
+ * its own and one of all; what it pulls must be the exact sum of all steps. */
+static void *train(void *ctx)
+{
+	struct worker *w = ctx;
+	struct world *x = w->x;
+	struct receipt r;
+	uint64_t version;
+
+	for (uint64_t step = 0; step < STEPS; step++) {
+		/* Means of 1..4 with 1..4 examples: 3 a step. */
+		float want = -3 * (float)step;
+
+		while (!shard_may_pull(x->shard, step))
+			wait_a_bit(w);
+		shard_pull(x->shard, BIG, 1, step, w->buf, &version);
+		w->wrong += w->buf[0] != want || w->buf[7] != want || version != step;
+		w->wrong += pull_w(x, step) != want;
+		for (int i = 0; i < 8; i++)
+			w->buf[i] = (float)(w->slot + 1);
+		while (push_dense(x, BIG, 1, w->slot, step, w->slot + 1, w->buf, 8, &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (push_w(x, w->slot, step, w->slot + 1, (float)(w->slot + 1), &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (push_row(x, w->slot, step, w->slot + 1, 1000, (float)(w->slot + 1), &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (clock_of(x, w->slot, step, w->slot + 1) == SHARD_HOLD)
+			wait_a_bit(w);
+	}
+	shard_done(x->shard, w->slot, inc_of(w->slot));
+	return NULL;
+}
+
+static void threads(bool deterministic)
+{
+	struct world x;
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+	unsigned wrong = 0, held = 0;
+	struct shard_stats st;
+
+	world_open(&x, "bsp", deterministic, "sgd", 1, THREADS);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){ .x = &x, .slot = i, .buf = malloc(PART_ELEMENTS * sizeof(float)) };
+		pthread_create(&t[i], NULL, train, &w[i]);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(t[i], NULL);
+		wrong += w[i].wrong;
+		held += w[i].held;
+		free(w[i].buf);
+	}
+	shard_stats(x.shard, &st);
+	ok(!wrong,
+	   "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
+	   deterministic ? "deterministic: " : "", THREADS, STEPS, held);
+	ok(shard_closed(x.shard) == STEPS && shard_version(x.shard, BIG, 1) == STEPS &&
+	   st.status[PUSH_MERGED] == 3 * THREADS * STEPS && pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
+	   "no push is lost, none counted twice");
+	world_close(&x);
+}
+
+static void *push_many(void *ctx)
+{
+	struct worker *w = ctx;
+	struct receipt r;
+
+	for (uint64_t step = 0; step < 2000; step++) {
+		push_w(w->x, w->slot, step, 1, 1, &r);
+		push_row(w->x, w->slot, step, 1, step % 37, 0.25f, &r);
+		clock_of(w->x, w->slot, step, 1);
+	}
+	return NULL;
+}
+
+static void threads_asp(void)
+{
+	struct world x;
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+
+	world_open(&x, "asp", false, "sgd", 1, THREADS);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){ .x = &x, .slot = i };
+		pthread_create(&t[i], NULL, push_many, &w[i]);
+	}
+	for (uint32_t i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS && shard_version(x.shard, W, 0) == 2000 * THREADS,
+	   "asp from %u threads: every push is applied once", THREADS);
+	world_close(&x);
+}
+
+int main(void)
+{
+	bsp_averages();
+	bsp_absent();
+	bsp_refused();
+	bsp_again();
+	bsp_members();
+	bsp_slot_again();
+	done_stays_done("bsp");
+	done_stays_done("ssp:0");
+	deterministic_order();
+	previous_version();
+	at_once();
+	outside();
+	malformed();
+	threads(false);
+	threads(true);
+	threads_asp();
+	return tap_done();
+}

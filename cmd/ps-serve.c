@@ -61,6 +61,12 @@ static int die(const struct err *e)
 	return err_exit_code(e->code);
 }
 
+static int contradiction(const char *text)
+{
+	fprintf(stderr, "ps-serve: %s (see ps-serve -h)\n", text);
+	return 2;
+}
+
 /* ---- who we are -------------------------------------------------------------------- */
 
 struct place {
@@ -223,6 +229,10 @@ int main(int argc, char **argv)
 		break;
 	}
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	if (o.join && (nargs || o.run_dir || o.coordinator || o.no_store))
+		return contradiction("--join stands alone: the join file says which cluster it is");
+	if (o.set.n && !nargs)
+		return contradiction("--set needs a cluster file to override");
 	signals = block_signals();
 	if (key_init(&e))
 		return die(&e);

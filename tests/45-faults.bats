@@ -61,7 +61,7 @@ is_new_holder() {
 
 @test "kill -9 of a worker: out after its lease, and the rest end the job" {
 	for mode in bsp ssp:2 asp; do
-		job shrink 12000
+		job shrink 30000
 		begin shrink.json --set sync=$mode
 		wait_for 10 step_is_past 100
 		kill -9 "$(pid_of worker-1)"
@@ -70,7 +70,7 @@ is_new_holder() {
 		[ $((SECONDS - begun)) -le 4 ]
 		said server-0.log 'worker-1 .* is lost: not heard of for 1... ms'
 		finished done
-		has .steps 12000
+		has .steps 30000
 		at_least .eval.r2 0.99
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
@@ -80,7 +80,7 @@ is_new_holder() {
 	write_csv train.csv
 	cat >range.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "1s",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 500, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 1500, "batch": 8, "lr": 0.01 } }
 	END
 	for mode in ssp:0 asp; do
 		begin range.json --set sync=$mode
@@ -123,7 +123,7 @@ is_new_holder() {
 # ---- wait, fail ------------------------------------------------------------------------
 
 @test "wait: who comes back in time goes on, who does not fails the job" {
-	job waits 15000 '"on_worker_loss": "wait:20s",'
+	job waits 40000 '"on_worker_loss": "wait:20s",'
 	begin waits.json
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-1)"
@@ -155,7 +155,7 @@ is_new_holder() {
 }
 
 @test "deterministic: the same bits, whoever was killed or frozen meanwhile" {
-	job same 10000 '"deterministic": true, "on_worker_loss": "wait:30s",'
+	job same 40000 '"deterministic": true, "on_worker_loss": "wait:30s",'
 	train same.json
 	first=$(res .model_digest)
 	begin same.json
@@ -174,13 +174,13 @@ is_new_holder() {
 	wait_for 10 worker_is $victim active
 	finished done
 	has .model_digest "$first"
-	has .steps 10000
+	has .steps 40000
 }
 
 # ---- leaving, sleeping -----------------------------------------------------------------
 
 @test "SIGTERM of a worker: it leaves, exit code 0, and the rest go on" {
-	job leaves 30000
+	job leaves 60000
 	begin leaves.json --set on_worker_loss=fail
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-1)" && replace 1       # one whose exit code is ours to see

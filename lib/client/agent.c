@@ -36,6 +36,7 @@ struct agent {
 	struct ask *asks;
 	uint64_t next_seq;
 	_Atomic bool stop;
+	_Atomic int64_t heartbeat, deadline;    /* of cfg, until agent_set_pace */
 	bool ended;
 	int wake;
 	/* the agent's thread only */
@@ -240,7 +241,7 @@ static void session(struct agent *a)
 			send_asks(a);
 			if (now >= a->next_beat) {
 				send_beat(a);
-				a->next_beat = now + a->cfg.heartbeat;
+				a->next_beat = now + atomic_load(&a->heartbeat);
 			}
 		} else if (now - begin > HELLO_DEADLINE) {
 			err_set(&a->fault, ERR_TIMEOUT, "the coordinator does not answer");
@@ -279,7 +280,7 @@ static void session(struct agent *a)
 static bool may_retry(const struct agent *a, int64_t without)
 {
 	return !a->refused && a->fault.code != ERR_AUTH && a->fault.code != ERR_FORBIDDEN &&
-	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= a->cfg.deadline;
+	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= atomic_load(&a->deadline);
 }
 
 static void pause_for(struct agent *a, int64_t ns)
@@ -337,6 +338,8 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	a->cfg = *cfg;
 	json_incref(a->cfg.join);
 	a->next_seq = 1;
+	atomic_init(&a->heartbeat, cfg->heartbeat);
+	atomic_init(&a->deadline, cfg->deadline);
 	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -391,6 +394,13 @@ void agent_set_join(struct agent *a, json_t *join)
 	json_decref(a->cfg.join);
 	a->cfg.join = json_deep_copy(join);
 	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline)
+{
+	atomic_store(&a->heartbeat, heartbeat);
+	atomic_store(&a->deadline, deadline);
+	ring(a);
 }
 
 void agent_tell(struct agent *a, const json_t *msg)

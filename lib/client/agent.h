@@ -45,6 +45,9 @@ void agent_stop(struct agent *a);
 enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
 /* What to send at the next (re)connection, instead of cfg.join. */
 void agent_set_join(struct agent *a, json_t *join);
+/* The pace of heartbeats, and how long to be without the coordinator, once the
+ * configuration is known. */
+void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline);
 /* Say, and do not wait for an answer. */
 void agent_tell(struct agent *a, const json_t *msg);
 

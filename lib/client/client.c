@@ -69,9 +69,12 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		doubt_receipts(l, payload, r->len);
 		return CONN_TAKEN;
 	case REC_CLOCKED:
-		if (l->done_due)
+		if (r->seq == DONE_SEQ) {
 			l->done = true;
-		l->clock_due = l->done_due = false;
+			l->done_due = false;
+		} else {
+			l->clock_due = false;
+		}
 		return CONN_TAKEN;
 	case REC_NACK:
 		msg_get_nack(payload, r->len, &c->fatal);

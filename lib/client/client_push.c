@@ -49,6 +49,7 @@ void link_send_done(struct link *l)
 {
 	struct record r = client_head(l->client, REC_DONE, 0);
 
+	r.seq = DONE_SEQ;
 	link_send(l, &r, NULL);
 }
 

@@ -6,6 +6,9 @@
 #include "wire/conn.h"
 #include "wire/msg.h"
 
+/* The seq of a DONE, which its CLOCKED repeats; a CLOCK has 0. */
+#define DONE_SEQ 1
+
 /* A question to one server, until it is answered whole. */
 struct ask {
 	struct ask *next;

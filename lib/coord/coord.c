@@ -145,7 +145,7 @@ void coord_enter(struct coord *c, enum coord_phase phase, int64_t now)
 	c->phase = phase;
 	if (phase == COORD_RUNNING)
 		c->running_at = now;
-	if (phase >= COORD_DONE && !c->ended_at)
+	if (phase >= COORD_FINISHING && !c->ended_at)
 		c->ended_at = now;
 	c->waiting[0] = 0;
 	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s", c->cfg.has_job ? "job" : "cluster",

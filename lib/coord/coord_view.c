@@ -79,7 +79,7 @@ static uint64_t slowest_step(const struct coord *c)
 
 	for (unsigned i = 0; i < c->cfg.workers; i++) {
 		const struct member_worker *w = &c->worker[i];
-		uint64_t step = (uint64_t)json_int(w->stats, "step", 0);
+		uint64_t step = (uint64_t)json_int(w->report ? w->report : w->stats, "step", 0);
 
 		if (w->state == WORKER_ACTIVE && step < active)
 			active = step;
@@ -122,7 +122,8 @@ static unsigned count_workers(const struct coord *c, enum worker_state s)
 
 json_t *coord_status(const struct coord *c, int64_t now)
 {
-	const json_t *job = json_object_get(c->cfg.config, "job"), *eval = json_object_get(c->last_eval, "eval");
+	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
+	const json_t *eval = json_object_get(last, "eval");
 	int64_t end = c->ended_at ? c->ended_at : now;
 	json_t *s = json_event("cluster");
 
@@ -152,7 +153,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	if (eval) {
 		json_object_set(s, "eval", (json_t *)eval);
-		json_object_set(s, "eval_step", json_object_get(c->last_eval, "step"));
+		json_object_set(s, "eval_step", json_object_get(last, "step"));
 	}
 	return s;
 }

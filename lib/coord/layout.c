@@ -8,6 +8,8 @@
  * too; the top bounds what a server must loop over at each step. */
 #define SPARSE_PARTS_MIN 16u
 #define SPARSE_PARTS_MAX 4096u
+/* A row and its id fit one record, with room for others. */
+#define SPARSE_COLS_MAX 65536u
 #define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
 
 void layout_release(struct layout *l)
@@ -193,6 +195,9 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 		return err_set(e, why.code, "%s", why.msg);
 	if (!name_is_fine(name))
 		return err_set(e, ERR_CONFIG, "table.name: must be 1 to 63 letters, digits, \"_\", \".\" or \"-\"");
+	if (out->sparse && cols > SPARSE_COLS_MAX)
+		return err_set(e, ERR_CONFIG, "table \"%s\": a sparse row has at most %u values, got %lld", name,
+		    SPARSE_COLS_MAX, (long long)cols);
 	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
 		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held", name,
 		    (long long)rows, (long long)cols);

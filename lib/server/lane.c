@@ -154,11 +154,13 @@ static void recheck(void *ctx)
 	struct peer *p, *next;
 
 	for (p = l->peers; p; p = next) {
+		const struct keyring_entry *entry;
 		bool known;
 
 		next = p->next;
 		pthread_rwlock_rdlock(&l->server->keys_lock);
-		known = keyring_find(l->server->ring, p->key, clock_wall() / NSEC_PER_SEC) != NULL;
+		entry = keyring_find(l->server->ring, p->key, clock_wall() / NSEC_PER_SEC);
+		known = entry && entry->role == p->role;
 		pthread_rwlock_unlock(&l->server->keys_lock);
 		if (conn_is_live(p->conn) && !known) {
 			log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);

@@ -266,7 +266,7 @@ void peer_open(struct lane *l, int fd)
 	p->id = atomic_fetch_add(&s->next_peer, 1);
 	p->pulls_last = &p->pulls;
 	p->slot = SLOT_NONE;
-	p->conn = conn_accept(fd, &s->cfg.id->conn, net_peer_is_local(fd) ? s->local_suite : s->remote_suite,
+	p->conn = conn_accept(fd, &s->cfg.id->conn, (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
 	    atomic_load(&s->epoch), &handler, p);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
 	p->next = l->peers;

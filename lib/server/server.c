@@ -18,17 +18,18 @@ static unsigned default_threads(void)
 
 /* Clear payloads on this host, sealed ones beyond it, unless the configuration
  * names a suite for all. */
-static enum err_code choose_suites(struct server *s, struct err *e)
+enum err_code server_choose_suites(struct server *s, const char *name, struct err *e)
 {
-	const char *name = s->cfg.conf ? s->cfg.conf->suite : "auto";
+	enum suite suite;
 
-	s->local_suite = SUITE_POLY1305;
-	s->remote_suite = SUITE_CHACHA20POLY1305;
+	atomic_store(&s->local_suite, SUITE_POLY1305);
+	atomic_store(&s->remote_suite, SUITE_CHACHA20POLY1305);
 	if (strcmp(name, "auto") == 0)
 		return ERR_OK;
-	if (!suite_parse(name, &s->local_suite) || !suite_available(s->local_suite))
+	if (!suite_parse(name, &suite) || !suite_available(suite))
 		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", name);
-	s->remote_suite = s->local_suite;
+	atomic_store(&s->local_suite, suite);
+	atomic_store(&s->remote_suite, suite);
 	return ERR_OK;
 }
 
@@ -96,7 +97,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	pthread_rwlock_init(&s->keys_lock, NULL);
 	pthread_mutex_init(&s->end_lock, NULL);
 	s->listener[0].fd = s->listener[1].fd = -1;
-	rc = choose_suites(s, e);
+	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
 	if (!rc)
 		rc = first_keys(s, e);
 	if (!rc)

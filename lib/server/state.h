@@ -109,7 +109,7 @@ struct server {
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
 	struct log_limit strangers;
-	enum suite remote_suite, local_suite;
+	_Atomic int remote_suite, local_suite;  /* enum suite */
 };
 
 /* lane.c */
@@ -125,6 +125,8 @@ void lanes_shout(struct server *s, const char *text, int server);
 /* Look every peer's key up again, and cut those that have none any more. */
 void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
+/* The suites of the data plane, by the configuration's word. */
+enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
 
 /* peer.c */
 void peer_open(struct lane *l, int fd);

@@ -40,11 +40,14 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 
 	if (rc)
 		return rc;
+	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	cfg.mode = conf.sync;
 	cfg.deterministic = conf.deterministic;
 	cfg.rule = optim_find(conf.job.optimizer);
 	rc = cfg.rule ? schedule_parse(conf.job.schedule, &cfg.schedule, e) :
 	    err_set(e, ERR_CONFIG, "this server knows no update rule \"%s\"", conf.job.optimizer);
+	if (!rc)
+		rc = server_choose_suites(s, conf.suite, e);
 	if (!rc) {
 		cfg.hyper = hyper_of(&conf.job, cfg.rule);
 		cfg.init_file = strchr(conf.job.init, '/') ? mem_strdup(conf.job.init) : NULL;

@@ -361,8 +361,10 @@ static enum err_code live(struct worker *w, struct err *e)
 	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->log, &w->job, e);
 
 	json_decref(view);
-	if (!rc)
+	if (!rc) {
+		agent_set_pace(cluster_agent(w->cluster), w->job.conf.heartbeat, w->job.conf.deadline);
 		rc = join(w, e);
+	}
 	if (!rc)
 		rc = begin(w, e);
 	while (!rc && !over) {

@@ -98,6 +98,7 @@ static inline void pass(struct scene *s, double seconds)
 }
 
 /* What a peer says; the answer's text in a static buffer, "" for none. */
+__attribute__((format(printf, 3, 4)))
 static inline const char *say(struct scene *s, struct coord_self *who, const char *fmt, ...)
 {
 	static char out[2048];

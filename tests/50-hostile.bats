@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# A peer that means harm: the connection closes, the model and the process stay
+# as they were.
+
+load lib/helper
+
+setup() {
+	setup_dir
+	RUN=$T/wire.run
+	printf '{"name":"wire","servers":1,"sync":"asp"}' > "$T/wire.json"
+	ps-ctl start "$T/wire.json"
+	curl -sf --unix-socket "$RUN/ctl.sock" -H 'content-type: application/json' -d \
+		'{"tables":[{"name":"w","sparse":false,"rows":1000,"cols":70},{"name":"s","sparse":true,"rows":100,"cols":2}]}' \
+		http://ps/v1/tables
+	python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1
+	PID=$(cat "$RUN/server-0.pid")
+	ps-work pull w -C "$RUN" | sha256sum > "$T/before"
+	rss > "$T/rss"
+}
+
+teardown() {
+	ps-ctl -C "$RUN" stop >/dev/null 2>&1 || true
+	teardown_dir
+}
+
+rss() {
+	awk '/VmRSS/ { print $2 }' "/proc/$PID/status"
+}
+
+hostile() {
+	python3 "$BATS_TEST_DIRNAME/lib/hostile.py" "$RUN" "$1"
+	# The same process, the same model, no more memory.
+	kill -0 "$PID"
+	ps-work pull w -C "$RUN" | sha256sum | cmp - "$T/before"
+	[ -n "$PS_SANITIZED" ] || [ "$(rss)" -lt $(($(cat "$T/rss") + 32768)) ]
+}
+
+@test "every flipped bit of the first handshake message closes" {
+	hostile msg1
+}
+
+@test "every flipped bit of a record's header and its tag closes" {
+	hostile header
+}
+
+@test "10,000 flipped bits of payloads close" {
+	hostile payload
+}
+
+@test "swapped, doubled, dropped, cut, reflected and replayed bytes close" {
+	hostile order
+}
+
+@test "random bytes, HTTP, TLS and silence are closed, and hold nobody up" {
+	hostile strangers
+}
+
+@test "records that are authentic but wrong are refused" {
+	hostile records
+}
+
+@test "values that are not finite are refused by receipt" {
+	hostile nonfinite
+}
+
+@test "wrong secret, wrong server key, unknown key: one sentence, exit 5" {
+	cp -r "$RUN/keys" "$T/keys"
+	for file in psk coordinator.pub admin.key; do
+		other=$T/other.key
+		rm -f "$other"
+		line=$(ps-ctl keygen --role admin --name other -o "$other")
+		case $file in
+		psk) sed 's/pskit-secret-key1/pskit-psk1/' "$other" > "$RUN/keys/psk" ;;
+		coordinator.pub) printf '%s\n' "$line" | sed 's/.*x25519:\([^ ]*\).*/\1/' > "$RUN/keys/coordinator.pub" ;;
+		admin.key) cat "$other" > "$RUN/keys/admin.key" ;;
+		esac
+		run ps-work pull w -C "$RUN" --timeout 5s
+		echo "$file: $output"
+		[ "$status" -eq 5 ]
+		[ "${#lines[@]}" -eq 1 ]
+		cp "$T/keys/$file" "$RUN/keys/$file"
+	done
+	ps-work pull w -C "$RUN" > /dev/null
+}
+
+@test "a key file that others can read is refused, with the chmod to run" {
+	chmod 644 "$RUN/keys/admin.key"
+	run ps-work pull w -C "$RUN"
+	echo "$output"
+	[ "$status" -eq 5 ]
+	[[ "$output" == *"chmod "*"admin.key"* ]]
+}

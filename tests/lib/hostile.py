@@ -1,0 +1,185 @@
+"""A hostile peer: usage hostile.py RUN CASE.  Exits 0 when the server did what
+it must; the bats file looks at the model and the process afterwards."""
+
+import base64
+import os
+import random
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
+import psclient as ps  # noqa: E402
+
+RUN, CASE = sys.argv[1], sys.argv[2]
+CLUSTER = ps.Cluster(RUN)
+SERVER = CLUSTER.view["servers"][0]
+KEY = base64.b64decode(SERVER["key"])
+TABLE = CLUSTER.tables["w"]
+EPOCH = {"epoch": CLUSTER.layout["epoch"], "generation": CLUSTER.layout["generation"]}
+
+
+def dial():
+    host, port = SERVER["tcp"].rsplit(":", 1)
+    sock = socket.create_connection((host, int(port)))
+    sock.settimeout(8)
+    return sock
+
+
+def session(**more):
+    return ps.Session(SERVER["tcp"], KEY, CLUSTER.psk, CLUSTER.secret, **more)
+
+
+def must_close(sock, what):
+    """The server may say why, but then it closes."""
+    try:
+        while sock.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    except socket.timeout:
+        sys.exit(f"{what}: the connection is still open")
+    sock.close()
+
+
+def flip(data, bit):
+    out = bytearray(data)
+    out[bit // 8] ^= 1 << bit % 8
+    return bytes(out)
+
+
+def push(s, **more):
+    fields = {"table": TABLE["id"], "part": 1, "examples": 1, **EPOCH, **more}
+    return s.encode(ps.PUSH, struct.pack("<4464f", *[1.0] * 4464), **fields)
+
+
+def case_msg1():
+    for bit in range(176 * 8):
+        sock = dial()
+        hello = sock.recv(32, socket.MSG_WAITALL)
+        shake = ps.Handshake(hello, CLUSTER.secret, KEY, CLUSTER.psk, 5, 0xFFFFFFFF)
+        sock.sendall(flip(shake.message1, bit))
+        must_close(sock, f"bit {bit} of msg1")
+
+
+def case_header():
+    for bit in range(80 * 8):
+        s = session()
+        s.sock.sendall(flip(push(s)[:80], bit) + bytes(64))
+        must_close(s.sock, f"bit {bit} of a header")
+
+
+def case_payload():
+    rng = random.Random(1)
+    for i in range(10000):
+        s = session()
+        raw = push(s)
+        s.sock.sendall(flip(raw, rng.randrange(80 * 8, len(raw) * 8)))
+        must_close(s.sock, f"payload flip {i}")
+
+
+def case_order():
+    s = session()
+    first, second = push(s), push(s)
+    s.sock.sendall(second + first)
+    must_close(s.sock, "swapped records")
+    s = session()
+    pull = s.encode(ps.PULL, struct.pack("<III", TABLE["id"], 0, 1), flags=ps.NOW)
+    s.sock.sendall(pull + pull)
+    must_close(s.sock, "a record sent twice")
+    s = session()
+    push(s)
+    s.sock.sendall(push(s))
+    must_close(s.sock, "a dropped record")
+    s = session()
+    s.sock.sendall(push(s)[:5000])
+    s.sock.shutdown(socket.SHUT_WR)
+    must_close(s.sock, "a record cut short")
+    s = session()
+    s.send(ps.PULL, struct.pack("<III", TABLE["id"], 0, 1), flags=ps.NOW)
+    s.sock.sendall(s.sock.recv(200))
+    must_close(s.sock, "reflected bytes")
+    sock = dial()
+    hello = sock.recv(32, socket.MSG_WAITALL)
+    shake = ps.Handshake(hello, CLUSTER.secret, KEY, CLUSTER.psk, 5, 0xFFFFFFFF)
+    sock.sendall(shake.message1)
+    again = dial()
+    again.recv(32, socket.MSG_WAITALL)
+    again.sendall(shake.message1)
+    must_close(again, "a replayed msg1")
+
+
+def case_strangers():
+    socks = []
+    for data in (os.urandom(400), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + bytes(200), b"\x16\x03\x01\x02\x00" + bytes(300)):
+        sock = dial()
+        sock.sendall(data)
+        must_close(sock, "a stranger's bytes")
+    for data in (b"", b"x"):
+        sock = dial()
+        sock.sendall(data)
+        socks.append(sock)
+    unix = socket.socket(socket.AF_UNIX)
+    unix.connect(CLUSTER.coordinator)
+    unix.settimeout(8)
+    socks.append(unix)
+    CLUSTER.pull("w")
+    for sock in socks:
+        must_close(sock, "a silent stranger")
+
+
+def refused(what, kind, payload=b"", **fields):
+    s = session()
+    s.send(kind, payload, **fields)
+    try:
+        while True:
+            record = s.receive()
+            if record.type == ps.NACK:
+                break
+            sys.exit(f"{what}: answered by {record.type}")
+    except (ps.ProtocolError, ConnectionError):
+        pass
+    must_close(s.sock, what)
+
+
+def case_records():
+    t = TABLE["id"]
+    sparse = CLUSTER.tables["s"]["id"]
+    floats = struct.pack("<4464f", *[1.0] * 4464)
+    good = {"table": t, "part": 1, "examples": 1, **EPOCH}
+    refused("no such table", ps.PUSH, floats, **{**good, "table": 999})
+    refused("no such partition", ps.PUSH, floats, **{**good, "part": 77})
+    refused("a short push", ps.PUSH, floats[:-4], **good)
+    refused("an odd length", ps.PUSH, floats[:-3], **good)
+    refused("an unknown codec", ps.PUSH, floats, codec=99, **good)
+    refused("a stale epoch", ps.PUSH, floats, **{**good, "epoch": 99})
+    refused("another generation", ps.PUSH, floats, **{**good, "generation": 99})
+    refused("an unknown type", 200)
+    refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW)
+    refused("a server's answer", ps.RECEIPT, bytes(32))
+    refused("a clock without a slot", 14, b"", step=3, **EPOCH)
+    refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW)
+    refused("half a run", ps.PULL, bytes(7), flags=ps.NOW)
+    refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW)
+    refused("a dense push to a sparse table", ps.PUSH, floats, **{**good, "table": sparse})
+    refused("more rows than bytes", ps.PUSH_ROWS, struct.pack("<IIQ", 0x40000000, 0, 1), table=sparse, total=16, **EPOCH)
+    refused("a piece without a beginning", ps.PUSH_ROWS, bytes(16), table=sparse, offset=64, total=128, **EPOCH)
+    refused("a push of 2^60 bytes", ps.PUSH_ROWS, bytes(16), table=sparse, offset=0, total=1 << 60, **EPOCH)
+    refused("a batch in a batch", ps.BATCH, ps.Session.header(ps.BATCH, 0))
+    refused("half a header in a batch", ps.BATCH, ps.Session.header(ps.PULL, 0)[:40])
+    refused("a batch that claims too much", ps.BATCH, ps.Session.header(ps.PULL, 4096))
+    refused("CTL that is not JSON", ps.CTL, b"{" * 1000)
+    refused("JSON nested too deep", ps.CTL, b"[" * 100000 + b"]" * 100000)
+
+
+def case_nonfinite():
+    values, versions = CLUSTER.pull("w")
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        gradient = [0.0] * len(values)
+        gradient[3] = gradient[69999] = bad
+        got = CLUSTER.push("w", gradient, versions)
+        if got != ["refused", "refused"]:
+            sys.exit(f"{bad}: {got}")
+
+
+globals()[f"case_{CASE}"]()

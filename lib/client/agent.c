@@ -15,6 +15,9 @@
 
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
 #define RETRY_MAX (1 * NSEC_PER_SEC)
+/* A server that dies within a handshake looks as one that refuses it; one that
+ * refuses does so every time. */
+#define DENIALS 3
 #define HELLO_DEADLINE (5 * NSEC_PER_SEC)
 
 /* A question under way.  It lives on the asker's stack while it waits; tells
@@ -43,6 +46,7 @@ struct agent {
 	struct conn *conn;
 	struct err fault;               /* of the present connection */
 	bool refused;                   /* the coordinator said no: do not try again */
+	unsigned denied;                /* handshakes refused one after the other */
 	bool joined;
 	int64_t next_beat;
 };
@@ -212,6 +216,7 @@ static enum err_code dial(struct agent *a, struct err *e)
 		rc = net_connect(a->cfg.addr[i], &fd, e);
 		if (rc)
 			continue;
+		*e = (struct err){ 0 };
 		a->conn = conn_dial(fd, a->cfg.id, a->cfg.server_key, &a->cfg.info, &handler, a);
 		return ERR_OK;
 	}
@@ -279,7 +284,7 @@ static void session(struct agent *a)
 
 static bool may_retry(const struct agent *a, int64_t without)
 {
-	return !a->refused && a->fault.code != ERR_AUTH && a->fault.code != ERR_FORBIDDEN &&
+	return !a->refused && a->denied < DENIALS && a->fault.code != ERR_FORBIDDEN &&
 	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= atomic_load(&a->deadline);
 }
 
@@ -305,6 +310,7 @@ static void *run(void *ctx)
 		a->next_beat = 0;
 		session(a);
 		was_up = a->next_beat != 0;
+		a->denied = a->fault.code == ERR_AUTH && !was_up ? a->denied + 1 : 0;
 		if (was_up) {
 			last_up = clock_now();
 			retry = RETRY_MIN;

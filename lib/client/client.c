@@ -12,6 +12,8 @@
 #define RETRY_MIN (10 * NSEC_PER_MSEC)
 #define RETRY_MAX (500 * NSEC_PER_MSEC)
 #define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
+/* See agent.c: one refused handshake may be a server that died within it. */
+#define DENIALS 3
 #define LOOK_EVERY (10 * NSEC_PER_MSEC)
 #define SAY_FIRST (2 * NSEC_PER_SEC)
 #define SAY_AGAIN (10 * NSEC_PER_SEC)
@@ -177,7 +179,8 @@ static void drop(struct link *l, const struct err *why)
 	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
 	/* A refusal at the door is final; a line that breaks, however, is not, nor
 	 * is a server that has not yet heard that the slot is ours. */
-	if (refused && !c->fatal.code && (l->fault.code == ERR_AUTH || l->fault.code == ERR_FORBIDDEN ||
+	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
+	if (refused && !c->fatal.code && (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
 	    l->fault.code == ERR_CONFIG ||
 	    (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
 		c->fatal = l->fault;

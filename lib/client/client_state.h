@@ -47,6 +47,7 @@ struct link {
 	enum link_state state;
 	struct conn *conn;
 	struct err fault;
+	unsigned denied;                /* handshakes refused one after the other */
 	int64_t down_since, next_try, retry;
 	bool used;                      /* there is something to do here */
 	struct batcher batcher;

@@ -362,6 +362,10 @@ enum err_code conn_read(struct conn *c, struct err *e)
 	while (!rc && !c->held) {
 		ssize_t n = fill(c);
 
+		/* A server answers a handshake that it does not believe by silence. */
+		if (n == 0 && c->state == CONN_WAIT_MSG2)
+			return err_set(e, ERR_AUTH, "%s refused the handshake: the cluster's secret (psk), the server's "
+			    "public key or this process's key is not the one that it knows", c->peer);
 		if (n == 0)
 			return err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))

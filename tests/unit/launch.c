@@ -123,12 +123,15 @@ static void test_environment(void)
 	pthread_sigmask(SIG_BLOCK, &block, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	launch_new(NULL, &set, &e);
+	/* Signals 32 and 33 are the C library's own: its sigaction refuses them, so
+	   one that this process was started with ignored stays so in the child. */
 	shell(set, "env", "ls /proc/self/fd | wc -l | sed 's/^/fds=/';"
-	      " grep -E 'Sig(Blk|Ign)' /proc/self/status; readlink /proc/$$/fd/0;"
+	      " sed -n 's/^Sig\\(Blk\\|Ign\\):.\\(.*\\)/\\1 0x\\2/p' /proc/self/status |"
+	      " while read -r what set; do echo $what=$((set & ~0x180000000)); done; readlink /proc/$$/fd/0;"
 	      " test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo group=own", &a);
 	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.status == 0, "a child that looks around");
 	ok(file_has(log, "fds=4\n"), "no descriptor but its own");
-	ok(file_has(log, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"), "default signals");
+	ok(file_has(log, "Blk=0\nIgn=0\n"), "default signals");
 	ok(file_has(log, "/dev/null"), "stdin is empty");
 	ok(file_has(log, "group=own"), "a group of its own");
 	pthread_sigmask(SIG_UNBLOCK, &block, NULL);

@@ -174,6 +174,12 @@ static enum conn_verdict on_batch(struct peer *p, const struct record *r, const 
 	return CONN_TAKEN;
 }
 
+/* The sender knows a newer layout than this server, whose view is on its way. */
+static bool ahead(const struct server *s, const struct record *r)
+{
+	return r->epoch > atomic_load(&s->epoch) || r->generation > atomic_load(&s->generation);
+}
+
 static enum conn_verdict one_record(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->lane->server;
@@ -191,6 +197,8 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		peer_nack(p, r, ERR_NOTREADY, "no partitions are here");
 		return CONN_TAKEN;
 	}
+	if (ahead(s, r))
+		return CONN_HOLD;
 	switch (r->type) {
 	case REC_PUSH:
 		return peer_push(p, r, payload);

@@ -148,6 +148,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		s->proposal = 0;
 		shard_decided(atomic_load(&s->shard));
 	}
+	lanes_wake(s);          /* some may have known of it before */
 	return ERR_OK;
 }
 

@@ -46,23 +46,10 @@ static enum err_code write_model(const struct source *from, const char *table, c
 static enum err_code to_file(const struct source *from, const char *table, const struct options *o,
                              struct err *e)
 {
-	char *tmp = mem_printf("%s.XXXXXX", o->file);
-	int fd = mkostemp(tmp, O_CLOEXEC);
-	enum err_code rc;
+	struct file_new f;
+	enum err_code rc = file_new_open(o->file, 0600, &f, e);
 
-	if (fd < 0) {
-		rc = err_sys(e, ERR_IO, "cannot write beside %s", o->file);
-		free(tmp);
-		return rc;
-	}
-	rc = write_model(from, table, o->format, fd, e);
-	if (rc == ERR_OK && (fsync(fd) != 0 || rename(tmp, o->file) != 0))
-		rc = err_sys(e, ERR_IO, "cannot write %s", o->file);
-	if (rc != ERR_OK)
-		unlink(tmp);
-	close(fd);
-	free(tmp);
-	return rc;
+	return rc ? rc : file_new_close(&f, write_model(from, table, o->format, f.fd, e), e);
 }
 
 static int export(const struct ctl_cmd *self, const struct options *o, const char *table)

@@ -419,6 +419,9 @@ void runner_export(struct runner *r)
 	size_t child;
 
 	args[7] = model;
+	/* A worker whose loss was not finite has put its last good one there. */
+	if (access(model, F_OK) == 0)
+		goto out;
 	if (start_one(r, "ps-ctl", "export", args, &child, &e) != ERR_OK) {
 		progress_say(&r->progress, "warning: the model is not saved: %s", e.msg);
 		goto out;

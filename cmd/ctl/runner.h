@@ -62,7 +62,7 @@ enum runner_state runner_turn(struct runner *r);
 json_t *runner_result(struct runner *r);
 /* Are all servers there?  Else no model can be had from them. */
 bool runner_is_whole(const struct runner *r);
-/* The model to RUN/model.safetensors; a failure is a warning. */
+/* The model to RUN/model.safetensors, unless there is one; a failure is a warning. */
 void runner_export(struct runner *r);
 /* End all processes; a further signal ends them at once.  why: for the log. */
 void runner_stop(struct runner *r, const char *why);

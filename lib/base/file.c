@@ -106,48 +106,55 @@ static int open_beside(const char *path, mode_t mode, char **tmp)
 	return -1;
 }
 
-static enum err_code write_synced(int fd, const void *data, size_t n, struct err *e)
+enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, struct err *e)
 {
-	enum err_code rc = fd_write_all(fd, data, n, e);
+	char *dir = path_dirname(path);
+	enum err_code rc = ERR_OK;
 
-	if (!rc && fsync(fd))
+	*f = (struct file_new){ .fd = -1 };
+	/* First, so that a directory that cannot be synced is left alone. */
+	f->dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->dirfd < 0)
+		rc = err_sys(e, ERR_IO, "\"%s\": cannot open the directory \"%s\"", path, dir);
+	free(dir);
+	if (rc)
+		return rc;
+	f->fd = open_beside(path, mode, &f->tmp);
+	if (f->fd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot create a file beside \"%s\"", path);
+		close(f->dirfd);
+		return rc;
+	}
+	f->path = mem_strdup(path);
+	return ERR_OK;
+}
+
+enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e)
+{
+	if (!rc && fsync(f->fd))
 		rc = err_sys(e, ERR_IO, "cannot sync");
-	if (close(fd) && !rc)
+	if (close(f->fd) && !rc)
 		rc = err_sys(e, ERR_IO, "cannot close");
+	if (!rc && rename(f->tmp, f->path))
+		rc = err_sys(e, ERR_IO, "cannot rename");
+	if (rc)
+		unlink(f->tmp);
+	else if (!sync_dir(f->dirfd))
+		rc = err_sys(e, ERR_IO, "replaced, but cannot sync its directory");
+	if (rc)
+		err_prefix(e, "\"%s\"", f->path);
+	close(f->dirfd);
+	free(f->path);
+	free(f->tmp);
 	return rc;
 }
 
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e)
 {
-	char *tmp, *dir = path_dirname(path);
-	int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
-	enum err_code rc;
+	struct file_new f;
+	enum err_code rc = file_new_open(path, mode, &f, e);
 
-	/* First, so that a directory that cannot be synced is left alone. */
-	if (dirfd < 0) {
-		rc = err_sys(e, ERR_IO, "cannot open the directory \"%s\"", dir);
-		goto err0;
-	}
-	fd = open_beside(path, mode, &tmp);
-	if (fd < 0) {
-		rc = err_sys(e, ERR_IO, "cannot create a file beside \"%s\"", path);
-		goto err1;
-	}
-	rc = write_synced(fd, data, n, e);
-	if (!rc && rename(tmp, path))
-		rc = err_sys(e, ERR_IO, "cannot rename");
-	if (rc)
-		unlink(tmp);
-	else if (!sync_dir(dirfd))
-		rc = err_sys(e, ERR_IO, "replaced, but cannot sync its directory");
-	if (rc)
-		err_prefix(e, "\"%s\"", path);
-	free(tmp);
-err1:
-	close(dirfd);
-err0:
-	free(dir);
-	return rc;
+	return rc ? rc : file_new_close(&f, fd_write_all(f.fd, data, n, e), e);
 }
 
 enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e)

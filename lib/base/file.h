@@ -9,8 +9,17 @@
 
 /* The whole of a regular file of at most max bytes, appended to out. */
 enum err_code file_read(const char *path, size_t max, struct buf *out, struct err *e);
-/* Replace path by data: temporary file beside it, fsync, rename, fsync of the
- * directory.  The old contents survive any failure. */
+/* A file that appears whole or not at all: written to fd under another name
+ * beside it; then fsync, rename, fsync of the directory.  What was at path
+ * survives any failure.  file_new_close with an error takes it back, and
+ * returns that error. */
+struct file_new {
+	int fd, dirfd;
+	char *path, *tmp;
+};
+enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, struct err *e);
+enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e);
+/* The same with data that is there already. */
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
 /* Whole reads and writes on a descriptor, EINTR and short counts seen to. */
 enum err_code fd_write_all(int fd, const void *data, size_t n, struct err *e);

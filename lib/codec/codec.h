@@ -14,8 +14,9 @@ struct codec {
 	/* Bytes that n values take at most, for whoever reserves room. */
 	size_t (*bound)(size_t n);
 	size_t (*encode)(const float *x, size_t n, uint8_t *out);
-	/* Are len bytes a whole, well-formed encoding of n finite values? */
-	enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_NONFINITE } (*check)(const uint8_t *p, size_t len, size_t n);
+	/* Are len bytes a whole, well-formed encoding of n values that are finite
+	 * and small enough to be summed (vec_all_bounded)? */
+	enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_UNBOUNDED } (*check)(const uint8_t *p, size_t len, size_t n);
 	/* sum += weight * decoded, straight from the bytes; checked before. */
 	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
 	/* The values in place when the encoding is an aligned float array, else

@@ -27,7 +27,7 @@ static enum codec_check raw_check(const uint8_t *p, size_t len, size_t n)
 {
 	if (len != n * sizeof(float) || !raw_view(p, n))
 		return CODEC_MALFORMED;
-	return vec_all_finite(n, raw_view(p, n)) ? CODEC_GOOD : CODEC_NONFINITE;
+	return vec_all_bounded(n, raw_view(p, n)) ? CODEC_GOOD : CODEC_UNBOUNDED;
 }
 
 static void raw_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)

@@ -30,9 +30,9 @@ KERN_CLONES void vec_copy_scaled(size_t n, float a, const float *restrict x, flo
 		y[i] = a * x[i];
 }
 
-/* Adding one to the exponent field of |x| carries into bit 31 exactly when the
- * field was all ones, which is what marks infinities and NaNs. */
-KERN_CLONES static uint32_t carry_of(size_t n, const float *x)
+/* Adding 256 - k to the exponent field of |x| carries into bit 31 exactly when
+ * the field was k or more: 255 marks infinities and NaNs. */
+KERN_CLONES static uint32_t carry_of(size_t n, const float *x, uint32_t add)
 {
 	uint32_t any = 0;
 
@@ -40,20 +40,30 @@ KERN_CLONES static uint32_t carry_of(size_t n, const float *x)
 		uint32_t u;
 
 		memcpy(&u, x + i, sizeof u);
-		any |= (u & UINT32_C(0x7fffffff)) + UINT32_C(0x00800000);
+		any |= (u & UINT32_C(0x7fffffff)) + add;
 	}
 	return any >> 31;
 }
 
-bool vec_all_finite(size_t n, const float *x)
+static bool all_below(size_t n, const float *x, uint32_t exponent)
 {
 	/* Blocks, so that a bad gradient is refused at its first bad block. */
 	enum { BLOCK = 4096 };
 
 	for (size_t i = 0; i < n; i += BLOCK)
-		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i))
+		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i, (256 - exponent) << 23))
 			return false;
 	return true;
+}
+
+bool vec_all_finite(size_t n, const float *x)
+{
+	return all_below(n, x, 255);
+}
+
+bool vec_all_bounded(size_t n, const float *x)
+{
+	return all_below(n, x, 127 + VEC_BOUND_LOG2);
 }
 
 /* A product of two floats is exact in double: only the additions round.

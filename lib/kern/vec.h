@@ -19,6 +19,10 @@ void vec_copy_scaled(size_t n, float a, const float *restrict x, float *restrict
 /* True when no element is an infinity or a NaN.  Looks at exponent bits, so
  * that it neither raises floating-point flags nor slows down on denormals. */
 bool vec_all_finite(size_t n, const float *x);
+/* True when every |x[i]| is below 2^84: the sum of 2^12 such values, each
+ * weighted by up to 2^32 - 1, is finite. */
+#define VEC_BOUND_LOG2 84
+bool vec_all_bounded(size_t n, const float *x);
 
 double vec_sumsq(size_t n, const float *x);                    /* sum of x[i]^2 */
 double vec_dot(size_t n, const float *x, const float *y);      /* sum of x[i] y[i]; x may be y */

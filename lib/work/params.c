@@ -2,7 +2,9 @@
 
 #include <math.h>
 
+#include "base/file.h"
 #include "base/mem.h"
+#include "format/safetensors.h"
 #include "kern/vec.h"
 
 static enum err_code room(struct params *p, size_t i, size_t floats, struct err *e)
@@ -28,6 +30,7 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	out->table = mem_array(n, sizeof *out->table);
 	out->w = mem_array(n, sizeof *out->w);
 	out->g = mem_array(n, sizeof *out->g);
+	out->kept = mem_array(n, sizeof *out->kept);
 	out->cap = mem_array(n, sizeof *out->cap);
 	for (size_t i = 0; !rc && i < n; i++) {
 		const struct model_table *m = &job->table[i];
@@ -48,17 +51,45 @@ void params_release(struct params *p)
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
 		free(p->w[i]);
 		free(p->g[i]);
+		free(p->kept[i]);
 	}
 	free((void *)p->table);
+	free(p->kept);
 	free(p->w);
 	free(p->g);
 	free(p->cap);
 	*p = (struct params){ 0 };
 }
 
+/* What is good stays; the table is pulled to the other place. */
+static enum err_code keep(struct params *p, struct err *e)
+{
+	for (size_t i = 0; i < p->job->ntables; i++) {
+		float *old = p->kept[i];
+
+		if (p->job->table[i].sparse)
+			continue;
+		if (!old)
+			old = mem_try_array(p->cap[i], sizeof *old);
+		if (!old)
+			return err_set(e, ERR_NOMEM, "no memory for a second copy of table \"%s\"", p->job->table[i].name);
+		p->kept[i] = p->w[i];
+		p->w[i] = old;
+	}
+	p->fresh = false;
+	p->any = true;
+	return ERR_OK;
+}
+
+void params_good(struct params *p, uint64_t step)
+{
+	p->kept_step = step;
+	p->fresh = true;
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
-	enum err_code rc = ERR_OK;
+	enum err_code rc = dense && p->fresh ? keep(p, e) : ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		if (!p->job->table[i].sparse) {
@@ -104,4 +135,57 @@ void params_clip(struct params *p, const struct batch *b, double most)
 		return;
 	for (size_t i = 0; i < p->job->ntables; i++)
 		vec_scale(floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);
+}
+
+/* ---- the last good ones ------------------------------------------------------ */
+
+static enum err_code may_save(const struct params *p, struct err *e)
+{
+	if (!p->any)
+		return err_set(e, ERR_NOTFOUND, "no step before was good");
+	for (size_t i = 0; i < p->job->ntables; i++) {
+		const struct model_table *m = &p->job->table[i];
+
+		if (m->sparse)
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" is sparse: a worker has only some of its rows", m->name);
+		if (!vec_all_finite(m->rows * m->cols, p->kept[i]))
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" was not finite at step %llu either", m->name,
+			    (unsigned long long)p->kept_step);
+	}
+	return ERR_OK;
+}
+
+static enum err_code write_good(const struct params *p, int fd, struct err *e)
+{
+	struct safetensors_writer *w = safetensors_writer_new();
+	enum err_code rc = ERR_OK;
+	char step[24];
+
+	snprintf(step, sizeof step, "%llu", (unsigned long long)p->kept_step);
+	safetensors_add_meta(w, "format", "pskit");
+	safetensors_add_meta(w, "step", step);
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		rc = safetensors_add(w, p->job->table[i].name, SAFETENSORS_F32,
+		    (const uint64_t[]){ p->job->table[i].rows, p->job->table[i].cols }, 2, e);
+	if (!rc)
+		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		rc = safetensors_put(w, p->kept[i], p->job->table[i].rows * p->job->table[i].cols, e);
+	if (!rc)
+		rc = safetensors_end(w, e);
+	safetensors_writer_free(w);
+	return rc;
+}
+
+enum err_code params_save_good(const struct params *p, const char *path, struct err *e)
+{
+	enum err_code rc = may_save(p, e);
+	struct file_new f;
+
+	if (!rc)
+		rc = file_new_open(path, 0600, &f, e);
+	if (rc)
+		return rc;
+	rc = write_good(p, f.fd, e);
+	return file_new_close(&f, rc, e);
 }

@@ -12,6 +12,11 @@ struct params {
 	const struct table **table;     /* in the layout, by model table */
 	float **w, **g;
 	size_t *cap;                    /* floats in w[i] and g[i] */
+	/* Dense tables as they were at the last step that was good. */
+	float **kept;
+	uint64_t kept_step;
+	bool fresh;                     /* w is good: the next pull goes beside it */
+	bool any;                       /* something is kept */
 };
 
 /* Finds the model's tables in the client's layout. */
@@ -21,6 +26,13 @@ void params_release(struct params *p);
 /* Ask for what a batch needs at a step (or CLIENT_NOW) and wait for it.
  * dense false: the dense tables are here already. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
+/* The loss at this step was finite: keep what was pulled for it until a later
+ * step is good.  Costs no copy: the next pull goes to the other place. */
+void params_good(struct params *p, uint64_t step);
+/* The last good parameters as safetensors to path, which appears whole or not
+ * at all.  ERR_NOTFOUND when nothing is kept, a table is sparse, or a kept value
+ * is not finite. */
+enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
 /* Push the gradient in g. */
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
 /* Scale g down to the norm `most` over all tables; non-finite stays. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "launch/rundir.h"
 #include "work/worker.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
@@ -224,12 +225,33 @@ static enum err_code fetch(struct worker *w, int64_t t[static 6], bool *over, st
 	}
 }
 
+/* The last good model to the run directory; what became of it, as a clause. */
+static void keep_model(struct worker *w, char *said, size_t n)
+{
+	const char *dir = w->cfg->id->run_dir;
+	struct err why = { 0 };
+	char *path;
+
+	if (!dir) {
+		snprintf(said, n, "no model is kept: this worker has no run directory");
+		return;
+	}
+	path = rundir_path(dir, "model.safetensors");
+	if (params_save_good(&w->params, path, &why))
+		snprintf(said, n, "the model is as the servers have it now: %.300s", why.msg);
+	else
+		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
+	free(path);
+}
+
 static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
 {
 	json_t *msg, *answer;
+	char kept[400];
 
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; the model of "
-	    "the step before is kept", w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step);
+	keep_model(w, kept, sizeof kept);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; %s",
+	    w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, kept);
 	msg = json_pack("{s:s, s:s}", "op", "fail", "message", e->msg);
 	if (agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, NULL) == ERR_OK)
 		json_decref(answer);
@@ -248,8 +270,10 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
 		loss = model_grad(w->job.model, &w->batch, (const float *const *)w->params.w, w->params.g);
-		if (!isfinite(loss))
+		/* Beyond float32 the gradient is beyond what servers take. */
+		if (!isfinite((float)loss))
 			return loss_failed(w, loss, e);
+		params_good(&w->params, w->step);
 		if (w->job.conf.job.clip_norm > 0)
 			params_clip(&w->params, &w->batch, w->job.conf.job.clip_norm);
 	}

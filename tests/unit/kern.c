@@ -229,6 +229,12 @@ static void test_finite(void)
 		x[i] = 0;
 	}
 	ok(bad == 0, "a NaN is seen in every block of a long vector, and only there");
+	x[9000] = -0x1.fffffep83f;
+	ok(vec_all_bounded(10000, x), "a magnitude below 2^84 is in bounds");
+	x[9000] = -0x1p84f;
+	ok(!vec_all_bounded(10000, x) && vec_all_finite(10000, x), "2^84 is not, though finite");
+	x[9000] = INFINITY;
+	ok(!vec_all_bounded(10000, x), "nor is an infinity");
 	free(x);
 }
 

@@ -35,9 +35,10 @@ finish() {
 	wait "$pid" || status=$?
 }
 
-# wait_for SECONDS COMMAND...: until it is true; fails at the end of the time.
+# wait_for SECONDS COMMAND...: until it is true; fails at the end of the time,
+# which a busy machine gets three times over.
 wait_for() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + 3 * $1))
 	shift
 	until "$@"; do
 		if [ "$SECONDS" -ge "$end" ]; then

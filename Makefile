@@ -27,6 +27,7 @@ ifneq ($(SAN),)
 STD += -fsanitize=$(SAN) -fno-omit-frame-pointer -DPS_SANITIZED=1
 LDSAN = -fsanitize=$(SAN)
 CFLAGS := -O1 -g
+export PS_SANITIZED = 1
 endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lzstd -lz -lm -pthread
 CURL = -lcurl

@@ -153,7 +153,7 @@ def case_records():
     refused("an odd length", ps.PUSH, floats[:-3], **good)
     refused("an unknown codec", ps.PUSH, floats, codec=99, **good)
     refused("a stale epoch", ps.PUSH, floats, **{**good, "epoch": good["epoch"] - 1})
-    refused("another generation", ps.PUSH, floats, **{**good, "generation": 99})
+    refused("a generation before", ps.PUSH, floats, **{**good, "generation": good["generation"] - 1})
     refused("an unknown type", 200)
     refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW)
     refused("a server's answer", ps.RECEIPT, bytes(32))

@@ -270,9 +270,12 @@ far_ahead() {
 		[[ $(res .reason) =~ worker-[01]:\ the\ loss\ is\ (NaN|infinite)\ at\ step\ [0-9]+:\ lower\ job.lr ]]
 		ps-ctl export -C nan.run all -o text >model.txt 2>/dev/null
 		[ "$(grep -c '^[wb]' model.txt)" -eq 3 ]
-		# The parameters of the last step whose loss was finite.
-		[[ $(res .reason) == *"the model of step "*" is kept" ]]
-		! grep -qiE 'nan|inf' model.txt
+		# The parameters of the last step whose loss was finite; in ssp and asp
+		# another worker's update may have come before this one's first step.
+		if [ $mode = bsp ] || [[ $(res .reason) != *"no step before was good" ]]; then
+			[[ $(res .reason) == *"the model of step "*" is kept" ]]
+			! grep -qiE 'nan|inf' model.txt
+		fi
 	done
 	none_left "$T"
 }

@@ -2,7 +2,8 @@
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
 # make bench soak lint install uninstall clean
-# V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers.
+# V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
+# FAULT=1 builds with failpoints (lib/base/fail.h).
 
 CC ?= gcc
 PREFIX ?= /usr/local
@@ -12,8 +13,9 @@ PROGRAMS = ps-serve ps-work ps-ctl ps-stat
 
 comma := ,
 SAN ?=
-# Sanitized objects and programs live apart from the plain ones.
-BUILD := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+FAULT ?=
+# Objects and programs with sanitizers or failpoints live apart from the plain ones.
+BUILD := build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))$(if $(FAULT),/fault-points)
 OBJ := $(BUILD)/obj
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
@@ -29,11 +31,14 @@ LDSAN = -fsanitize=$(SAN)
 CFLAGS := -O1 -g
 export PS_SANITIZED = 1
 endif
+ifneq ($(FAULT),)
+STD += -DPS_FAULT=1
+endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lzstd -lz -lm -pthread
 CURL = -lcurl
 BLAS = -lopenblas
 
-LIBSRC := $(sort $(wildcard lib/*/*.c))
+LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/fail.c),$(wildcard lib/*/*.c)))
 LIBOBJ := $(LIBSRC:%.c=$(OBJ)/%.o)
 LIB := $(BUILD)/libpskit.a
 BINS := $(PROGRAMS:%=$(BUILD)/%)
@@ -43,6 +48,7 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/shim.so
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
@@ -92,7 +98,22 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -MMD -MP $< tests/fuzz/driver.c $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
 
+# The fault kit: several sources each, named after the program.
+$(BUILD)/fault/proxy $(BUILD)/fault/ledger: $(BUILD)/fault/%: $(LIB)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
+$(foreach p,proxy ledger,$(eval $(BUILD)/fault/$(p): \
+  $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/$(p)*.c)))))
+
+# Loaded into any program, so without sanitizers.
+$(BUILD)/fault/shim.so: tests/fault/shim.c
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE -fPIC -shared $(WARN) $< -ldl -o $@
+
 units: $(UNITS)
+faultkit: $(FAULTKIT)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)
 
@@ -124,15 +145,24 @@ demo: deps
 # ---- tests ------------------------------------------------------------------------
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
-	@$(MAKE) --no-print-directory all units fuzzers
-	@PS_BIN=$(BUILD) prove --merge --timer --exec tests/lib/tap-run $(TESTS)
+	@$(MAKE) --no-print-directory all units fuzzers faultkit
+	@rm -f $(BUILD)/prove.state; PS_BIN=$(BUILD) prove $(PROVE) --state=save --statefile=$(BUILD)/prove.state $(TESTS) || { \
+	  echo "once more, what has failed: what fails twice is broken, what fails once has a race with the machine"; \
+	  PS_BIN=$(BUILD) prove $(PROVE) --state=failed --statefile=$(BUILD)/prove.state; }
 
+PROVE = --merge --timer --exec tests/lib/tap-run
 BATS ?= $(sort $(wildcard tests/*.bats))
 TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
 
 bench: deps
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/run $(BUILD)
+
+# With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
+SOAK ?= 10m
+soak: deps-check
+	@$(MAKE) --no-print-directory FAULT=1 all faultkit
+	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 
 lint: deps-check
 	mandoc -Tlint -W warning man/*
@@ -162,6 +192,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers benches deps deps-check demo check bench lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench soak lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -1,12 +1,10 @@
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "auth/keys.h"
 #include "base/mem.h"
+#include "base/output.h"
 #include "base/version.h"
 #include "ctl/ctl.h"
 
@@ -157,22 +155,9 @@ static int start(int argc, char **argv)
 	return run(cmd, dir, argc - at, argv + at);
 }
 
-/* Output that could not be written is a failure, unless its reader has left. */
-static int close_output(int code)
-{
-	struct pollfd out = { .fd = STDOUT_FILENO };
-	bool bad = fflush(stdout) != 0 || ferror(stdout);
-
-	if (!bad || (poll(&out, 1, 0) > 0 && (out.revents & POLLERR)))
-		return code;
-	fprintf(stderr, "ps-ctl: cannot write to standard output\n");
-	return code ? code : 1;
-}
-
 int main(int argc, char **argv)
 {
-	/* Whoever reads our output may leave: that is no failure. */
-	signal(SIGPIPE, SIG_IGN);
+	output_begin();
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	return close_output(start(argc, argv));
+	return output_end("ps-ctl", start(argc, argv));
 }

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/opt.h"
+#include "base/output.h"
 #include "client/prepare.h"
 #include "launch/rundir.h"
 #include "server/server.h"
@@ -20,7 +21,7 @@
 #define LEAVE_GRACE_MS 3000
 
 struct options {
-	const char *run_dir, *join, *name, *listen, *advertise, *log_level;
+	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume;
 	bool coordinator, no_store;
 	int64_t threads;
 	struct opt_list set;
@@ -35,6 +36,7 @@ static const struct opt opts[] = {
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
+	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), none, or a directory", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
 };
@@ -200,7 +202,7 @@ static int block_signals(void)
 {
 	sigset_t set;
 
-	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -220,9 +222,10 @@ int main(int argc, char **argv)
 	struct log log;
 	int nargs, signals, code;
 
+	output_begin();
 	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
 	case OPT_EXIT_OK:
-		return 0;
+		return output_end("ps-serve", 0);
 	case OPT_EXIT_USAGE:
 		return 2;
 	case OPT_GO:
@@ -250,6 +253,7 @@ int main(int argc, char **argv)
 	cfg.advertise = o.advertise;
 	cfg.unix_path = place.sock;
 	cfg.threads = (unsigned)o.threads;
+	cfg.resume = o.resume;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e)) {
 		code = die(&e);

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
@@ -12,6 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/opt.h"
+#include "base/output.h"
 #include "base/suggest.h"
 #include "client/identity.h"
 #include "cmd/stat/table.h"
@@ -103,7 +103,9 @@ static int no_column(const struct stat_view *v, const char *name, size_t n)
 	fprintf(stderr, "ps-stat: %s has no column \"%s\"", v->name, word);
 	if (near)
 		fprintf(stderr, "; did you mean \"%s\"?", near);
-	fprintf(stderr, " There are:");
+	else
+		fprintf(stderr, ";");
+	fprintf(stderr, " there are:");
 	for (size_t i = 0; i < v->ncolumns; i++)
 		fprintf(stderr, " %s", names[i]);
 	fprintf(stderr, "\n");
@@ -371,7 +373,7 @@ static enum err_code connect_to(const struct options *o, struct identity *id, st
 	return rc;
 }
 
-int main(int argc, char **argv)
+static int start(int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct identity id = { .dirfd = -1 };
@@ -391,7 +393,6 @@ int main(int argc, char **argv)
 	code = make_plan(&o, nargs, argv, &plan);
 	if (code)
 		return code;
-	signal(SIGPIPE, SIG_IGN);
 	if (key_init(&e) || http_client_global_init(&e) || connect_to(&o, &id, &c, &e)) {
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 		return err_exit_code(e.code);
@@ -400,4 +401,10 @@ int main(int argc, char **argv)
 	http_client_free(c);
 	identity_release(&id);
 	return code;
+}
+
+int main(int argc, char **argv)
+{
+	output_begin();
+	return output_end("ps-stat", start(argc, argv));
 }

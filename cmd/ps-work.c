@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -8,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/opt.h"
+#include "base/output.h"
 #include "base/suggest.h"
 #include "launch/rundir.h"
 #include "cmd/work/cmd.h"
@@ -49,14 +49,13 @@ static int unknown(const char *word)
 	return 2;
 }
 
-int main(int argc, char **argv)
+static int start(int argc, char **argv)
 {
 	static const struct opt_spec none = { .prog = "ps-work", .args = "COMMAND", .about = "" };
 	struct rlimit no_core = { 0, 0 };
 	struct err e = { 0 };
 
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
-	signal(SIGPIPE, SIG_IGN);
 	if (key_init(&e)) {
 		fprintf(stderr, "ps-work: %s\n", e.msg);
 		return err_exit_code(e.code);
@@ -83,4 +82,10 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], subs[i].name) == 0)
 			return subs[i].run(argc - 1, argv + 1);
 	return unknown(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	output_begin();
+	return output_end("ps-work", start(argc, argv));
 }

@@ -166,6 +166,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	[ "$(complete_words ps-ctl wait --for re)" = ready ]
 	[[ " $(complete_words ps-ctl init --model ml) " == *" mlp "* ]]
 	[ "$(complete_words ps-ctl run x --set job.lr)" = job.lr= ]
+	[ "$(complete_words ps-ctl run x --set mome)" = momentum= ]
 	[ "$(complete_words ps-ctl list mod)" = "models modes" ]
 	[ -z "$(complete_words ps-ctl logs se)" ]
 	run -2 ps-ctl completion tcsh
@@ -204,6 +205,45 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	run -78 ps-ctl start lin --set data=- --set workers=1
 	[[ $output == *"ps-ctl run"* ]]
 	no_runs
+}
+
+@test "--set: what is wrong with an assignment is not blamed on the file" {
+	write_cluster
+	for set in model=none optimizer=none schedule=none data=none.csv eval=none.csv init=none name=a/b epochs=0 \
+		codec=none l1=3 transport=shm lease=1ms; do
+		run -78 ps-ctl run lin --set epochs=3 --set "$set"
+		[[ $output == "ps-ctl: --set $set: "* ]]
+	done
+	run -78 ps-ctl run lin --set epochs=1e13
+	[[ $output == *"in digits"* ]]
+	run -78 ps-ctl run lin --set job=3
+	[[ $output == *"job.lr"* ]]
+	run -2 ps-ctl run lin --set =5
+	run -78 ps-ctl run lin --set servers=2 --set listen=127.0.0.1:7001
+	[[ $output == *"port 0"* ]]
+	run -2 ps-work bench --sparse 0
+	no_runs
+}
+
+@test "a directory that is no cluster is 4, another user's is 5" {
+	run -4 ps-ctl -C / status
+	[[ $output == *'"/" is no run directory'* ]]
+	write_cluster 1
+	ps-ctl run lin >/dev/null
+	if [ "$(id -u)" = 0 ] && setpriv --reuid 65534 --clear-groups true 2>/dev/null; then
+		chmod 755 . && run -5 setpriv --reuid 65534 --regid 65534 --clear-groups "$BIN/ps-ctl" -C "$T/lin.run" status
+		[[ $output == *"another user"* ]]
+	fi
+}
+
+@test "a question mark in a directory's name begins no options" {
+	mkdir 'a?x=1' 'a?x=1*'
+	for dir in 'a?x=1' 'a?x=1*'; do
+		cd "$T/$dir"
+		write_cluster 1
+		ps-ctl run lin >/dev/null
+		ps-ctl run lin --set 'data=tra*.csv?label=y' >/dev/null
+	done
 }
 
 @test "a reader that leaves is no failure, a full disk is" {

@@ -51,6 +51,9 @@ pid_of() { cat "lin.run/$1.pid"; }
 	write_cluster
 	ps-ctl run lin --set workers=1 --set 'data=-?label=y' --json <train.csv >out
 	[ "$(field state <out)" = done ]
+	printf 'a,y\n1,x\n' >bad.csv
+	run -1 ps-ctl run lin --set workers=1 --set 'data=-?label=y' --set eval= <bad.csv
+	[[ $output == *" stdin:2: "* ]]
 	tail -n +1 train.csv | ps-ctl run lin --set workers=1 --set 'data=-?label=y' --json >out
 	[ "$(field state <out)" = done ]
 }
@@ -77,7 +80,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	none_left "$T"
 }
 
-@test "run: SIGINT and SIGTERM stop the cluster, exit code 128+N, state stopped" {
+@test "run: SIGINT and SIGTERM stop the cluster with a checkpoint, exit code 75" {
 	endless
 	for sig in INT TERM; do
 		background ps-ctl run lin --json
@@ -85,7 +88,8 @@ pid_of() { cat "lin.run/$1.pid"; }
 		run -1 none_left "$T"
 		kill -s "$sig" "$pid"
 		finish
-		[ "$status" -eq $((128 + $(kill -l "$sig"))) ]
+		[ "$status" -eq 75 ]
+		[ "$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq -r .state)" = whole ]
 		[ "$(field state <out)" = stopped ]
 		[ "$(field reason <out)" = "SIG$sig" ]
 		[ "$(jq -r .state lin.run/result.json)" = stopped ]

@@ -89,6 +89,8 @@ is_new_holder() {
 		finished done
 		# Of the dead one's own steps only its last report is left.
 		[ "$(http GET /v1/tasks | jq '.done == .total and .leased == 0')" = true ]
+		# Others had to wait for its lease to end: that is no time spent on data.
+		http GET /v1/workers | jq -e '.workers[] | select(.id == "worker-0") | .wait_seconds > .data_seconds'
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
 }

@@ -73,7 +73,7 @@ teardown() {
 		s, t = c.session(0), c.tables["s"]
 		for burst in range(662):
 		    s.sock.sendall(b"".join(s.encode(psclient.PULL_ROWS, struct.pack("<Q", i), flags=psclient.NOW, seq=i,
-		                                     table=t["id"], part=0) for i in range(100)))
+		                                     table=t["id"], part=0, **c.era()) for i in range(100)))
 		    for i in range(100):
 		        r = s.expect(psclient.ROWS)
 		        assert r.seq == i and r.len == 8

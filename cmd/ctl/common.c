@@ -140,7 +140,16 @@ pid_t ctl_read_pid(const char *dir, const char *id)
 
 bool ctl_supervised(const char *dir)
 {
-	pid_t owner, server = ctl_read_pid(dir, "server-0");
+	char path[40];
+	struct buf name = BUF_INIT;
+	bool is = false;
+	pid_t owner;
 
-	return server > 0 && rundir_is_alive(dir, &owner) && owner != server;
+	if (!rundir_is_alive(dir, &owner) || owner <= 0)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)owner);
+	if (file_read(path, 64, &name, NULL) == ERR_OK && name.len > 0)
+		is = strcmp((char *)name.data, "ps-ctl\n") == 0;
+	buf_release(&name);
+	return is;
 }

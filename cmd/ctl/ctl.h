@@ -37,6 +37,9 @@ const char *ctl_suggest(const char *name);
 	{ "json", 0, OPT_FLAG, offsetof(type, field), NULL, "JSON Lines for programs", NULL, 0, 0 }
 #define CTL_OPT_TIMEOUT(type, field, text) \
 	{ "timeout", 0, OPT_DURATION, offsetof(type, field), "TIME", text, NULL, 0, 9e18 }
+#define CTL_OPT_RESTARTS(type, field) \
+	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
+	  "how often each process that died is started again (3 with replicas, else 0)", NULL, 0, 1000000 }
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* opt_parse with the subcommand's table.  False: end with *code. */
@@ -60,7 +63,7 @@ void ctl_count(double v, char out[static 16]);
 const char *ctl_plural(int64_t n);
 /* The number in DIR/ID.pid, 0 when there is none. */
 pid_t ctl_read_pid(const char *dir, const char *id);
-/* Is the cluster started by ps-ctl, which is to write result.json? */
+/* Is the cluster run by a ps-ctl, which is to write result.json? */
 bool ctl_supervised(const char *dir);
 
 #endif

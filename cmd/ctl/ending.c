@@ -102,7 +102,10 @@ static void send(const char *dir, int sig)
 	pid_t pid, again;
 	int fd;
 
-	if (!rundir_is_alive(dir, &pid) || pid <= 0)
+	/* A supervisor that we have just started may not have put its name there. */
+	for (int i = 0; rundir_is_alive(dir, &pid) && pid == getpid() && i < 1000 / PACE_MS; i++)
+		poll(NULL, 0, PACE_MS);
+	if (!rundir_is_alive(dir, &pid) || pid <= 0 || pid == getpid())
 		return;
 	fd = pidfd_open(pid, 0);
 	if (fd < 0)
@@ -110,6 +113,14 @@ static void send(const char *dir, int sig)
 	if (rundir_is_alive(dir, &again) && again == pid)
 		pidfd_send_signal(fd, sig, NULL, 0);
 	close(fd);
+}
+
+bool ending_ask(const char *dir)
+{
+	if (!ctl_supervised(dir))
+		return false;
+	send(dir, SIGUSR2);
+	return true;
 }
 
 enum err_code ending_force(const char *dir, int64_t grace_ns, struct err *e)

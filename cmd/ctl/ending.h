@@ -9,6 +9,8 @@
 /* Seeing a cluster's supervisor off.  A cluster has ended when nobody holds its
  * lock and none of the processes in its pid files is left. */
 
+/* Ask a supervisor to stop its cluster (SIGUSR2); false when there is none. */
+bool ending_ask(const char *dir);
 /* Wait until it has ended.  False after timeout_ns. */
 bool ending_wait(const char *dir, int64_t timeout_ns);
 /* Make it end: SIGTERM to the supervisor, SIGKILL after grace_ns; its children

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/output.h"
 #include "ctl.h"
 #include "launch/rundir.h"
 #include "saved.h"
@@ -47,7 +48,7 @@ static enum err_code to_file(const struct source *from, const char *table, const
                              struct err *e)
 {
 	struct file_new f;
-	enum err_code rc = file_new_open(o->file, 0600, &f, e);
+	enum err_code rc = file_new_open(o->file, 0666, &f, e);
 
 	return rc ? rc : file_new_close(&f, write_model(from, table, o->format, f.fd, e), e);
 }
@@ -74,7 +75,10 @@ static int export(const struct ctl_cmd *self, const struct options *o, const cha
 		rc = o->file ? to_file(&from, table, o, &e) :
 		     write_model(&from, table, o->format, STDOUT_FILENO, &e);
 	free(dir);
-	return rc == ERR_OK ? 0 : ctl_fail(&e);
+	/* Who reads it may leave. */
+	if (rc == ERR_OK || (rc == ERR_IO && !o->file && output_abandoned()))
+		return 0;
+	return ctl_fail(&e);
 }
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)

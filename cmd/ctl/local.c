@@ -9,6 +9,17 @@
 #include "conf/conf_key.h"
 #include "launch/rundir.h"
 
+/* All servers are started on this host, with the same address. */
+static enum err_code check_port(const struct conf *c, struct err *e)
+{
+	const char *port = strrchr(c->listen, ':');
+
+	if (c->servers + (c->replicas > 1) <= 1 || !port || strcmp(port, ":0") == 0)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "listen: \"%s\" is for one server, and there are to be %lld on this host: use port 0",
+	               c->listen, (long long)(c->servers + (c->replicas > 1)));
+}
+
 enum err_code local_load(const char *file, const struct opt_list *sets, struct conf *c, char **dir,
                          struct err *e)
 {
@@ -16,6 +27,8 @@ enum err_code local_load(const char *file, const struct opt_list *sets, struct c
 	enum err_code rc = conf_load(path, sets->item, sets->n, c, e);
 
 	*dir = NULL;
+	if (rc == ERR_OK)
+		rc = check_port(c, e);
 	if (rc == ERR_OK) {
 		run = rundir_name_for(path, c->name);
 		*dir = path_absolute(run);

@@ -32,7 +32,7 @@ json_t *result_of_status(const json_t *status, const char *state, const char *re
 	copy(o, "seconds", status, "seconds");
 	copy(o, "train_loss", status, "train_loss");
 	json_object_set_new(o, "eval", json_is_object(json_object_get(status, "eval")) ?
-	                    json_incref(json_object_get(status, "eval")) : json_object());
+	                    json_incref(json_object_get(status, "eval")) : json_null());
 	json_object_set_new(o, "model_digest", json_null());
 	copy(o, "pushed_bytes", status, "pushed_bytes");
 	copy(o, "pulled_bytes", status, "pulled_bytes");
@@ -44,6 +44,12 @@ void result_set_state(json_t *result, const char *state, const char *reason)
 	json_object_set_new(result, "state", json_string(state));
 	if (reason)
 		json_object_set_new(result, "reason", json_string(reason));
+}
+
+void result_set_unsaved(json_t *result, const char *why)
+{
+	if (*why)
+		json_object_set_new(result, "unsaved", json_string(why));
 }
 
 json_t *result_whole(const json_t *result)
@@ -71,7 +77,7 @@ static void add_eval(const json_t *eval, struct buf *out)
 
 void result_sentence(const json_t *result, struct buf *out)
 {
-	const char *reason = json_str(result, "reason", "");
+	const char *reason = json_str(result, "reason", ""), *unsaved = json_str(result, "unsaved", "");
 	int64_t steps = json_int(result, "steps", 0);
 	const json_t *loss = json_object_get(result, "train_loss");
 	char examples[16];
@@ -79,14 +85,16 @@ void result_sentence(const json_t *result, struct buf *out)
 	buf_puts(out, json_str(result, "state", "failed"));
 	if (*reason && !result_is(result, "done"))
 		buf_printf(out, " (%s)", reason);
-	if (steps == 0)
-		return;
-	ctl_count(json_num(result, "examples", 0), examples);
-	buf_printf(out, ": %lld step%s, %s examples in %.3g s", (long long)steps, ctl_plural(steps),
-	           examples, json_num(result, "seconds", 0));
-	if (json_is_number(loss))
-		buf_printf(out, "; train loss %.4g", json_number_value(loss));
-	add_eval(json_object_get(result, "eval"), out);
+	if (steps > 0) {
+		ctl_count(json_num(result, "examples", 0), examples);
+		buf_printf(out, ": %lld step%s, %s examples in %.3g s", (long long)steps, ctl_plural(steps),
+		           examples, json_num(result, "seconds", 0));
+		if (json_is_number(loss))
+			buf_printf(out, "; train loss %.4g", json_number_value(loss));
+		add_eval(json_object_get(result, "eval"), out);
+	}
+	if (*unsaved)
+		buf_printf(out, "; the model is not saved: %s", unsaved);
 }
 
 void result_print(const json_t *result, bool json)

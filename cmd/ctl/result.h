@@ -15,6 +15,8 @@
 json_t *result_of_status(const json_t *status, const char *state, const char *reason);
 /* Overrule the coordinator's state: it cannot know why we end. */
 void result_set_state(json_t *result, const char *state, const char *reason);
+/* The model could not be saved, for this reason; "": it was, or there is none. */
+void result_set_unsaved(json_t *result, const char *why);
 /* v, ts, kind and the figures in their order; a new reference. */
 json_t *result_whole(const json_t *result);
 

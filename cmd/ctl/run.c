@@ -5,21 +5,26 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "client/prepare.h"
 #include "ctl.h"
 #include "local.h"
 #include "result.h"
+#include "resume.h"
+#include "rollback.h"
 #include "runner.h"
 
 struct options {
 	struct opt_list set;
 	bool json;
+	int64_t max_restarts;
+	const char *resume;
 };
 
 static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	  "change a key of the cluster file, for this run", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
+	CTL_OPT_RESTARTS(struct options, max_restarts),
+	CTL_OPT_RESUME(struct options, resume),
 };
 
 /* Watch until it is over, and save what has come of it. */
@@ -30,11 +35,12 @@ static json_t *watch(struct runner *r, enum runner_state *state)
 
 	do
 		*state = runner_turn(r);
-	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING);
+	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING || (*state == RUNNER_FAILED && rollback(r)));
 	progress_end(&r->progress);
+	r->saved = *state == RUNNER_SIGNALLED && runner_checkpoint(r);
 	result = runner_result(r);
 	if (*state == RUNNER_DONE || (*state == RUNNER_FAILED && runner_is_whole(r)))
-		runner_export(r);
+		runner_export(r, result);
 	if (r->nsignals > 0 && result_is(result, "stopped"))
 		*state = RUNNER_SIGNALLED;
 	if (result_write(r->dir, result, &e) != ERR_OK)
@@ -46,14 +52,15 @@ static int exit_code(const struct runner *r, enum runner_state state)
 {
 	switch (state) {
 	case RUNNER_DONE:
-		return 0;
+		return r->unsaved[0] ? 1 : 0;
 	case RUNNER_SIGNALLED:
-		return 128 + r->first_signal;
+		/* What was reached is kept, for --resume auto. */
+		return r->saved ? 75 : 128 + r->first_signal;
 	case RUNNER_STOPPED:
 		/* With nothing to train there was nothing to miss. */
 		return r->conf->has_job ? 1 : 0;
 	default:
-		return 1;
+		return r->code ? r->code : 1;
 	}
 }
 
@@ -63,7 +70,7 @@ static const char *why(enum runner_state state)
 	       state == RUNNER_SIGNALLED ? "stopped by a signal" : "stopped";
 }
 
-static int run_cluster(struct runner *r, const struct conf *conf, const char *dir, bool json)
+static int run_cluster(struct runner *r, const struct conf *conf, const char *dir, const struct options *o)
 {
 	enum runner_state state = RUNNER_FAILED;
 	struct err e = { 0 };
@@ -82,16 +89,19 @@ static int run_cluster(struct runner *r, const struct conf *conf, const char *di
 	}
 	code = rc == ERR_OK ? exit_code(r, state) : ctl_fail(&e);
 	runner_close(r);
+	/* On a terminal the result says it. */
+	if (result_is(result, "failed") && (o->json || !isatty(STDOUT_FILENO)))
+		fprintf(stderr, "ps-ctl: %s\n", json_str(result, "reason", "failed"));
 	/* When this line is read nothing runs any more. */
 	if (result)
-		result_print(result, json);
+		result_print(result, o->json);
 	json_decref(result);
 	return code;
 }
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .max_restarts = -1 };
 	struct runner r;
 	struct err e = { 0 };
 	struct conf conf;
@@ -104,10 +114,13 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		code = ctl_fail(&e);
 	} else {
 		local_name_stdin(&conf);
-		if (runner_signals(&r, &e) != ERR_OK || run_prepare(&conf, dir, &lock, &e) != ERR_OK)
+		bool watched = runner_signals(&r, &e) == ERR_OK;
+
+		r.max_restarts = o.max_restarts;
+		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
 			code = ctl_fail(&e);
 		else
-			code = run_cluster(&r, &conf, dir, o.json);
+			code = run_cluster(&r, &conf, dir, &o);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -124,7 +137,7 @@ const struct ctl_cmd ctl_cmd_run = {
 		.about = "start a cluster, show its progress, wait, stop it and print the result",
 		.more = "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
 		        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
-		        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 128+N), a "
+		        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), a "
 		        "second one at once.  Nothing is left\nrunning, however it ends.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
 		.examples = "  ps-ctl run cluster\n"

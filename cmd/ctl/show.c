@@ -55,8 +55,11 @@ static void print_item(const struct catalog *c, const json_t *o)
 	json_object_foreach((json_t *)o, key, value) {
 		if (strcmp(key, "name") == 0 || strcmp(key, "help") == 0)
 			continue;
-		printf("  %-10s ", strcmp(key, "live") == 0 ? "changeable" : key);
-		print_value(value);
+		printf("  %-10s ", key);
+		if (strcmp(key, "live") == 0 && json_is_true(value))
+			puts("yes, in a version that can change settings");
+		else
+			print_value(value);
 	}
 }
 

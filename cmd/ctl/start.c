@@ -8,29 +8,30 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/mem.h"
-#include "client/prepare.h"
 #include "ctl.h"
 #include "ending.h"
 #include "launch/daemon.h"
 #include "launch/rundir.h"
 #include "local.h"
 #include "progress.h"
+#include "resume.h"
 #include "supervisor.h"
 
 #define PACE (100 * NSEC_PER_MSEC)
 #define GRACE (10 * NSEC_PER_SEC)
-#define TAIL_LINES 8
 
 struct options {
 	struct opt_list set;
-	int64_t timeout;
+	int64_t timeout, max_restarts;
+	const char *resume;
 };
 
 static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
 	  "change a key of the cluster file, for this run", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
+	CTL_OPT_RESTARTS(struct options, max_restarts),
+	CTL_OPT_RESUME(struct options, resume),
 };
 
 static int take_signal(int fd)
@@ -51,9 +52,13 @@ static int await(const char *dir, int ready, int signals, int64_t end)
 
 	progress_init(&progress, NULL);
 	ctl_connect(dir, &client, NULL);
-	while (poll(p, 2, (int)(PACE / NSEC_PER_MSEC)) <= 0) {
+	for (;;) {
 		json_t *status = NULL;
+		int64_t left = end - clock_now();
 
+		left = left < 0 ? 0 : left < PACE ? left : PACE;
+		if (poll(p, 2, (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC)) > 0)
+			break;
 		if (client)
 			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status, NULL);
 		progress_show(&progress, status);
@@ -70,22 +75,13 @@ static int await(const char *dir, int ready, int signals, int64_t end)
 	return signal;
 }
 
-/* The supervisor's report of a failure, with the log of who failed. */
-static int report_failure(const char *dir, const char *line)
+/* The supervisor's report of a failure: it has the last words of who failed. */
+static int report_failure(const char *line)
 {
 	json_t *o = json_loads(line, 0, NULL);
-	const char *culprit = json_str(o, "culprit", "");
-	struct progress talk;
 	int code = (int)json_int(o, "code", 1);
 
-	progress_init(&talk, NULL);
 	fprintf(stderr, "ps-ctl: %s\n", json_str(o, "reason", "the supervisor failed"));
-	if (*culprit) {
-		char *log = mem_printf("%s/%s.log", dir, culprit);
-
-		progress_quote(&talk, log, TAIL_LINES);
-		free(log);
-	}
 	json_decref(o);
 	return code;
 }
@@ -121,7 +117,7 @@ static int attend(const char *dir, int ready, int signals, int64_t timeout)
 		if (strcmp(line, "ready") != 0) {
 			/* It is on its way out. */
 			ending_wait(dir, GRACE);
-			return report_failure(dir, line);
+			return report_failure(line);
 		}
 		print_state(dir);
 		return 0;
@@ -129,7 +125,7 @@ static int attend(const char *dir, int ready, int signals, int64_t timeout)
 	if (signal == 0)
 		err_prefix(&e, "see %s/supervisor.log", dir);
 	else if (signal < 0)
-		err_set(&e, ERR_TIMEOUT, "the cluster was not ready after %.1f s, and is stopped; its logs "
+		err_set(&e, ERR_TIMEOUT, "the cluster was not ready after %.3g s, and is stopped; its logs "
 		        "are in %s", (double)timeout / NSEC_PER_SEC, dir);
 	else
 		err_set(&e, ERR_FAILED, "interrupted; the cluster is stopped");
@@ -137,7 +133,7 @@ static int attend(const char *dir, int ready, int signals, int64_t timeout)
 	return signal > 0 ? (ctl_fail(&e), 128 + signal) : ctl_fail(&e);
 }
 
-static int start(const struct conf *conf, const char *dir, int64_t timeout)
+static int start(const struct conf *conf, const char *dir, const struct options *o)
 {
 	char *log = NULL;
 	struct runner r;
@@ -145,18 +141,19 @@ static int start(const struct conf *conf, const char *dir, int64_t timeout)
 	bool daemon = false;
 	int ready, lock = -1, code;
 
-	if (runner_signals(&r, &e) != ERR_OK || run_prepare(conf, dir, &lock, &e) != ERR_OK)
+	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(conf, dir, o->resume, &lock, &r.resume, &e) != ERR_OK)
 		return ctl_fail(&e);
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else if (daemon) {
+		r.max_restarts = o->max_restarts;
 		code = supervise(&r, conf, dir, lock, ready);
 	} else {
 		/* The lock is the supervisor's now: it must end with that. */
 		close(lock);
 		lock = -1;
-		code = attend(dir, ready, r.signals, timeout);
+		code = attend(dir, ready, r.signals, o->timeout);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -166,7 +163,7 @@ static int start(const struct conf *conf, const char *dir, int64_t timeout)
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1 };
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
@@ -177,7 +174,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (local_load(argv[1], &o.set, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        argv[1]);
-	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, o.timeout);
+	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, &o);
 	free(dir);
 	conf_release(&conf);
 	opt_list_release(&o.set);

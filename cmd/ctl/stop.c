@@ -1,4 +1,3 @@
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +9,6 @@
 #include "result.h"
 
 #define TERM_GRACE (5 * NSEC_PER_SEC)
-#define PACE_MS 50
 
 struct options {
 	const char *dir;
@@ -24,59 +22,52 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* A job that is over is still being saved: the model comes from the servers. */
-static void let_it_save(struct http_client *client, const char *dir, int64_t end)
-{
-	json_t *s = NULL, *result = NULL;
-	bool over;
-
-	if (!ctl_supervised(dir) ||
-	    http_call(client, "GET", "/v1/status", NULL, 2 * NSEC_PER_SEC, NULL, &s, NULL) != ERR_OK)
-		return;
-	over = result_is(s, "done") || result_is(s, "failed");
-	json_decref(s);
-	while (over && !result && clock_now() < end && ctl_supervised(dir)) {
-		result = result_read(dir, NULL);
-		if (!result)
-			poll(NULL, 0, PACE_MS);
-	}
-	json_decref(result);
-}
-
 /* Ask for it; false when there is nobody to ask. */
-static bool ask(const char *dir, int64_t end)
+static bool ask(const char *dir)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "why", "ps-ctl stop");
 	enum err_code rc = ctl_connect(dir, &client, NULL);
 
-	if (rc == ERR_OK) {
-		let_it_save(client, dir, end);
+	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/stop", body, 2 * NSEC_PER_SEC, NULL, NULL, NULL);
-	}
 	http_client_free(client);
 	json_decref(body);
 	/* Where the connection broke it may have been obeyed. */
 	return rc == ERR_OK || rc == ERR_CLOSED;
 }
 
+/* supervised: by a process that writes a result. */
+static int report(const char *dir, bool forced, bool supervised, bool json)
+{
+	json_t *result = result_read(dir, NULL);
+	int code = result || forced || !supervised ? 0 : 1;
+
+	if (!result)
+		result = result_of_status(NULL, "stopped", forced ? "ended by force, before a result was written" :
+		                          supervised ? "no result was written" : NULL);
+	if (*json_str(result, "unsaved", "")) {
+		fprintf(stderr, "ps-ctl: the model is not saved: %s\n", json_str(result, "unsaved", ""));
+		code = 1;
+	}
+	result_print(result, json);
+	json_decref(result);
+	return code;
+}
+
 static int stop(const struct options *o, const char *dir)
 {
-	int64_t end = clock_now() + o->timeout;
 	struct err e = { 0 };
-	json_t *result;
+	bool forced = false, supervised = ending_ask(dir);
 
-	if (!ask(dir, end) || !ending_wait(dir, end - clock_now())) {
+	/* Who supervises it knows what is to be saved before. */
+	if ((!supervised && !ask(dir)) || !ending_wait(dir, o->timeout)) {
 		fprintf(stderr, "ps-ctl: %s does not end by itself; ending its processes\n", dir);
+		forced = true;
 		if (ending_force(dir, TERM_GRACE, &e) != ERR_OK)
 			return ctl_fail(&e);
 	}
-	result = result_read(dir, NULL);
-	if (!result)
-		result = result_of_status(NULL, "stopped", "ended by force, before a result was written");
-	result_print(result, o->json);
-	json_decref(result);
-	return 0;
+	return report(dir, forced, supervised, o->json);
 }
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)

@@ -3,16 +3,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "ctl.h"
 #include "launch/daemon.h"
 #include "launch/rundir.h"
 #include "result.h"
+#include "rollback.h"
 
-static void report_failure(int ready, int code, const char *reason, const char *culprit)
+/* A disk that is full may have room later on. */
+#define RETRY NSEC_PER_SEC
+
+struct outcome {
+	json_t *result;
+	bool written;
+	int64_t next;                   /* when to try again to write it */
+};
+
+static void report_failure(int ready, int code, const char *reason)
 {
-	json_t *o = json_pack("{s:i, s:s, s:s}", "code", code, "reason", reason, "culprit", culprit);
+	json_t *o = json_pack("{s:i, s:s}", "code", code, "reason", reason);
 	char *text = json_text(o);
 
 	daemon_ready(ready, text);
@@ -20,20 +31,30 @@ static void report_failure(int ready, int code, const char *reason, const char *
 	json_decref(o);
 }
 
-static void save(struct runner *r, bool with_model)
+/* Try to write it, unless that has been done; say why not, once. */
+static void write_result(struct runner *r, struct outcome *o)
 {
-	json_t *result = runner_result(r);
-	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 
-	if (with_model)
-		runner_export(r);
-	if (result_write(r->dir, result, &e) != ERR_OK)
+	if (o->written || clock_now() < o->next)
+		return;
+	o->written = result_write(r->dir, o->result, &e) == ERR_OK;
+	if (!o->written && !o->next)
 		progress_say(&r->progress, "warning: %s", e.msg);
-	result_sentence(result, &text);
+	o->next = clock_now() + RETRY;
+}
+
+static void save(struct runner *r, bool with_model, struct outcome *o)
+{
+	struct buf text = BUF_INIT;
+
+	o->result = runner_result(r);
+	if (with_model)
+		runner_export(r, o->result);
+	write_result(r, o);
+	result_sentence(o->result, &text);
 	progress_say(&r->progress, "%s", (char *)text.data);
 	buf_release(&text);
-	json_decref(result);
 }
 
 static bool is_up(enum runner_state s)
@@ -44,20 +65,25 @@ static bool is_up(enum runner_state s)
 /* Until the job is over, then until the cluster is stopped. */
 static enum runner_state stay(struct runner *r)
 {
+	struct outcome o = { 0 };
 	enum runner_state state;
 
 	do
 		state = runner_turn(r);
-	while (is_up(state));
-	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_is_whole(r)));
-	while (!r->crashed && (state == RUNNER_DONE || state == RUNNER_FAILED))
+	while (is_up(state) || (state == RUNNER_FAILED && rollback(r)));
+	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_is_whole(r)), &o);
+	while (!r->crashed && !r->asked && (state == RUNNER_DONE || state == RUNNER_FAILED)) {
+		write_result(r, &o);
 		state = runner_turn(r);
+	}
+	json_decref(o.result);
 	return state;
 }
 
 /* Until the cluster is ready: true, and the caller knows. */
 static bool become_ready(struct runner *r, int ready)
 {
+	struct outcome o = { 0 };
 	enum runner_state state;
 	const char *reason;
 
@@ -70,9 +96,10 @@ static bool become_ready(struct runner *r, int ready)
 	}
 	/* What the coordinator says, unless this side knows of a death. */
 	reason = r->reason[0] ? r->reason : json_str(r->status, "reason", "");
-	save(r, false);
+	save(r, false, &o);
+	json_decref(o.result);
 	runner_stop(r, reason);
-	report_failure(ready, 1, *reason ? reason : "stopped before it was ready", r->culprit);
+	report_failure(ready, r->code ? r->code : 1, *reason ? reason : "stopped before it was ready");
 	return false;
 }
 
@@ -92,7 +119,7 @@ int supervise(struct runner *r, const struct conf *conf, const char *dir, int lo
 	if (rc != ERR_OK) {
 		log_error(&log, "%s", e.msg);
 		runner_close(r);
-		report_failure(ready, err_exit_code(rc), e.msg, "");
+		report_failure(ready, err_exit_code(rc), e.msg);
 		return err_exit_code(rc);
 	}
 	if (become_ready(r, ready)) {

@@ -110,6 +110,16 @@ static int say_never(const struct goal *g, const json_t *o)
 	return ctl_fail(&e);
 }
 
+/* 0, or 1 when the model is not where who waits will look for it. */
+static int say_unsaved(const json_t *result)
+{
+	const char *why = json_str(result, "unsaved", "");
+
+	if (*why)
+		fprintf(stderr, "ps-ctl: the job is done, but its model is not saved: %s\n", why);
+	return *why ? 1 : 0;
+}
+
 /* The cluster has ended, or was not running in the first place. */
 static int after_the_end(const struct goal *g, const char *dir, const struct err *why)
 {
@@ -119,21 +129,27 @@ static int after_the_end(const struct goal *g, const char *dir, const struct err
 	if (!result)
 		return ctl_fail(why);
 	code = judge_result(g, result) == TRUE_NOW ? 0 : say_never(g, result);
+	if (code == 0 && g->kind == GOAL_DONE)
+		code = say_unsaved(result);
 	json_decref(result);
 	return code;
 }
 
 /* What comes of a job is saved after its last step; who waits for "done"
  * waits for that, too. */
-static bool saved(const struct goal *g, const char *dir)
+static bool saved(const struct goal *g, const char *dir, int *code)
 {
 	json_t *result;
+	bool is;
 
+	*code = 0;
 	if (g->kind != GOAL_DONE || !ctl_supervised(dir))
 		return true;
 	result = result_read(dir, NULL);
+	is = result != NULL;
+	*code = is ? say_unsaved(result) : 0;
 	json_decref(result);
-	return result != NULL;
+	return is;
 }
 
 struct watch {
@@ -193,11 +209,12 @@ static int follow(struct watch *w, int64_t timeout)
 
 	for (;;) {
 		enum verdict v;
+		int code;
 
 		look(w);
 		v = w->status ? judge(w->goal, w->status) : NOT_YET;
-		if (v == TRUE_NOW && saved(w->goal, w->dir))
-			return 0;
+		if (v == TRUE_NOW && saved(w->goal, w->dir, &code))
+			return code;
 		if (v == NEVER)
 			return say_never(w->goal, w->status);
 		if (!rundir_is_alive(w->dir, NULL)) {

@@ -31,7 +31,7 @@ static const struct opt opts[] = {
 	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix", 0, 0 },
 	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S", "protection, with a server of its own (poly1305)",
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
-	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 0, 100000000 },
+	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 1, 100000000 },
 	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
 	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
 };

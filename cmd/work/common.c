@@ -1,6 +1,7 @@
 #include "cmd/work/common.h"
 
 #include "base/clock.h"
+#include "base/output.h"
 #include "launch/rundir.h"
 
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
@@ -52,4 +53,9 @@ int fail(const char *prog, const struct err *e)
 {
 	fprintf(stderr, "%s: %s\n", prog, e->msg);
 	return err_exit_code(e->code);
+}
+
+int fail_output(const char *prog, const struct err *e)
+{
+	return e->code == ERR_IO && output_abandoned() ? 0 : fail(prog, e);
 }

@@ -25,5 +25,7 @@ enum err_code where_tool(const struct where *w, const char *transport, struct lo
     struct tool *out, struct err *e);
 
 int fail(const char *prog, const struct err *e);
+/* The same of what writes to stdout: who reads it may leave, and that is 0. */
+int fail_output(const char *prog, const struct err *e);
 
 #endif

@@ -101,7 +101,7 @@ int cmd_predict(int argc, char **argv)
 	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
 		return fail(predict_spec.prog, &e);
 	if (tool_predict(&tool, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, &e))
-		code = fail(predict_spec.prog, &e);
+		code = fail_output(predict_spec.prog, &e);
 	tool_close(&tool);
 	identity_release(&id);
 	return code;

@@ -52,7 +52,7 @@ static int with_tool(const struct opt_spec *spec, int argc, char **argv,
 	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
 		return fail(spec->prog, &e);
 	if (fn(&tool, nargs, argv, &e))
-		code = fail(spec->prog, &e);
+		code = fail_output(spec->prog, &e);
 	tool_close(&tool);
 	identity_release(&id);
 	return code;

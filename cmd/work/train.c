@@ -31,6 +31,27 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
+/* As long as no slot is taken there is nothing to finish or to hand back. */
+static void end_now(int sig)
+{
+	(void)sig;
+	_exit(0);
+}
+
+/* What asks the worker to leave: it ends the process now, and is readable from
+ * the descriptor once it is blocked. */
+static int watch_signals(sigset_t *set)
+{
+	struct sigaction now = { .sa_handler = end_now };
+
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaction(SIGTERM, &now, NULL);
+	sigaction(SIGINT, &now, NULL);
+	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
 int cmd_train(int argc, char **argv)
 {
 	struct options o = { .slot = -1 };
@@ -39,7 +60,7 @@ int cmd_train(int argc, char **argv)
 	struct err e = { 0 };
 	struct log log;
 	char name[32];
-	sigset_t set;
+	sigset_t hold;
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
 
 	if (code)
@@ -51,12 +72,8 @@ int cmd_train(int argc, char **argv)
 	if (where_identity(&o.where, name, &id, &e))
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .log = &log };
-	cfg.interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .log = &log,
+		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
 	close(cfg.interrupt_fd);
 	identity_release(&id);

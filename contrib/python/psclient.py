@@ -279,6 +279,14 @@ class Session:
             raise ProtocolError(f"record of type {record.type}, not {kind}")
         return record
 
+    def text(self):
+        """The next CTL message; long ones come in pieces."""
+        record = self.expect(CTL)
+        out = record.payload
+        while len(out) < record.total:
+            out += self.expect(CTL).payload
+        return json.loads(out)
+
     def close(self):
         self.send(BYE)
         self.sock.close()
@@ -304,7 +312,7 @@ class Cluster:
         session.send(CTL, json.dumps({"op": "watch"}).encode(), seq=1)
         self.view = {}
         while self.view.get("op") != "view":
-            self.view = json.loads(session.expect(CTL).payload)
+            self.view = session.text()
         session.close()
         self.layout = self.view["layout"]
         self.tables = {t["name"]: t for t in self.layout["tables"]}
@@ -315,12 +323,16 @@ class Cluster:
             self.sessions[index] = Session(server["tcp"], base64.b64decode(server["key"]), self.psk, self.secret)
         return self.sessions[index]
 
+    def era(self):
+        """What every record of the data plane says of the layout that it was made for."""
+        return {"epoch": self.layout["epoch"], "generation": self.layout["generation"]}
+
     def pull(self, name):
         """(values, version of each partition) of a dense table."""
         table, out, versions = self.tables[name], b"", []
-        for first, count, chain in table["runs"]:
-            session = self.session(chain[0])
-            session.send(PULL, struct.pack("<III", table["id"], first, count), flags=NOW, seq=1)
+        for first, count, chain, *_ in table["runs"]:
+            session = self.session(chain[-1])
+            session.send(PULL, struct.pack("<III", table["id"], first, count), flags=NOW, seq=1, **self.era())
             for _ in range(count):
                 record = session.expect(PULLED)
                 out += record.payload
@@ -330,7 +342,8 @@ class Cluster:
     def pull_rows(self, name, part, owner, ids):
         """Rows of one partition of a sparse table, in the order of ids."""
         table, session = self.tables[name], self.session(owner)
-        session.send(PULL_ROWS, struct.pack(f"<{len(ids)}Q", *ids), flags=NOW, seq=1, table=table["id"], part=part)
+        session.send(PULL_ROWS, struct.pack(f"<{len(ids)}Q", *ids), flags=NOW, seq=1, table=table["id"], part=part,
+                     **self.era())
         values = session.expect(ROWS).payload
         return struct.unpack(f"<{len(values) // 4}f", values)
 
@@ -338,7 +351,7 @@ class Cluster:
         """Push a gradient outside of the job; the names of the receipts' statuses."""
         table, out, at = self.tables[name], [], 0
         elements = table["rows"] * table["cols"]
-        for first, count, chain in table["runs"]:
+        for first, count, chain, *_ in table["runs"]:
             session = self.session(chain[0])
             for part in range(first, first + count):
                 n = min(65536, elements - at)

@@ -90,7 +90,8 @@ enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *id
                               const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer,
                               struct err *e);
 /* With HS_OK s becomes the session, which counts as live only when the client's
- * first record has been opened.  With another status the client learns the
+ * first record has been opened (msg1 alone would also convince of a client that
+ * has stolen the server's key).  With another status the client learns the
  * reason, info may be NULL, s is not touched (may be NULL): send, then close. */
 enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
                                const struct hs_server_info *info,

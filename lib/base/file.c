@@ -86,6 +86,19 @@ static bool sync_dir(int fd)
 	return fsync(fd) == 0 || errno == EINVAL;
 }
 
+enum err_code file_sync_dir(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc = ERR_OK;
+
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot open the directory \"%s\"", path);
+	if (!sync_dir(fd))
+		rc = err_sys(e, ERR_IO, "cannot sync the directory \"%s\"", path);
+	close(fd);
+	return rc;
+}
+
 /* The temporary file's name is nobody else's: not another thread's, and not
  * that of another machine which writes the same shared directory. */
 static int open_beside(const char *path, mode_t mode, char **tmp)

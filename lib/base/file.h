@@ -21,6 +21,8 @@ enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, s
 enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e);
 /* The same with data that is there already. */
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* fsync of a directory, so that the names in it last. */
+enum err_code file_sync_dir(const char *path, struct err *e);
 /* Whole reads and writes on a descriptor, EINTR and short counts seen to. */
 enum err_code fd_write_all(int fd, const void *data, size_t n, struct err *e);
 enum err_code fd_read_all(int fd, void *data, size_t n, struct err *e);   /* ERR_CLOSED at an early end */

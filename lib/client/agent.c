@@ -1,13 +1,13 @@
-#include "client/agent.h"
+#include "client/agent_state.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "wire/msg.h"
@@ -20,105 +20,11 @@
 #define DENIALS 3
 #define HELLO_DEADLINE (5 * NSEC_PER_SEC)
 
-/* A question under way.  It lives on the asker's stack while it waits; tells
- * are on the heap and have no waiter. */
-struct ask {
-	struct ask *next;
-	char *text;
-	uint64_t seq;
-	bool sent, done, tell;
-	json_t *answer;
-	struct err why;
-};
-
-struct agent {
-	struct agent_config cfg;
-	pthread_t thread;
-	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended */
-	pthread_cond_t answered;
-	struct ask *asks;
-	uint64_t next_seq;
-	_Atomic bool stop;
-	_Atomic int64_t heartbeat, deadline;    /* of cfg, until agent_set_pace */
-	bool ended;
-	int wake;
-	/* the agent's thread only */
-	struct conn *conn;
-	struct err fault;               /* of the present connection */
-	bool refused;                   /* the coordinator said no: do not try again */
-	unsigned denied;                /* handshakes refused one after the other */
-	bool joined;
-	int64_t next_beat;
-};
-
-static void ring(struct agent *a)
+void agent_send(struct agent *a, const char *text, uint64_t seq)
 {
-	uint64_t one = 1;
+	struct record r = { .seq = seq };
 
-	if (write(a->wake, &one, sizeof one) < 0 && errno != EAGAIN)
-		abort();
-}
-
-/* ---- asks --------------------------------------------------------------------- */
-
-static void send_text(struct agent *a, const char *text, uint64_t seq)
-{
-	struct record r = { .type = REC_CTL, .len = (uint32_t)strlen(text), .seq = seq };
-
-	conn_send(a->conn, &r, text);
-}
-
-static void send_asks(struct agent *a)
-{
-	struct ask **p, *ask;
-
-	pthread_mutex_lock(&a->lock);
-	for (p = &a->asks; (ask = *p);) {
-		if (!ask->sent)
-			send_text(a, ask->text, ask->seq);
-		ask->sent = true;
-		if (!ask->tell) {
-			p = &ask->next;
-			continue;
-		}
-		*p = ask->next;
-		free(ask->text);
-		free(ask);
-	}
-	pthread_mutex_unlock(&a->lock);
-}
-
-/* Takes `answer` over: jansson's counts may not be shared between threads. */
-static void answer_ask(struct agent *a, uint64_t seq, json_t *answer)
-{
-	json_t *error = json_object_get(answer, "error");
-
-	pthread_mutex_lock(&a->lock);
-	for (struct ask *ask = a->asks; ask; ask = ask->next) {
-		if (ask->seq != seq || ask->done)
-			continue;
-		ask->done = true;
-		if (error)
-			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
-		else {
-			ask->answer = answer;
-			answer = NULL;
-		}
-		break;
-	}
-	json_decref(answer);
-	pthread_cond_broadcast(&a->answered);
-	pthread_mutex_unlock(&a->lock);
-}
-
-/* Those that were sent on a broken session are sent again on the next: every
- * operation may be repeated. */
-static void unsend_asks(struct agent *a)
-{
-	pthread_mutex_lock(&a->lock);
-	for (struct ask *ask = a->asks; ask; ask = ask->next)
-		ask->sent = false;
-	pthread_mutex_unlock(&a->lock);
+	msg_send_text(a->conn, &r, text);
 }
 
 /* ---- records ------------------------------------------------------------------ */
@@ -133,10 +39,12 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	if (a->cfg.join)
 		text = json_text(a->cfg.join);
 	pthread_mutex_unlock(&a->lock);
+	FAIL_POINT("join_before");
 	if (text)
-		send_text(a, text, 0);
+		agent_send(a, text, 0);
 	else
 		a->joined = true;
+	atomic_store(&a->up, a->joined);
 	free(text);
 }
 
@@ -151,15 +59,63 @@ static void on_join_answer(struct agent *a, json_t *answer)
 		return;
 	}
 	a->joined = true;
+	atomic_store(&a->up, true);
 	a->next_beat = 0;
 	if (a->cfg.joined)
 		a->cfg.joined(a->cfg.ctx, answer);
 }
 
+/* Read the view that was put off. */
+static enum err_code take_view(struct agent *a)
+{
+	json_t *view;
+
+	if (!a->view.len)
+		return ERR_OK;
+	view = json_parse((const char *)a->view.data, a->view.len, MSG_TEXT_MAX, &a->fault);
+	buf_clear(&a->view);
+	if (!view)
+		return a->fault.code;
+	if (a->cfg.view)
+		a->cfg.view(a->cfg.ctx, view);
+	json_decref(view);
+	return ERR_OK;
+}
+
+/* A whole message, in a->text.  A view may wait: the next may be a newer one. */
+static enum conn_verdict on_text(struct agent *a, const struct record *r)
+{
+	static const char view[] = "{\"op\":\"view\",";
+	struct buf last = a->view;
+	json_t *msg;
+
+	if (!(r->flags & RECORD_REPLY) && a->text.len && strncmp((const char *)a->text.data, view, strlen(view)) == 0) {
+		a->view = a->text;
+		a->text = last;
+		return a->cfg.latest || !take_view(a) ? CONN_TAKEN : CONN_DROP;
+	}
+	if (take_view(a))
+		return CONN_DROP;
+	msg = json_parse((const char *)a->text.data, a->text.len, MSG_TEXT_MAX, &a->fault);
+	if (!msg)
+		return CONN_DROP;
+	if (!(r->flags & RECORD_REPLY)) {
+		if (a->cfg.notice)
+			a->cfg.notice(a->cfg.ctx, msg);
+	} else if (r->seq == 0) {
+		on_join_answer(a, msg);
+	} else {
+		agent_answer(a, r->seq, msg);
+		msg = NULL;
+	}
+	json_decref(msg);
+	return a->refused ? CONN_DROP : CONN_TAKEN;
+}
+
 static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct agent *a = ctx;
-	json_t *msg;
+	bool whole;
 
 	if (r->type == REC_NACK) {
 		msg_get_nack(payload, r->len, &a->fault);
@@ -167,24 +123,9 @@ static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *p
 	}
 	if (r->type != REC_CTL)
 		return CONN_TAKEN;
-	msg = json_parse((const char *)payload, r->len, RECORD_MAX, &a->fault);
-	if (!msg)
+	if (msg_get_text(&a->text, r, payload, &whole, &a->fault))
 		return CONN_DROP;
-	if (!(r->flags & RECORD_REPLY)) {
-		if (strcmp(json_str(msg, "op", ""), "view") == 0) {
-			if (a->cfg.view)
-				a->cfg.view(a->cfg.ctx, msg);
-		} else if (a->cfg.notice) {
-			a->cfg.notice(a->cfg.ctx, msg);
-		}
-	} else if (r->seq == 0) {
-		on_join_answer(a, msg);
-	} else {
-		answer_ask(a, r->seq, msg);
-		msg = NULL;
-	}
-	json_decref(msg);
-	return a->refused ? CONN_DROP : CONN_TAKEN;
+	return whole ? on_text(a, r) : CONN_TAKEN;
 }
 
 static const struct conn_handler handler = { .live = on_live, .record = on_record };
@@ -200,9 +141,26 @@ static void send_beat(struct agent *a)
 	if (stats)
 		json_object_set_new(beat, "stats", stats);
 	text = json_text(beat);
-	send_text(a, text, 0);
+	agent_send(a, text, 0);
 	free(text);
 	json_decref(beat);
+}
+
+/* The socket is connecting: see it through, so that its errors and its peer
+ * have a name. */
+static enum err_code connected(struct agent *a, int fd, const char *addr, struct err *e)
+{
+	int64_t end = clock_now() + HELLO_DEADLINE;
+
+	while (!atomic_load(&a->stop)) {
+		struct pollfd p = { fd, POLLOUT, 0 };
+
+		if (poll(&p, 1, 20) > 0)
+			return net_connected(fd, addr, e);
+		if (clock_now() > end)
+			break;
+	}
+	return err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
 }
 
 static enum err_code dial(struct agent *a, struct err *e)
@@ -216,6 +174,11 @@ static enum err_code dial(struct agent *a, struct err *e)
 		rc = net_connect(a->cfg.addr[i], &fd, e);
 		if (rc)
 			continue;
+		rc = connected(a, fd, a->cfg.addr[i], e);
+		if (rc) {
+			close(fd);
+			continue;
+		}
 		*e = (struct err){ 0 };
 		a->conn = conn_dial(fd, a->cfg.id, a->cfg.server_key, &a->cfg.info, &handler, a);
 		return ERR_OK;
@@ -243,7 +206,7 @@ static void session(struct agent *a)
 		uint64_t count;
 
 		if (a->joined) {
-			send_asks(a);
+			agent_send_asks(a);
 			if (now >= a->next_beat) {
 				send_beat(a);
 				a->next_beat = now + atomic_load(&a->heartbeat);
@@ -274,16 +237,23 @@ static void session(struct agent *a)
 			rc = conn_read(a->conn, &e);
 			if (rc && !a->fault.code)
 				a->fault = e;
+			if (take_view(a) && !rc)
+				rc = a->fault.code;
 		}
 	}
 	conn_free(a->conn);
 	a->conn = NULL;
 	a->joined = false;
-	unsend_asks(a);
+	atomic_store(&a->up, false);
+	buf_clear(&a->text);
+	buf_clear(&a->view);
+	agent_unsend(a);
 }
 
 static bool may_retry(const struct agent *a, int64_t without)
 {
+	if (a->cfg.eager && !a->was_up && a->fault.code == ERR_UNREACH)
+		return false;
 	return !a->refused && a->denied < DENIALS && a->fault.code != ERR_FORBIDDEN &&
 	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= atomic_load(&a->deadline);
 }
@@ -311,6 +281,7 @@ static void *run(void *ctx)
 		session(a);
 		was_up = a->next_beat != 0;
 		a->denied = a->fault.code == ERR_AUTH && !was_up ? a->denied + 1 : 0;
+		a->was_up |= was_up;
 		if (was_up) {
 			last_up = clock_now();
 			retry = RETRY_MIN;
@@ -334,18 +305,21 @@ static void *run(void *ctx)
 	return NULL;
 }
 
-/* ---- calls ------------------------------------------------------------------------- */
+/* ---- from other threads --------------------------------------------------------------- */
 
 enum err_code agent_start(const struct agent_config *cfg, struct agent **out, struct err *e)
 {
 	struct agent *a = mem_alloc(sizeof *a);
 	pthread_condattr_t attr;
+	sigset_t all, old;
+	int failed;
 
 	a->cfg = *cfg;
 	json_incref(a->cfg.join);
 	a->next_seq = 1;
 	atomic_init(&a->heartbeat, cfg->heartbeat);
 	atomic_init(&a->deadline, cfg->deadline);
+	atomic_init(&a->cancel_fd, -1);
 	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -353,7 +327,12 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	pthread_cond_init(&a->answered, &attr);
 	pthread_condattr_destroy(&attr);
 	*out = a;
-	if (a->wake < 0 || pthread_create(&a->thread, NULL, run, a)) {
+	/* Signals are for the thread that knows what to do with them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	failed = a->wake < 0 || pthread_create(&a->thread, NULL, run, a);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (failed) {
 		json_decref(a->cfg.join);
 		free(a);
 		*out = NULL;
@@ -367,7 +346,7 @@ void agent_stop(struct agent *a)
 	if (!a)
 		return;
 	atomic_store(&a->stop, true);
-	ring(a);
+	agent_ring(a);
 	pthread_join(a->thread, NULL);
 	while (a->asks) {
 		struct ask *next = a->asks->next;
@@ -377,21 +356,12 @@ void agent_stop(struct agent *a)
 		a->asks = next;
 	}
 	json_decref(a->cfg.join);
+	buf_release(&a->text);
+	buf_release(&a->view);
 	close(a->wake);
 	pthread_cond_destroy(&a->answered);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
-}
-
-static void enqueue(struct agent *a, struct ask *ask)
-{
-	struct ask **p = &a->asks;
-
-	while (*p)
-		p = &(*p)->next;
-	ask->next = NULL;
-	*p = ask;
-	ask->seq = a->next_seq++;
 }
 
 void agent_set_join(struct agent *a, json_t *join)
@@ -406,49 +376,5 @@ void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline)
 {
 	atomic_store(&a->heartbeat, heartbeat);
 	atomic_store(&a->deadline, deadline);
-	ring(a);
-}
-
-void agent_tell(struct agent *a, const json_t *msg)
-{
-	struct ask *ask = mem_alloc(sizeof *ask);
-
-	ask->text = json_text(msg);
-	ask->tell = true;
-	pthread_mutex_lock(&a->lock);
-	enqueue(a, ask);
-	pthread_mutex_unlock(&a->lock);
-	ring(a);
-}
-
-enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e)
-{
-	struct ask ask = { .text = json_text(msg) }, **p;
-	int64_t until = clock_now() + timeout_ns;
-	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
-
-	*answer = NULL;
-	pthread_mutex_lock(&a->lock);
-	enqueue(a, &ask);
-	pthread_mutex_unlock(&a->lock);
-	ring(a);
-	pthread_mutex_lock(&a->lock);
-	while (!ask.done && !a->ended)
-		if (pthread_cond_timedwait(&a->answered, &a->lock, &ts) == ETIMEDOUT)
-			break;
-	for (p = &a->asks; *p != &ask; p = &(*p)->next)
-		;
-	*p = ask.next;
-	pthread_mutex_unlock(&a->lock);
-	free(ask.text);
-	if (ask.done && !ask.why.code) {
-		*answer = ask.answer;
-		return ERR_OK;
-	}
-	if (ask.done)
-		return err_set(e, ask.why.code, "%s", ask.why.msg);
-	if (a->ended)
-		return err_set(e, ERR_UNREACH, "the coordinator is gone: %s", a->fault.msg);
-	return err_set(e, ERR_TIMEOUT, "the coordinator did not answer within %lld s",
-	    (long long)(timeout_ns / NSEC_PER_SEC));
+	agent_ring(a);
 }

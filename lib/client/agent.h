@@ -2,6 +2,7 @@
 #define CLIENT_AGENT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,11 +23,13 @@ struct agent_config {
 	struct hs_client_info info;
 	json_t *join;                           /* sent at each (re)connection; NULL: none */
 	int64_t heartbeat, deadline;            /* ns; deadline: for being without the coordinator */
+	bool eager;                             /* who cannot be reached at first is not waited for */
 	struct log *log;
 	void *ctx;
 	/* The answer to `join`. */
 	void (*joined)(void *ctx, const json_t *answer);
 	void (*view)(void *ctx, const json_t *view);
+	bool latest;                            /* of views that are here already, only the last */
 	void (*notice)(void *ctx, const json_t *msg);
 	/* Figures for the heartbeat, a new reference; NULL: none. */
 	json_t *(*stats)(void *ctx);
@@ -41,8 +44,13 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 /* Say goodbye and end the thread. */
 void agent_stop(struct agent *a);
 
-/* Ask and wait.  *answer is a new reference; msg is borrowed. */
+/* Ask and wait.  *answer is a new reference; msg is borrowed.  ERR_STOPPED when
+ * it was given up. */
 enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
+/* Calls are given up when this descriptor is readable (-1: none, as at first). */
+void agent_set_cancel(struct agent *a, int fd);
+/* Is there a session at present? */
+bool agent_is_up(struct agent *a);
 /* What to send at the next (re)connection, instead of cfg.join. */
 void agent_set_join(struct agent *a, json_t *join);
 /* The pace of heartbeats, and how long to be without the coordinator, once the

@@ -54,21 +54,31 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	batcher_flush(&l->batcher, l->conn);
 }
 
+/* An answer to what was asked under another layout; it has been asked again. */
+static bool old_news(const struct client *c, const struct record *r)
+{
+	return r->epoch < c->layout.epoch || r->generation < c->layout.generation;
+}
+
 static enum conn_verdict one_record(struct link *l, const struct record *r, const uint8_t *payload)
 {
 	struct client *c = l->client;
+	struct err e = { 0 };
 
 	switch (r->type) {
 	case REC_PULLED:
 	case REC_ROWS:
 	case REC_SCANNED:
+		if (old_news(c, r))
+			return CONN_TAKEN;
 		if (r->examples > c->members)
 			c->members = r->examples;
 		if (!c->first_answer)
 			c->first_answer = clock_now();
 		return ask_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
 	case REC_RECEIPT:
-		doubt_receipts(l, payload, r->len);
+		if (!old_news(c, r))
+			doubt_receipts(l, payload, r->len);
 		return CONN_TAKEN;
 	case REC_CLOCKED:
 		if (r->seq == DONE_SEQ) {
@@ -79,7 +89,10 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		}
 		return CONN_TAKEN;
 	case REC_NACK:
-		msg_get_nack(payload, r->len, &c->fatal);
+		/* Of another epoch: when the view of it is here, all is sent again. */
+		if (msg_get_nack(payload, r->len, &e) == ERR_STALE)
+			return CONN_TAKEN;
+		c->fatal = e;
 		err_prefix(&c->fatal, "%s refused", l->id);
 		return CONN_DROP;
 	default:
@@ -188,19 +201,33 @@ static void drop(struct link *l, const struct err *why)
 	}
 }
 
-struct link *link_of(struct client *c, const struct table *t, uint32_t part, struct err *e)
+static struct link *use_link(struct client *c, uint16_t server, const struct table *t, uint32_t part, struct err *e)
 {
-	uint16_t owner = table_owner(t, part);
-
-	if (owner >= c->nlinks) {
-		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server yet", t->name, part);
+	if (server >= c->nlinks) {
+		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name, part);
 		return NULL;
 	}
-	c->link[owner].used = true;
-	return &c->link[owner];
+	c->link[server]->used = true;
+	return c->link[server];
+}
+
+struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e)
+{
+	return use_link(c, table_head(t, part), t, part, e);
+}
+
+struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e)
+{
+	return use_link(c, table_tail(t, part), t, part, e);
 }
 
 /* ---- the wheel ------------------------------------------------------------------------- */
+
+/* Up, and owes us something. */
+static bool is_silent(const struct link *l)
+{
+	return l->state == LINK_UP && (l->asks || l->open_doubts || l->clock_due || l->done_due);
+}
 
 static void say_waiting(struct client *c, uint64_t step, int64_t since)
 {
@@ -208,7 +235,7 @@ static void say_waiting(struct client *c, uint64_t step, int64_t since)
 	int seconds = (int)((clock_now() - since) / NSEC_PER_SEC);
 
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
 		if (l->used && l->state != LINK_UP)
 			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp, seconds,
@@ -218,13 +245,21 @@ static void say_waiting(struct client *c, uint64_t step, int64_t since)
 		c->cfg.who(c->cfg.ctx, step, &who);
 	if (who.len)
 		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step, seconds, who.data);
+	/* No worker is behind: it is the servers, or the line to them. */
+	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (is_silent(l))
+			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: it is connected, and does not answer", l->id,
+			    l->tcp, seconds);
+	}
 	buf_release(&who);
 }
 
 static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, struct err *e)
 {
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
 		if (l->used && l->state != LINK_UP)
 			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s", l->id, l->tcp,
@@ -241,7 +276,7 @@ static void serve(struct client *c, int ms)
 	int64_t now = clock_now();
 
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
 		p[i].fd = -1;
 		if (l->used && l->state == LINK_DOWN && now >= l->next_try)
@@ -251,13 +286,13 @@ static void serve(struct client *c, int ms)
 		if (l->state == LINK_UP)
 			batcher_flush(&l->batcher, l->conn);
 		p[i].fd = conn_fd(l->conn);
-		p[i].events = (short)(POLLIN | (conn_queued(l->conn) || l->state == LINK_DIALLING ? POLLOUT : 0));
+		p[i].events = (short)(POLLIN | (conn_queued(l->conn) ? POLLOUT : 0));
 	}
 	p[c->nlinks] = (struct pollfd){ c->cfg.cancel_fd, POLLIN, 0 };
 	if (poll(p, c->nlinks + 1, ms) < 0 && errno != EINTR)
 		abort();
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 		struct err e = { 0 };
 		enum err_code rc = ERR_OK;
 
@@ -311,8 +346,51 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	(void)e;
 	c->cfg = *cfg;
 	c->next_seq = 1;
+	layout_reserve(&c->layout);
 	*out = c;
 	return ERR_OK;
+}
+
+static void add_links(struct client *c, size_t n)
+{
+	if (n <= c->nlinks)
+		return;
+	c->link = mem_regrow(c->link, n, sizeof *c->link);
+	for (size_t i = c->nlinks; i < n; i++) {
+		struct link *l = mem_alloc(sizeof *l);
+
+		l->client = c;
+		l->index = (unsigned)i;
+		l->retry = RETRY_MIN;
+		snprintf(l->id, sizeof l->id, "server-%zu", i);
+		c->link[i] = l;
+	}
+	c->nlinks = (unsigned)n;
+}
+
+/* A server that has gone owes no answer; one that has come wants to know how
+ * far this slot is. */
+static void take_link(struct link *l, bool live, const uint8_t key[static 32])
+{
+	struct client *c = l->client;
+	bool other = memcmp(key, l->key, sizeof l->key) != 0;
+
+	if (l->conn && (!live || other))
+		drop(l, NULL);
+	if (!live || other) {
+		l->clock_due = l->done_due = false;
+		l->down_since = 0;
+		l->retry = RETRY_MIN;
+		l->next_try = 0;
+		l->denied = 0;
+		l->fault = (struct err){ 0 };
+	}
+	if (!live)
+		l->used = false;
+	if (live && (!l->live || other) && c->clocked)
+		l->used = l->clock_due = true;
+	l->live = live;
+	memcpy(l->key, key, sizeof l->key);
 }
 
 static enum err_code take_servers(struct client *c, const json_t *servers, struct err *e)
@@ -320,24 +398,20 @@ static enum err_code take_servers(struct client *c, const json_t *servers, struc
 	const json_t *s;
 	size_t i;
 
-	if (!c->link) {
-		c->nlinks = (unsigned)json_array_size(servers);
-		c->link = mem_array(c->nlinks, sizeof *c->link);
-	}
+	add_links(c, json_array_size(servers));
 	json_array_foreach(servers, i, s) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
+		bool live = json_flag(s, "live"), moved = strcmp(l->tcp, json_str(s, "tcp", "")) != 0;
+		uint8_t key[KEY_BYTES] = { 0 };
 
-		if (i >= c->nlinks)
-			break;
-		l->client = c;
-		l->index = (unsigned)i;
-		if (!l->retry)
-			l->retry = RETRY_MIN;
-		snprintf(l->id, sizeof l->id, "server-%zu", i);
 		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(s, "tcp", ""));
 		snprintf(l->unix_path, sizeof l->unix_path, "%s", c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
-		if (json_flag(s, "live") && !key_from_text(json_str(s, "key", ""), l->key))
+		if (live && !key_from_text(json_str(s, "key", ""), key))
 			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
+		/* Another process in its place. */
+		if (moved && l->live)
+			take_link(l, false, key);
+		take_link(l, live, key);
 	}
 	return ERR_OK;
 }
@@ -348,16 +422,23 @@ enum err_code client_view(struct client *c, const json_t *view, struct err *e)
 	enum err_code rc = take_servers(c, json_object_get(view, "servers"), e);
 	struct layout fresh;
 
-	/* The layout is kept while its epoch stands, because asks and doubts point
-	 * into it. */
 	if (rc || (c->layout.epoch && (uint32_t)json_int(jl, "epoch", 0) == c->layout.epoch))
 		return rc;
 	rc = layout_from_json(jl, &fresh, e);
 	if (rc)
 		return rc;
-	layout_release(&c->layout);
-	c->layout = fresh;
+	/* Asks and doubts point to tables: these stay where they are. */
+	if (!layout_update(&c->layout, &fresh))
+		return err_set(e, ERR_PROTO, "the layout of epoch %lld names other tables than the one before",
+		    (long long)json_int(jl, "epoch", 0));
+	doubts_move(c);
+	asks_move(c);
 	return ERR_OK;
+}
+
+uint32_t client_confirmed(const struct client *c)
+{
+	return c->confirmed;
 }
 
 const struct layout *client_layout(const struct client *c)
@@ -382,7 +463,7 @@ void client_free(struct client *c)
 	if (!c)
 		return;
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
 		if (l->state == LINK_UP) {
 			batcher_flush(&l->batcher, l->conn);
@@ -391,9 +472,10 @@ void client_free(struct client *c)
 		}
 		conn_free(l->conn);
 		batcher_release(&l->batcher);
-		buf_release(&l->clock_runs);
+		buf_release(&l->claims);
 		link_free_asks(l);
 		link_free_doubts(l);
+		free(l);
 	}
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);
@@ -410,8 +492,8 @@ void client_stats(const struct client *c, struct client_stats *out)
 	out->pushed_bytes = c->pushed_base;
 	out->pulled_bytes = c->pulled_base;
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i].conn) {
-			out->pushed_bytes += conn_bytes_out(c->link[i].conn);
-			out->pulled_bytes += conn_bytes_in(c->link[i].conn);
+		if (c->link[i]->conn) {
+			out->pushed_bytes += conn_bytes_out(c->link[i]->conn);
+			out->pulled_bytes += conn_bytes_in(c->link[i]->conn);
 		}
 }

@@ -42,6 +42,8 @@ void client_free(struct client *c);
 /* Take the layout and the servers' addresses from a view; connections are made
  * when they are needed. */
 enum err_code client_view(struct client *c, const json_t *view, struct err *e);
+/* The newest epoch by which every server knows how far this slot is. */
+uint32_t client_confirmed(const struct client *c);
 const struct layout *client_layout(const struct client *c);
 
 /* ---- pull: want what is needed, then wait for all of it ------------------- */

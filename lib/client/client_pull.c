@@ -72,21 +72,28 @@ static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type,
 	return a;
 }
 
+static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, uint32_t first, uint32_t count,
+    float *dst, struct err *e)
+{
+	struct link *l = link_of_pull(c, t, first, e);
+	struct ask *a;
+
+	if (!l)
+		return ERR_NOTREADY;
+	a = add_ask(c, l, REC_PULL, t, step);
+	a->part = first;
+	a->count = a->left = count;
+	a->dst = dst;
+	if (l->state == LINK_UP)
+		link_send_ask(l, a);
+	return ERR_OK;
+}
+
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, float *dst, struct err *e)
 {
-	for (size_t i = 0; i < t->nruns; i++) {
-		struct link *l = link_of(c, t, t->run[i].first, e);
-		struct ask *a;
-
-		if (!l)
+	for (size_t i = 0; i < t->nruns; i++)
+		if (want_run(c, t, step, t->run[i].first, t->run[i].count, dst, e))
 			return ERR_NOTREADY;
-		a = add_ask(c, l, REC_PULL, t, step);
-		a->part = t->run[i].first;
-		a->count = a->left = t->run[i].count;
-		a->dst = dst;
-		if (l->state == LINK_UP)
-			link_send_ask(l, a);
-	}
 	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
 }
 
@@ -95,7 +102,7 @@ static enum err_code want_part(struct client *c, const struct table *t, uint64_t
     const uint64_t *ids, const uint32_t *pos, uint32_t n, float *dst, struct err *e)
 {
 	uint32_t most = rows_a_record(t);
-	struct link *l = link_of(c, t, part, e);
+	struct link *l = link_of_pull(c, t, part, e);
 
 	if (!l)
 		return ERR_NOTREADY;
@@ -203,8 +210,9 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	enum err_code rc = ERR_OK;
 	float *dst;
 
+	/* It was asked on another link meanwhile, or twice. */
 	if (!p)
-		return err_set(e, ERR_PROTO, "%s answers what was not asked", l->id);
+		return ERR_OK;
 	a = *p;
 	if (r->type == REC_PULLED) {
 		dst = dense_place(a, r);
@@ -241,12 +249,63 @@ void link_free_asks(struct link *l)
 	}
 }
 
+/* A run of partitions is asked for whole, however much of it has come. */
+static void ask_again(struct client *c, struct link *old, struct ask *a)
+{
+	uint32_t part = a->part, end = a->part + a->count;
+	struct link *l;
+
+	if (a->type != REC_PULL) {
+		struct ask **p;
+
+		l = link_of_pull(c, a->table, a->part, NULL);
+		l = l ? l : old;
+		for (p = &l->asks; *p; p = &(*p)->next)
+			;
+		*p = a;
+		if (l->state == LINK_UP)
+			link_send_ask(l, a);
+		return;
+	}
+	while (part < end) {
+		const struct run *run = table_run(a->table, part);
+		uint32_t stop = run->first + run->count < end ? run->first + run->count : end;
+
+		if (want_run(c, a->table, a->step, part, stop - part, a->dst, NULL)) {
+			struct ask *rest = add_ask(c, old, REC_PULL, a->table, a->step);
+
+			rest->part = part;
+			rest->count = rest->left = stop - part;
+			rest->dst = a->dst;
+		}
+		part = stop;
+	}
+	free_ask(a);
+}
+
+void asks_move(struct client *c)
+{
+	struct ask **open = mem_array(c->nlinks + 1, sizeof *open);
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		open[i] = c->link[i]->asks;
+		c->link[i]->asks = NULL;
+	}
+	for (unsigned i = 0; i < c->nlinks; i++)
+		for (struct ask *a = open[i], *next; a; a = next) {
+			next = a->next;
+			a->next = NULL;
+			ask_again(c, c->link[i], a);
+		}
+	free(open);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
 static bool all_here(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i].asks || c->link[i].open_doubts)
+		if (c->link[i]->asks || c->link[i]->open_doubts)
 			return false;
 	return true;
 }
@@ -261,7 +320,7 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 		c->first_answer = clock_now();
 	if (rc)
 		for (unsigned i = 0; i < c->nlinks; i++)
-			link_free_asks(&c->link[i]);
+			link_free_asks(c->link[i]);
 	return rc;
 }
 
@@ -270,7 +329,7 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 /* All rows of one partition, as (id, floats) records in ascending order. */
 static enum err_code scan_part(struct client *c, const struct table *t, uint32_t part, struct buf *out, struct err *e)
 {
-	struct link *l = link_of(c, t, part, e);
+	struct link *l = link_of_pull(c, t, part, e);
 	uint64_t after = 0;
 	bool begin = true, last = false;
 

@@ -1,4 +1,5 @@
 #include "base/endian.h"
+#include "base/fail.h"
 #include "base/mem.h"
 #include "client/client_state.h"
 
@@ -38,11 +39,12 @@ void link_send_doubt(struct link *l, const struct doubt *d)
 
 void link_send_clock(struct link *l)
 {
-	struct record r = client_head(l->client, REC_CLOCK, l->clock_step);
+	struct record r = client_head(l->client, REC_CLOCK, l->client->clock_step);
 
-	r.examples = l->clock_examples;
-	r.len = (uint32_t)l->clock_runs.len;
-	link_send(l, &r, l->clock_runs.data);
+	r.examples = l->client->clock_examples;
+	if (l->client->claim_step == l->client->clock_step)
+		r.len = (uint32_t)l->claims.len;
+	link_send(l, &r, l->claims.data);
 }
 
 void link_send_done(struct link *l)
@@ -62,7 +64,25 @@ static void clear_doubts(struct link *l)
 	l->ndoubts = l->first_doubt = l->open_doubts = 0;
 }
 
-static void add_doubt(struct client *c, struct link *l, const struct doubt *d)
+/* Every server with a copy is told at the CLOCK what comes, so that none takes
+ * the step for complete before it has. */
+static void claim(struct client *c, const struct doubt *d)
+{
+	const struct run *run = table_run(d->table, d->part);
+	struct msg_run m = { d->table->id, d->part, 1 };
+
+	if (d->step != c->claim_step)
+		for (unsigned i = 0; i < c->nlinks; i++)
+			buf_clear(&c->link[i]->claims);
+	c->claim_step = d->step;
+	for (unsigned i = 0; i < run->nchain; i++)
+		if (run->chain[i] < c->nlinks)
+			msg_put_run(&c->link[run->chain[i]]->claims, &m);
+	if (run->joining < c->nlinks)
+		msg_put_run(&c->link[run->joining]->claims, &m);
+}
+
+static void add_doubt(struct link *l, const struct doubt *d)
 {
 	if (!l->open_doubts)
 		clear_doubts(l);
@@ -70,13 +90,57 @@ static void add_doubt(struct client *c, struct link *l, const struct doubt *d)
 		l->cap_doubts = l->cap_doubts ? l->cap_doubts * 2 : 64;
 		l->doubt = mem_regrow(l->doubt, l->cap_doubts, sizeof *l->doubt);
 	}
-	l->doubt[l->ndoubts] = *d;
-	l->doubt[l->ndoubts].pulled = *version_at(c, d->table, d->part);
-	l->ndoubts++;
+	l->doubt[l->ndoubts++] = *d;
 	l->open_doubts++;
-	msg_put_run(&l->clock_runs, &(struct msg_run){ d->table->id, d->part, 1 });
 	if (l->state == LINK_UP)
 		link_send_doubt(l, &l->doubt[l->ndoubts - 1]);
+}
+
+static enum err_code new_doubt(struct client *c, struct doubt *d, struct err *e)
+{
+	struct link *l = link_of_push(c, d->table, d->part, e);
+
+	if (!l)
+		return ERR_NOTREADY;
+	d->pulled = *version_at(c, d->table, d->part);
+	add_doubt(l, d);
+	claim(c, d);
+	return ERR_OK;
+}
+
+void doubts_move(struct client *c)
+{
+	struct doubt *open = NULL;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		for (size_t k = 0; k < l->ndoubts; k++) {
+			if (l->doubt[k].settled) {
+				free(l->doubt[k].rows);
+				continue;
+			}
+			open = mem_regrow(open, n + 1, sizeof *open);
+			open[n++] = l->doubt[k];
+		}
+		l->ndoubts = l->first_doubt = l->open_doubts = 0;
+		buf_clear(&l->claims);
+	}
+	for (size_t k = 0; k < n; k++) {
+		struct link *l = link_of_push(c, open[k].table, open[k].part, NULL);
+
+		/* On no server: it stays in doubt with the first until another layout. */
+		add_doubt(l ? l : c->link[0], &open[k]);
+		claim(c, &open[k]);
+	}
+	free(open);
+	/* Copies that are new to a server are so to what it knows of the step. */
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->state == LINK_UP && c->clocked) {
+			c->link[i]->clock_due = true;
+			link_send_clock(c->link[i]);
+		}
 }
 
 void link_free_doubts(struct link *l)
@@ -126,15 +190,14 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
     struct err *e)
 {
 	for (uint32_t p = 0; p < t->nparts; p++) {
-		struct link *l = link_of(c, t, p, e);
 		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step };
 
-		if (!l)
-			return ERR_NOTREADY;
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(p);
-		add_doubt(c, l, &d);
+		if (new_doubt(c, &d, e))
+			return ERR_NOTREADY;
 	}
+	FAIL_POINT("push_sent");
 	return ERR_OK;
 }
 
@@ -163,20 +226,17 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 	rows_by_part(t, ids, n, start, order);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
 		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step, .n = start[p + 1] - start[p] };
-		struct link *l;
 
 		if (!d.n)
 			continue;
-		l = link_of(c, t, p, e);
-		if (!l) {
-			rc = ERR_NOTREADY;
-			break;
-		}
 		d.rows = rows_body(t, ids, g, order + start[p], d.n, &d.len);
-		add_doubt(c, l, &d);
+		rc = new_doubt(c, &d, e);
+		if (rc)
+			free(d.rows);
 	}
 	free(start);
 	free(order);
+	FAIL_POINT("push_sent");
 	return rc;
 }
 
@@ -185,7 +245,7 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 static bool all_written(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
 		if (l->used && (l->state != LINK_UP || l->batcher.n || conn_queued(l->conn)))
 			return false;
@@ -193,11 +253,13 @@ static bool all_written(struct client *c)
 	return true;
 }
 
+/* True also tells that every server knows what was pushed by this layout. */
 static bool none_due(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i].clock_due)
+		if (c->link[i]->clock_due)
 			return false;
+	c->confirmed = c->layout.epoch;
 	return true;
 }
 
@@ -208,26 +270,29 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 
 	if (rc)
 		return rc;
+	FAIL_POINT("clock_before");
+	c->clocked = true;
+	c->clock_step = step;
+	c->clock_examples = examples;
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
+		if (!l->live)
+			continue;
 		l->used = true;
 		l->clock_due = true;
-		l->clock_step = step;
-		l->clock_examples = examples;
 		if (l->state == LINK_UP)
 			link_send_clock(l);
 	}
 	rc = client_turn(c, all_written, step, e);
-	for (unsigned i = 0; i < c->nlinks; i++)
-		buf_clear(&c->link[i].clock_runs);
+	FAIL_POINT("clock_after");
 	return rc;
 }
 
 static bool all_done(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (!c->link[i].done)
+		if (c->link[i]->done_due)
 			return false;
 	return true;
 }
@@ -238,11 +303,13 @@ enum err_code client_done(struct client *c, struct err *e)
 
 	if (!rc)
 		rc = client_turn(c, none_due, CLIENT_NOW, e);
+	FAIL_POINT("done_before");
 	for (unsigned i = 0; !rc && i < c->nlinks; i++) {
-		struct link *l = &c->link[i];
+		struct link *l = c->link[i];
 
+		if (!l->live)
+			continue;
 		l->used = true;
-		l->done = false;
 		l->done_due = true;
 		if (l->state == LINK_UP)
 			link_send_done(l);
@@ -253,7 +320,7 @@ enum err_code client_done(struct client *c, struct err *e)
 static bool none_in_doubt(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i].open_doubts)
+		if (c->link[i]->open_doubts)
 			return false;
 	return true;
 }

@@ -50,6 +50,7 @@ struct link {
 	unsigned denied;                /* handshakes refused one after the other */
 	int64_t down_since, next_try, retry;
 	bool used;                      /* there is something to do here */
+	bool live;                      /* by the view */
 	struct batcher batcher;
 
 	struct ask *asks;
@@ -57,15 +58,13 @@ struct link {
 	size_t ndoubts, cap_doubts, first_doubt;
 	size_t open_doubts;             /* those that are not settled */
 	bool clock_due, done_due, done;        /* CLOCK or DONE without an answer */
-	uint64_t clock_step;
-	uint32_t clock_examples;
-	struct buf clock_runs;
+	struct buf claims;              /* runs of what is pushed at this step to partitions it has copies of */
 };
 
 struct client {
 	struct client_config cfg;
 	struct layout layout;
-	struct link *link;
+	struct link **link;
 	unsigned nlinks;
 	uint64_t next_seq;
 	uint32_t members;
@@ -73,13 +72,21 @@ struct client {
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
 	size_t nversions;
+	/* The slot's last CLOCK, for servers that come later. */
+	uint32_t confirmed;             /* epoch under which all servers have answered the last CLOCK */
+	bool clocked;
+	uint64_t clock_step, claim_step;        /* claim_step: that the links' claims are of */
+	uint32_t clock_examples;
 	struct client_stats stats;
 	uint64_t pushed_base, pulled_base;
 	struct err fatal;               /* a server refused: no use in going on */
 };
 
 /* client.c */
-struct link *link_of(struct client *c, const struct table *t, uint32_t part, struct err *e);
+/* Of the server that takes a partition's pushes, and of the one that answers
+ * its pulls. */
+struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e);
+struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e);
 /* Turn the wheel until ready() or an error. */
 enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e);
 /* Stage a small record, or send a large one, on a link that is up. */
@@ -91,6 +98,8 @@ void link_send_ask(struct link *l, struct ask *a);
 uint8_t *ask_place(struct link *l, const struct record *r);
 enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e);
 void link_free_asks(struct link *l);
+/* The layout has changed: ask those who answer now. */
+void asks_move(struct client *c);
 /* Places 0..n-1 by partition: those of p are order[start[p]] ..
  * order[start[p+1]-1].  start: nparts + 1 zeroes. */
 void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
@@ -102,5 +111,7 @@ void link_send_clock(struct link *l);
 void link_send_done(struct link *l);
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);
+/* The layout has changed: push to those who take it now. */
+void doubts_move(struct client *c);
 
 #endif

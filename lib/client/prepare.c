@@ -1,5 +1,7 @@
 #include "client/prepare.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -84,28 +86,120 @@ static enum err_code fill_keys(const struct conf *c, const char *dir, struct err
 	return rc;
 }
 
+/* The model to begin with may be that of the run before, whose directory is
+ * about to be moved: what is open tells where it has come to lie. */
+static int open_init(const struct conf *c)
+{
+	return strchr(c->job.init, '/') ? open(c->job.init, O_PATH | O_CLOEXEC) : -1;
+}
+
+static void follow_init(json_t *config, int fd)
+{
+	char link[40], path[PATH_MAX];
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof path);
+	if (n > 0 && (size_t)n < sizeof path)
+		json_object_set_new(json_object_get(config, "job"), "init", json_stringn(path, (size_t)n));
+}
+
+static enum err_code write_config(const struct conf *c, const char *dir, int init, struct err *e)
+{
+	char *path = rundir_path(dir, "cluster.json"), *text;
+	json_t *j = conf_to_json(c);
+	enum err_code rc;
+
+	follow_init(j, init);
+	text = json_dumps(j, JSON_INDENT(2));
+	rc = file_replace(path, text, strlen(text), 0600, e);
+	free(text);
+	json_decref(j);
+	free(path);
+	return rc;
+}
+
 enum err_code run_prepare(const struct conf *c, const char *dir, int *lock, struct err *e)
 {
 	enum err_code rc = key_init(e);
-	char *path, *text;
-	json_t *j;
+	int init = c->has_job ? open_init(c) : -1;
 
+	*lock = -1;
 	if (!rc)
 		rc = rundir_create(dir, lock, e);
-	if (rc)
-		return rc;
-	rc = fill_keys(c, dir, e);
-	if (!rc) {
-		path = rundir_path(dir, "cluster.json");
-		j = conf_to_json(c);
-		text = json_dumps(j, JSON_INDENT(2));
-		rc = file_replace(path, text, strlen(text), 0600, e);
-		free(text);
-		json_decref(j);
+	if (!rc)
+		rc = fill_keys(c, dir, e);
+	if (!rc)
+		rc = write_config(c, dir, init, e);
+	if (init >= 0)
+		close(init);
+	if (rc && *lock >= 0) {
+		close(*lock);
+		*lock = -1;
+	}
+	return rc;
+}
+
+/* The keys whose values differ, "servers, job.lr". */
+static void differing(const char *prefix, const json_t *a, const json_t *b, struct buf *out)
+{
+	const char *key;
+	json_t *x;
+
+	json_object_foreach((json_t *)a, key, x) {
+		const json_t *y = json_object_get(b, key);
+
+		if (json_equal(x, y))
+			continue;
+		if (json_is_object(x) && json_is_object(y))
+			differing("job.", x, y, out);
+		else
+			buf_printf(out, "%s%s%s", out->len ? ", " : "", prefix, key);
+	}
+}
+
+static enum err_code same_config(const struct conf *c, const char *dir, struct err *e)
+{
+	char *path = rundir_path(dir, "cluster.json");
+	json_t *there = json_parse_file(path, 1 << 20, e), *ours = conf_to_json(c);
+	struct buf keys = BUF_INIT;
+	enum err_code rc = there ? ERR_OK : e->code;
+
+	if (there) {
+		differing("", ours, there, &keys);
+		if (keys.len)
+			rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s: give those, or --resume none to begin anew",
+			    dir, (char *)keys.data);
+	}
+	buf_release(&keys);
+	json_decref(there);
+	json_decref(ours);
+	free(path);
+	return rc;
+}
+
+enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struct err *e)
+{
+	static const char *const stale[] = { "result.json", "model.safetensors", NULL };
+	enum err_code rc = key_init(e);
+
+	*lock = -1;
+	if (!rc)
+		rc = rundir_lock(dir, lock, e);
+	if (!rc)
+		rc = same_config(c, dir, e);
+	for (size_t i = 0; !rc && stale[i]; i++) {
+		char *path = rundir_path(dir, stale[i]);
+
+		unlink(path);
 		free(path);
 	}
-	if (rc)
+	if (rc && *lock >= 0) {
 		close(*lock);
+		*lock = -1;
+	}
 	return rc;
 }
 
@@ -126,6 +220,27 @@ enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, 
 	}
 	keyring_free(ring);
 	buf_release(&text);
+	free(path);
+	return rc;
+}
+
+enum err_code run_add_key(const char *dir, const char *name, enum role role, struct err *e)
+{
+	char *path = mem_printf("%s/keys/%s.key", dir, name);
+	struct keyring_entry entry = { .role = role };
+	struct key_pair key;
+	enum err_code rc = ERR_OK;
+
+	if (access(path, F_OK) == 0)
+		rc = err_set(e, ERR_EXISTS, "there is a key for %s", name);
+	if (!rc)
+		rc = key_pair_create(path, &key, e);
+	if (!rc) {
+		snprintf(entry.name, sizeof entry.name, "%s", name);
+		memcpy(entry.pk, key.pk, sizeof entry.pk);
+		key_pair_wipe(&key);
+		rc = run_authorize(dir, &entry, e);
+	}
 	free(path);
 	return rc;
 }

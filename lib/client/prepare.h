@@ -10,6 +10,14 @@
  * the admin and each server and worker, authorized_keys and cluster.json. */
 enum err_code run_prepare(const struct conf *c, const char *dir, int *lock, struct err *e);
 
+/* The run directory of an earlier run, as it is, for going on: locked, what the
+ * earlier run came to removed.  ERR_NOTFOUND when there is none; ERR_CONFIG,
+ * naming the keys, when its configuration is another. */
+enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struct err *e);
+
+/* A key file for one more process of this host, and its line in authorized_keys.
+ * ERR_EXISTS when there is one. */
+enum err_code run_add_key(const char *dir, const char *name, enum role role, struct err *e);
 /* Admit one more key: append its line to the run directory's authorized_keys.
  * ERR_EXISTS when the name is there. */
 enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, struct err *e);

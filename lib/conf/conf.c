@@ -123,7 +123,7 @@ enum err_code conf_set(struct conf *c, const char *assignment, struct err *e)
 	char *name, *dir;
 	enum err_code rc = ERR_CONFIG;
 
-	if (!equals)
+	if (!equals || equals == assignment)
 		return err_set(e, ERR_USAGE, "\"%.80s\" must be key=value", assignment);
 	name = mem_printf("%.*s", (int)(equals - assignment), assignment);
 	k = conf_key_find(name, e);
@@ -162,6 +162,21 @@ static char *dir_of(const char *file)
 	return absolute;
 }
 
+/* The assignment that set the key with which a sentence begins, or NULL. */
+static const char *set_of(const char *sentence, const char **sets, size_t nsets)
+{
+	for (size_t i = nsets; i-- > 0;) {
+		char *name = mem_printf("%.*s", (int)strcspn(sets[i], "="), sets[i]);
+		const struct conf_key *k = conf_key_find(name, NULL);
+		size_t n = k ? strlen(k->path) : 0;
+
+		free(name);
+		if (n && strncmp(sentence, k->path, n) == 0 && (sentence[n] == ':' || sentence[n] == ' '))
+			return sets[i];
+	}
+	return NULL;
+}
+
 static enum err_code load(const char *file, const char **sets, size_t nsets, struct conf *c,
                           struct err *e)
 {
@@ -183,8 +198,11 @@ static enum err_code load(const char *file, const char **sets, size_t nsets, str
 	for (size_t i = 0; i < nsets; i++)
 		if (conf_set(c, sets[i], e) != ERR_OK)
 			return err_prefix(e, "--set %.80s", sets[i]);
-	if (conf_validate(c, e) != ERR_OK)
-		return err_prefix(e, "%s", file);
+	if (conf_validate(c, e) != ERR_OK) {
+		const char *set = set_of(e->msg, sets, nsets);
+
+		return set ? err_prefix(e, "--set %.80s", set) : err_prefix(e, "%s", file);
+	}
 	return ERR_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "codec/codec.h"
 #include "conf/conf_key.h"
+#include "format/safetensors.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
@@ -155,13 +156,10 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 static const struct {
 	const char *path, *instead;
 } later[] = {
-	{ "replicas", "keeps one copy" },
 	{ "backup", "waits for every worker" },
 	{ "accumulate", "pushes after every batch" },
 	{ "local_steps", "pushes after every step" },
 	{ "outer", "averages" },
-	{ "checkpoint_every", "writes no checkpoints" },
-	{ "keep_last", "writes no checkpoints" },
 };
 
 static enum err_code check_later(const struct conf *c, struct err *e)
@@ -233,6 +231,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 static enum err_code check_init(const struct conf_job *job, struct err *e)
 {
 	size_t n = strlen(job->init);
+	struct safetensors *file;
+	enum err_code rc;
 
 	if (strcmp(job->init, "auto") == 0 || strcmp(job->init, "zeros") == 0 ||
 	    strcmp(job->init, "glorot") == 0)
@@ -242,7 +242,14 @@ static enum err_code check_init(const struct conf_job *job, struct err *e)
 		               "job.init: must be auto, zeros, glorot or a .safetensors "
 		               "file, got \"%.200s\"",
 		               job->init);
-	return conf_path_check_file("job.init", job->init, e);
+	rc = conf_path_check_file("job.init", job->init, e);
+	if (rc == ERR_OK && safetensors_open(job->init, &file, e) != ERR_OK) {
+		err_prefix(e, "job.init");
+		rc = e ? (e->code = ERR_CONFIG) : ERR_CONFIG;
+	} else if (rc == ERR_OK) {
+		safetensors_close(file);
+	}
+	return rc;
 }
 
 static enum err_code check_job(const struct conf *c, struct err *e)

@@ -60,7 +60,9 @@ const struct conf_key *conf_key_find(const char *name, struct err *e)
 		names[NKEYS + i] = leaf(&keys[i]);
 	}
 	near = suggest(name, names, 2 * NKEYS);
-	if (near)
+	if (strcmp(name, "job") == 0)
+		err_set(e, ERR_CONFIG, "job: holds keys, and is none itself: set job.lr and so on");
+	else if (near)
 		err_set(e, ERR_CONFIG, "%.80s: no such key; did you mean \"%s\"?", name, near);
 	else
 		err_set(e, ERR_CONFIG, "%.80s: no such key", name);

@@ -103,7 +103,7 @@ PARSER(parse_choice)
 PARSER(parse_int)
 {
 	if (!num_int(text, INT64_MIN, INT64_MAX, &v->i)) {
-		conf_must(k, "a whole number", text, e);
+		conf_must(k, "a whole number, in digits", text, e);
 		return false;
 	}
 	return conf_in_bounds(k, (double)v->i, text, e);

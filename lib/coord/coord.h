@@ -12,15 +12,23 @@
  * go out through struct coord_io.  The owner serialises the calls. */
 struct coord;
 
+#define COORD_SERVERS_MAX 1024u
+#define COORD_WORKERS_MAX 4096u
+
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
 
 struct coord_config {
 	const char *name, *cluster_id;
 	unsigned servers, workers;      /* how many make the cluster whole */
+	unsigned replicas;              /* copies of each partition */
+	unsigned workers_min, workers_max;      /* bounds of `workers`; equal or 0: none */
 	bool has_job, bsp, deterministic;
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait, lease, server_lost, deadline;        /* nanoseconds */
 	uint64_t batch, epochs, steps;  /* 0: no bound by this one */
+	/* A checkpoint's manifest to go on from, and its directory; NULL: begin. */
+	const json_t *resume;
+	const char *resume_path;
 	json_t *config;                 /* effective configuration, for the view; borrowed */
 };
 
@@ -54,6 +62,9 @@ struct coord_self {
 json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
 /* The session of this peer has broken. */
 void coord_gone(struct coord *c, const struct coord_self *self, int64_t now);
+/* The server of this incarnation is in the coordinator's own process: it lives
+ * as long as that, however late its heartbeats are. */
+void coord_here(struct coord *c, uint64_t incarnation, int64_t now);
 /* Leases and deadlines; call it every 50 ms or so. */
 void coord_tick(struct coord *c, int64_t now);
 
@@ -66,9 +77,31 @@ void coord_fail(struct coord *c, const char *why, int64_t now);
 /* Something that goes out with the view (the keys) has changed. */
 void coord_touch(struct coord *c);
 uint64_t coord_rev(const struct coord *c);
+/* Another number for each layout. */
+uint64_t coord_era(const struct coord *c);
 
 enum coord_phase coord_phase(const struct coord *c);
 const char *coord_phase_name(enum coord_phase p);
+
+/* How many there shall be (-1: as now); empty one server; even out.  ERR_USAGE,
+ * ERR_NOTFOUND, ERR_NOTREADY. */
+enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
+enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
+enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
+
+/* Checkpoints: begin one of a step (false: there is nothing to save); look after
+ * each message how far it is; have it written to a directory; end it. */
+enum coord_snap { SNAP_NONE, SNAP_ASKED, SNAP_TAKEN, SNAP_WRITING, SNAP_SAVED, SNAP_LATE, SNAP_BROKEN, SNAP_FAILED };
+bool coord_snap_begin(struct coord *c, uint64_t step);
+enum coord_snap coord_snap_state(const struct coord *c);
+void coord_snap_write(struct coord *c, const char *dir);
+void coord_snap_end(struct coord *c);
+uint64_t coord_snap_step(const struct coord *c);
+uint64_t coord_snap_frontier(const struct coord *c);    /* of a late one: how far servers are */
+const char *coord_snap_message(const struct coord *c);  /* of a failed one: why */
+const json_t *coord_snap_descriptions(const struct coord *c);
+json_t *coord_snap_head(const struct coord *c);         /* new reference */
+uint64_t coord_frontier(const struct coord *c);             /* of the fastest worker */
 
 /* Documents, new references.  The view is what processes need to work; the
  * others are what people ask for (ps-http(7)). */

@@ -1,5 +1,6 @@
 #include "coord/coord_state.h"
 
+#include "base/fail.h"
 #include "base/json.h"
 #include "base/mem.h"
 
@@ -31,12 +32,12 @@ static void add_members(struct coord *c, uint64_t step, struct deal_pos at, cons
 
 void members_begin(struct coord *c)
 {
-	unsigned *slot = mem_array(c->cfg.workers + 1, sizeof *slot), n = 0;
+	unsigned *slot = mem_array(c->nworkers + 1, sizeof *slot), n = 0;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			slot[n++] = i;
-	add_members(c, 0, (struct deal_pos){ 0, 0 }, slot, n);
+	add_members(c, c->first_step, c->first_at, slot, n);
 	free(slot);
 }
 
@@ -53,9 +54,9 @@ static void change_members(struct coord *c, uint64_t step, unsigned slot, bool i
 	const struct members *m = &c->members[c->nmembers - 1];
 	struct deal_shape shape = { c->examples, c->cfg.batch, m->n ? m->n : 1 };
 	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
-	unsigned *list = mem_array(c->cfg.workers + 1, sizeof *list), n = 0;
+	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		bool was = false;
 
 		for (unsigned k = 0; k < m->n; k++)
@@ -110,9 +111,9 @@ static void propose(struct coord *c, uint64_t step)
 	p->yes = p->answers = p->asked = 0;
 	p->frontier = 0;
 	p->clock = UINT64_MAX;
-	memset(p->answered, 0, c->cfg.servers * sizeof *p->answered);
+	memset(p->answered, 0, c->nservers * sizeof *p->answered);
 	msg = proposal_text(p);
-	for (unsigned i = 0; i < c->cfg.servers; i++)
+	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live) {
 			p->asked++;
 			c->io.to_server(c->io.ctx, i, msg);
@@ -132,18 +133,18 @@ void change_ask_again(struct coord *c, unsigned server)
 	json_decref(msg);
 }
 
-/* A first guess: the greatest step that a worker has told of. */
-static uint64_t guess_frontier(const struct coord *c)
+/* The greatest step that a worker has told of. */
+uint64_t coord_frontier(const struct coord *c)
 {
-	uint64_t top = 0;
+	uint64_t top = c->first_step;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		uint64_t step = (uint64_t)json_int(c->worker[i].stats, "step", 0);
 
 		if (step > top)
 			top = step;
 	}
-	return top + 1;
+	return top;
 }
 
 /* Still wanted: the slot has the incarnation that the change speaks of. */
@@ -171,8 +172,8 @@ void change_next(struct coord *c)
 		p->open = true;
 		p->rounds = 0;
 		if (!p->answered)
-			p->answered = mem_array(c->cfg.servers, sizeof *p->answered);
-		propose(c, guess_frontier(c));
+			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
+		propose(c, coord_frontier(c) + 1);
 	}
 }
 
@@ -189,6 +190,7 @@ static void decide(struct coord *c, uint64_t step)
 	}
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
+		w->until = step;
 		if (c->tasks)           /* what it leased while the servers voted */
 			tasks_return(c->tasks, ch->slot);
 		if (is_member(c, ch->slot))
@@ -204,6 +206,24 @@ static void decide(struct coord *c, uint64_t step)
 	coord_changed(c);
 }
 
+/* When all that were asked have answered. */
+static void conclude(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+
+	if (p->answers < p->asked)
+		return;
+	/* What it pushed for its last step may have died with a head; where it has
+	 * not, it is a duplicate. */
+	if (p->change->kind == CHANGE_RESUME)
+		decide(c, p->clock > c->first_step ? p->clock - 1 : p->clock);
+	else if (p->yes == p->asked)
+		decide(c, p->step);
+	else
+		/* Further ahead each time: fast workers move on while we ask. */
+		propose(c, p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+}
+
 void change_vote(struct coord *c, unsigned server, const json_t *msg)
 {
 	struct proposal *p = &c->prop;
@@ -212,6 +232,7 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg)
 
 	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
 		return;
+	FAIL_POINT("vote_heard");
 	p->answered[server] = true;
 	p->answers++;
 	p->yes += json_flag(msg, "yes");
@@ -219,13 +240,15 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg)
 		p->frontier = frontier;
 	if (clock < p->clock)
 		p->clock = clock;
-	if (p->answers < p->asked)
+	conclude(c);
+}
+
+void change_server_gone(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+
+	if (!p->open)
 		return;
-	if (p->change->kind == CHANGE_RESUME)
-		decide(c, p->clock);
-	else if (p->yes == p->asked)
-		decide(c, p->step);
-	else
-		/* Further ahead each time: fast workers move on while we ask. */
-		propose(c, p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+	/* Those that are left are asked afresh. */
+	propose(c, p->step > p->frontier ? p->step : p->frontier + 1);
 }

@@ -9,7 +9,7 @@
 
 void job_begin(struct coord *c)
 {
-	uint64_t range = c->examples / (c->cfg.workers * LEASES_PER_WORKER);
+	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
 
 	if (c->cfg.bsp)
 		return;
@@ -19,6 +19,8 @@ void job_begin(struct coord *c)
 	if (range > 64 * c->cfg.batch)
 		range = 64 * c->cfg.batch;
 	c->tasks = tasks_new(c->examples, range, c->cfg.epochs);
+	if (c->cfg.resume)
+		resume_tasks(c);
 }
 
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
@@ -39,17 +41,14 @@ json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err 
 	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
 }
 
-void job_done(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
+void job_done(struct coord *c, unsigned slot)
 {
 	struct member_worker *w = &c->worker[slot];
 
-	(void)now;
-	json_decref(w->report);
-	w->report = json_deep_copy(msg);
 	w->state = WORKER_DONE;
 	if (c->tasks)           /* job.steps may end it within a range */
 		tasks_return(c->tasks, slot);
-	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(msg, "steps", 0));
+	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(w->stats, "steps", 0));
 	coord_changed(c);
 }
 
@@ -64,7 +63,7 @@ void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
 
 static void count_states(const struct coord *c, unsigned n[static 6])
 {
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		n[c->worker[i].state]++;
 }
 
@@ -73,10 +72,10 @@ static void choose_evaluator(struct coord *c, int64_t now)
 	if (c->evaluator >= 0 && c->worker[c->evaluator].state == WORKER_DONE)
 		return;
 	/* One with the evaluation data, if there is one. */
-	for (unsigned k = 0; k < 2 * c->cfg.workers; k++) {
-		unsigned i = k % c->cfg.workers;
+	for (unsigned k = 0; k < 2 * c->nworkers; k++) {
+		unsigned i = k % c->nworkers;
 
-		if (c->worker[i].state == WORKER_DONE && (c->worker[i].evaluates || k >= c->cfg.workers)) {
+		if (c->worker[i].state == WORKER_DONE && (c->worker[i].evaluates || k >= c->nworkers)) {
 			c->evaluator = (int)i;
 			coord_changed(c);
 			return;
@@ -110,17 +109,14 @@ void job_settle(struct coord *c, int64_t now)
 /* ---- the result ------------------------------------------------------- */
 
 struct totals {
-	uint64_t steps, examples, pushed, pulled;
+	uint64_t examples, pushed, pulled;
 	double loss, weight;
 };
 
 static void add_report(struct totals *t, const json_t *r)
 {
-	uint64_t steps = (uint64_t)json_int(r, "steps", 0);
 	double examples = (double)json_int(r, "loss_examples", 0);
 
-	if (steps < t->steps)
-		t->steps = steps;
 	t->examples += (uint64_t)json_int(r, "examples", 0);
 	t->pushed += (uint64_t)json_int(r, "pushed_bytes", 0);
 	t->pulled += (uint64_t)json_int(r, "pulled_bytes", 0);
@@ -130,21 +126,20 @@ static void add_report(struct totals *t, const json_t *r)
 
 json_t *coord_result(const struct coord *c, int64_t now)
 {
-	struct totals t = { .steps = UINT64_MAX };
+	struct totals t = { 0 };
 	int64_t end = c->ended_at ? c->ended_at : now;
 	json_t *r = json_event("result"), *eval;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct member_worker *w = &c->worker[i];
-		const json_t *report = w->report ? w->report : w->stats;
 
-		if (report && w->state != WORKER_EMPTY && w->state != WORKER_LOST)
-			add_report(&t, report);
+		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST)
+			add_report(&t, w->stats);
 	}
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
 	if (c->reason[0])
 		json_object_set_new(r, "reason", json_string(c->reason));
-	json_object_set_new(r, "steps", json_integer(t.steps == UINT64_MAX ? 0 : (json_int_t)t.steps));
+	json_object_set_new(r, "steps", json_integer((json_int_t)coord_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds", json_of_num(c->running_at ?
 	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));

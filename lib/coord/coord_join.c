@@ -12,8 +12,8 @@ static void copy_text(char *out, size_t n, const json_t *msg, const char *key)
 static int free_server(const struct coord *c, int64_t wanted)
 {
 	if (wanted >= 0)
-		return wanted < (int64_t)c->cfg.servers && !c->server[wanted].live ? (int)wanted : -1;
-	for (unsigned i = 0; i < c->cfg.servers; i++)
+		return wanted < (int64_t)c->nservers && !c->server[wanted].live ? (int)wanted : -1;
+	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live && !c->server[i].ever)
 			return (int)i;
 	return -1;
@@ -22,7 +22,7 @@ static int free_server(const struct coord *c, int64_t wanted)
 /* A peer that was here before and has lost only its connection. */
 static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 {
-	for (unsigned i = 0; i < c->cfg.servers; i++)
+	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live && c->server[i].incarnation == self->incarnation &&
 		    strcmp(c->server[i].key, self->key) == 0) {
 			self->kind = COORD_SERVER;
@@ -32,7 +32,7 @@ static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 			change_ask_again(c, i);
 			return json_pack("{s:i}", "index", (int)i);
 		}
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].incarnation == self->incarnation && strcmp(c->worker[i].key, self->key) == 0) {
 			self->kind = COORD_WORKER;
 			self->index = i;
@@ -42,24 +42,36 @@ static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 	return NULL;
 }
 
+/* The same server started again before it was missed. */
+static void replaced(struct coord *c, const struct coord_self *self, int64_t wanted, int64_t now)
+{
+	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
+	    strcmp(c->server[wanted].key, self->key) == 0)
+		server_lost(c, (unsigned)wanted, "it was started again", now);
+}
+
 json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
 {
 	json_t *back = back_again(c, self, now);
-	int at = free_server(c, json_int(msg, "index", -1));
 	struct member_server *s;
+	int at;
 
 	if (back)
 		return back;
+	replaced(c, self, json_int(msg, "index", -1), now);
+	at = free_server(c, json_int(msg, "index", -1));
 	if (at < 0) {
-		err_set(e, ERR_LIMIT, "the cluster has all its %u servers: no place for one more", c->cfg.servers);
+		err_set(e, ERR_NOTREADY, "the cluster has all its %u servers: no place for one more", c->nservers);
 		return NULL;
 	}
-	if (c->placed) {
-		err_set(e, ERR_NOTREADY, "the partitions are dealt out already: a server cannot join a running job");
+	if (c->phase >= COORD_DONE) {
+		err_set(e, ERR_NOTREADY, "the job is %s: no server is wanted any more", coord_phase_name(c->phase));
 		return NULL;
 	}
 	s = &c->server[at];
 	s->live = s->ever = true;
+	s->leaving = s->called = s->released = false;
+	c->rebalance |= c->placed;
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;
@@ -98,7 +110,7 @@ static enum err_code add_tables(struct coord *c, const json_t *tables, struct er
 			return rc;
 	}
 	if (c->placed && c->layout.ntables > before) {
-		layout_place(&c->layout, c->cfg.servers);
+		servers_place(c);
 		c->layout.epoch++;
 		coord_changed(c);
 	}
@@ -122,9 +134,9 @@ static bool open_slot(const struct member_worker *w)
 /* The slot asked for, or the first open one. */
 static int choose_slot(struct coord *c, const struct coord_self *self, int64_t wanted, struct err *e)
 {
-	if (wanted >= (int64_t)c->cfg.workers) {
+	if (wanted >= (int64_t)c->nworkers) {
 		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u workers", (long long)wanted,
-		    c->cfg.workers);
+		    c->nworkers);
 		return -1;
 	}
 	if (wanted >= 0) {
@@ -136,10 +148,10 @@ static int choose_slot(struct coord *c, const struct coord_self *self, int64_t w
 		    (long long)wanted, w->name, w->host, (long long)w->pid);
 		return -1;
 	}
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		if (open_slot(&c->worker[i]))
 			return (int)i;
-	err_set(e, ERR_LIMIT, "all %u worker slots are taken", c->cfg.workers);
+	err_set(e, ERR_LIMIT, "all %u worker slots are taken", c->nworkers);
 	return -1;
 }
 
@@ -187,6 +199,8 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->evaluates = json_flag(msg, "evaluates");
 	w->pid = json_int(msg, "pid", 0);
 	w->state = WORKER_JOINING;
+	w->go = w->called = false;
+	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	copy_text(w->host, sizeof w->host, msg, "host");

@@ -7,8 +7,6 @@
 #include "coord/layout.h"
 #include "coord/tasks.h"
 
-#define COORD_SERVERS_MAX 1024u
-#define COORD_WORKERS_MAX 4096u
 /* Membership entries kept in the view: a worker needs only those that are not
  * far behind the slowest step. */
 #define MEMBERS_KEPT 16u
@@ -17,6 +15,9 @@ struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
 	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
+	int64_t shunned;                /* another could not reach it: no copies to it until then */
+	bool leaving, released;         /* gives up what it holds; has done so, and may go */
+	bool called;                    /* wanted by a scaling, and not here yet */
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160];
 	json_t *stats;
@@ -27,12 +28,13 @@ enum worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WO
 struct member_worker {
 	enum worker_state state;
 	bool evaluates;                 /* it has the evaluation data */
-	uint64_t incarnation, from;
+	bool go, called;                /* it shall leave; wanted by a scaling, and not here yet */
+	uint32_t epoch;                 /* of the layout that it works by */
+	uint64_t incarnation, from, until;      /* until: of one that is out, from where on */
 	int64_t seen, lost_at;
 	int64_t pid;
 	char name[64], key[64], host[64];
-	json_t *stats;                  /* of its last beat */
-	json_t *report;                 /* of "done" */
+	json_t *stats;                  /* its figures: of the last beat, or of its farewell */
 };
 
 struct members {
@@ -61,6 +63,16 @@ struct proposal {
 	bool *answered;                 /* by server */
 };
 
+struct snap {
+	enum coord_snap state;
+	uint64_t id, step, frontier;
+	uint32_t epoch;
+	unsigned nasked, answers;
+	bool asked[COORD_SERVERS_MAX];
+	json_t *clocks, *descriptions;
+	char message[300];
+};
+
 struct coord {
 	struct coord_config cfg;
 	struct coord_io io;
@@ -71,15 +83,21 @@ struct coord {
 	int64_t started, running_at, ended_at;
 	struct layout layout;
 	bool placed, ended;
-	struct member_server *server;
-	struct member_worker *worker;
+	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
+	struct member_server *server;   /* COORD_SERVERS_MAX places */
+	unsigned nservers, nworkers;    /* places in use */
+	bool rebalance;                 /* as soon as no copies are under way */
+	struct member_worker *worker;   /* COORD_WORKERS_MAX places */
 	uint64_t examples;              /* of the training data, as the workers say */
 	struct members *members;
 	unsigned nmembers, members_base;
+	uint64_t first_step;            /* that the job begins with */
+	struct deal_pos first_at;
 	struct change *changes, **changes_last;
 	struct proposal prop;
 	uint64_t next_proposal, decided;
 	struct tasks *tasks;
+	struct snap snap;
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
 };
@@ -92,17 +110,45 @@ void coord_progress(struct coord *c, int64_t now);
 unsigned coord_live_servers(const struct coord *c);
 const char *worker_state_name(enum worker_state s);
 
+/* coord_place.c: who holds what, while it is in use */
+void servers_place(struct coord *c);
+void server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
+/* Give copies where they are wanted; true when the layout has changed. */
+bool servers_mend(struct coord *c, int64_t now);
+void servers_join(struct coord *c, int64_t now);
+void server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+
+/* coord_scale.c */
+bool servers_release(struct coord *c);  /* those that have given up all; true when there were some */
+json_t *scale_called(const struct coord *c);
+json_t *scale_released(const struct coord *c);
+void server_wants_out(struct coord *c, unsigned server, int64_t now);
+bool scale_going_on(const struct coord *c);     /* somebody is on the way out, or runs are to be evened out */
+
 /* coord_change.c: one change of membership at a time, by the servers' vote */
 void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after);
 void change_next(struct coord *c);
 void change_ask_again(struct coord *c, unsigned server);
 void change_vote(struct coord *c, unsigned server, const json_t *msg);
+/* A server that was asked is gone. */
+void change_server_gone(struct coord *c);
 void members_begin(struct coord *c);
 void members_release(struct coord *c);
 
+/* coord_snap.c */
+void snap_answer(struct coord *c, unsigned server, const json_t *msg);
+
+/* coord_resume.c: begin where a checkpoint was taken */
+void resume_begin(struct coord *c);
+void resume_members(struct coord *c);
+void resume_tasks(struct coord *c);
+
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
-void job_done(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
+/* How far the job is: what status and result say. */
+uint64_t coord_step(const struct coord *c);
+void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 void job_begin(struct coord *c);
 void job_settle(struct coord *c, int64_t now);

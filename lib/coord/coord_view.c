@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "coord/place.h"
 
 /* ---- the view: what servers and workers work by ----------------------- */
 
@@ -11,7 +12,7 @@ static json_t *view_servers(const struct coord *c)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->cfg.servers; i++) {
+	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct member_server *s = &c->server[i];
 
 		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "id", s->name, "live",
@@ -25,12 +26,22 @@ static json_t *view_workers(const struct coord *c)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct member_worker *w = &c->worker[i];
+		json_t *row = json_pack("{s:s}", "state", worker_state_name(w->state));
 
-		json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:I, s:s}", "state",
-		    worker_state_name(w->state), "first", c->placed && c->phase == COORD_FORMING, "incarnation",
-		    json_of_u64(w->incarnation), "from", (json_int_t)w->from, "key", w->key));
+		/* There may be thousands: of an empty slot that is all. */
+		if (w->incarnation)
+			json_object_set_new(row, "incarnation", json_of_u64(w->incarnation));
+		if (w->state == WORKER_JOINING)
+			json_object_set_new(row, "first", json_boolean(c->placed && c->phase == COORD_FORMING));
+		if (w->from)
+			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
+		if (w->until)
+			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
+		if (w->go)
+			json_object_set_new(row, "go", json_true());
+		json_array_append_new(list, row);
 	}
 	return list;
 }
@@ -51,6 +62,11 @@ static json_t *view_members(const struct coord *c)
 	return list;
 }
 
+uint64_t coord_era(const struct coord *c)
+{
+	return (uint64_t)c->layout.generation << 32 | c->layout.epoch;
+}
+
 json_t *coord_view(const struct coord *c)
 {
 	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev", (json_int_t)c->rev,
@@ -59,6 +75,8 @@ json_t *coord_view(const struct coord *c)
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	json_object_set(v, "config", c->cfg.config);
+	if (c->cfg.resume_path)
+		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
@@ -72,28 +90,42 @@ json_t *coord_view(const struct coord *c)
 
 /* ---- for people: GET /v1/... ------------------------------------------ */
 
-/* Of the active workers, else of all that ever were: where the job stands. */
-static uint64_t slowest_step(const struct coord *c)
+/* How far a worker is.  One that came later begins where it came in. */
+static uint64_t step_of(const struct member_worker *w)
 {
-	uint64_t active = UINT64_MAX, any = UINT64_MAX;
+	uint64_t step = (uint64_t)json_int(w->stats, "step", 0);
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
-		const struct member_worker *w = &c->worker[i];
-		uint64_t step = (uint64_t)json_int(w->report ? w->report : w->stats, "step", 0);
+	return step > w->from ? step : w->from;
+}
 
-		if (w->state == WORKER_ACTIVE && step < active)
-			active = step;
-		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST && step < any)
-			any = step;
+/* A worker for which no work was left has no say in how far the job is. */
+static bool counts(const struct member_worker *w, bool to_the_end)
+{
+	if (to_the_end)
+		return w->state == WORKER_ACTIVE || (w->state == WORKER_DONE && step_of(w) > 0);
+	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && step_of(w) > 0;
+}
+
+/* Of those that are active to the end, else of all that ever trained. */
+uint64_t coord_step(const struct coord *c)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		uint64_t least = UINT64_MAX;
+
+		for (unsigned i = 0; i < c->nworkers; i++)
+			if (counts(&c->worker[i], pass == 0) && step_of(&c->worker[i]) < least)
+				least = step_of(&c->worker[i]);
+		if (least != UINT64_MAX)
+			return least;
 	}
-	return active != UINT64_MAX ? active : any != UINT64_MAX ? any : 0;
+	return 0;
 }
 
 static double sum_stat(const struct coord *c, const char *key)
 {
 	double sum = 0;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		sum += json_num(c->worker[i].stats, key, 0);
 	return sum;
 }
@@ -102,7 +134,7 @@ static double mean_loss(const struct coord *c)
 {
 	double sum = 0, weight = 0;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		double n = json_num(c->worker[i].stats, "loss_examples", 0);
 
 		sum += n * json_num(c->worker[i].stats, "train_loss", 0);
@@ -115,7 +147,7 @@ static unsigned count_workers(const struct coord *c, enum worker_state s)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < c->cfg.workers; i++)
+	for (unsigned i = 0; i < c->nworkers; i++)
 		n += c->worker[i].state == s;
 	return n;
 }
@@ -125,6 +157,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
 	const json_t *eval = json_object_get(last, "eval");
 	int64_t end = c->ended_at ? c->ended_at : now;
+	uint64_t moving, all;
 	json_t *s = json_event("cluster");
 
 	json_object_set_new(s, "rev", json_integer((json_int_t)c->rev));
@@ -138,12 +171,20 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "generation", json_integer(c->layout.generation));
 	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
 	json_object_set_new(s, "servers_wanted", json_integer(c->cfg.servers));
+	place_progress(&c->layout, &moving, &all);
+	json_object_set_new(s, "called", scale_called(c));
+	json_object_set_new(s, "released", scale_released(c));
+	json_object_set_new(s, "scaling", json_boolean(scale_going_on(c)));
+	json_object_set_new(s, "data_lost", json_boolean(c->data_lost));
+	json_object_set_new(s, "replicas", json_integer(c->cfg.replicas));
+	json_object_set_new(s, "partitions", json_integer((json_int_t)all));
+	json_object_set_new(s, "partitions_moving", json_integer((json_int_t)moving));
 	json_object_set_new(s, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));
 	json_object_set_new(s, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
 	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
-	json_object_set_new(s, "step", json_integer((json_int_t)slowest_step(c)));
+	json_object_set_new(s, "step", json_integer((json_int_t)coord_step(c)));
 	json_object_set_new(s, "steps_total", json_integer((json_int_t)sum_stat(c, "steps_total") /
-	    (json_int_t)(c->cfg.workers ? c->cfg.workers : 1)));
+	    (json_int_t)(c->nworkers ? c->nworkers : 1)));
 	json_object_set_new(s, "examples", json_integer((json_int_t)sum_stat(c, "examples")));
 	json_object_set_new(s, "train_loss", json_of_num(mean_loss(c)));
 	json_object_set_new(s, "examples_per_second", json_of_num(sum_stat(c, "examples_per_second")));
@@ -173,7 +214,7 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->cfg.servers; i++) {
+	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct member_server *s = &c->server[i];
 		char id[24];
 		json_t *o = json_event("server");
@@ -197,7 +238,7 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; c->cfg.has_job && i < c->cfg.workers; i++) {
+	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++) {
 		const struct member_worker *w = &c->worker[i];
 		char id[24];
 		json_t *o = json_event("worker");

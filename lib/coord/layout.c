@@ -1,5 +1,8 @@
 #include "coord/layout.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -18,6 +21,44 @@ void layout_release(struct layout *l)
 		free(l->table[i].run);
 	free(l->table);
 	*l = (struct layout){ 0 };
+}
+
+void layout_reserve(struct layout *l)
+{
+	l->cap = UINT16_MAX;
+	l->table = mem_array(l->cap, sizeof *l->table);
+}
+
+static bool same_table(const struct table *a, const struct table *b)
+{
+	return strcmp(a->name, b->name) == 0 && a->sparse == b->sparse && a->cols == b->cols && a->nparts == b->nparts;
+}
+
+bool layout_update(struct layout *l, struct layout *fresh)
+{
+	bool same = fresh->ntables >= l->ntables;
+
+	for (size_t i = 0; same && i < l->ntables; i++)
+		same = same_table(&l->table[i], &fresh->table[i]);
+	if (!same) {
+		layout_release(fresh);
+		return false;
+	}
+	l->epoch = fresh->epoch;
+	l->generation = fresh->generation;
+	for (size_t i = 0; i < fresh->ntables; i++) {
+		struct table *t = &fresh->table[i], *old;
+
+		if (i >= l->ntables)
+			layout_add(l, t, &old, NULL);
+		old = &l->table[i];
+		free(old->run);
+		old->run = t->run;
+		old->nruns = t->nruns;
+		t->run = NULL;
+	}
+	layout_release(fresh);
+	return true;
 }
 
 uint64_t table_elements(const struct table *t)
@@ -49,9 +90,12 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 		*out = t;
 		return ERR_OK;
 	}
-	if (l->ntables == UINT16_MAX)
+	if (l->ntables == UINT16_MAX - 1)
 		return err_set(e, ERR_LIMIT, "no room for table \"%s\": there are %zu already", shape->name, l->ntables);
-	l->table = mem_regrow(l->table, l->ntables + 1, sizeof *l->table);
+	if (l->ntables == l->cap) {
+		l->cap = l->cap ? l->cap * 2 : 16;
+		l->table = mem_regrow(l->table, l->cap, sizeof *l->table);
+	}
 	t = &l->table[l->ntables];
 	*t = *shape;
 	t->id = (uint16_t)l->ntables++;
@@ -68,57 +112,6 @@ const struct table *layout_find(const struct layout *l, const char *name)
 		if (strcmp(l->table[i].name, name) == 0)
 			return &l->table[i];
 	return NULL;
-}
-
-static uint64_t part_weight(const struct table *t, uint32_t part)
-{
-	return t->sparse ? table_elements(t) / t->nparts + 1 : table_part_elements(t, part);
-}
-
-static size_t least(const uint64_t *load, size_t n)
-{
-	size_t best = 0;
-
-	for (size_t i = 1; i < n; i++)
-		if (load[i] < load[best])
-			best = i;
-	return best;
-}
-
-static void place_table(struct table *t, uint64_t *load, size_t nservers)
-{
-	size_t at = least(load, nservers);
-	uint32_t first = 0;
-
-	t->run = mem_array(nservers, sizeof *t->run);
-	for (size_t k = 0; k < nservers; k++) {
-		uint32_t count = t->nparts / (uint32_t)nservers + (k < t->nparts % nservers);
-
-		if (!count)
-			break;
-		t->run[t->nruns++] = (struct run){ first, count, { (uint16_t)at }, 1 };
-		for (uint32_t p = first; p < first + count; p++)
-			load[at] += part_weight(t, p);
-		first += count;
-		at = (at + 1) % nservers;
-	}
-}
-
-void layout_place(struct layout *l, size_t nservers)
-{
-	uint64_t *load = mem_array(nservers, sizeof *load);
-
-	for (size_t i = 0; i < l->ntables; i++)
-		for (size_t r = 0; r < l->table[i].nruns; r++) {
-			const struct run *run = &l->table[i].run[r];
-
-			for (uint32_t p = run->first; p < run->first + run->count; p++)
-				load[run->chain[0]] += part_weight(&l->table[i], p);
-		}
-	for (size_t i = 0; i < l->ntables; i++)
-		if (!l->table[i].nruns)
-			place_table(&l->table[i], load, nservers);
-	free(load);
 }
 
 uint64_t table_part_begin(uint32_t part)
@@ -139,7 +132,7 @@ uint32_t table_part_of(const struct table *t, uint64_t id)
 	return (uint32_t)(rng_mix(id) >> 32) & (t->nparts - 1);
 }
 
-uint16_t table_owner(const struct table *t, uint32_t part)
+const struct run *table_run(const struct table *t, uint32_t part)
 {
 	size_t lo = 0, hi = t->nruns;
 
@@ -152,9 +145,31 @@ uint16_t table_owner(const struct table *t, uint32_t part)
 		else if (part - r->first >= r->count)
 			lo = mid + 1;
 		else
-			return r->chain[0];
+			return r;
 	}
-	return UINT16_MAX;
+	return NULL;
+}
+
+uint16_t table_head(const struct table *t, uint32_t part)
+{
+	const struct run *r = table_run(t, part);
+
+	return r && r->nchain ? r->chain[0] : NO_SERVER;
+}
+
+uint16_t table_tail(const struct table *t, uint32_t part)
+{
+	const struct run *r = table_run(t, part);
+
+	return r && r->nchain ? r->chain[r->nchain - 1] : NO_SERVER;
+}
+
+int run_place(const struct run *r, unsigned server)
+{
+	for (int i = 0; i < r->nchain; i++)
+		if (r->chain[i] == server)
+			return i;
+	return -1;
 }
 
 /* ---- JSON -------------------------------------------------------------- */
@@ -173,6 +188,16 @@ static bool name_is_fine(const char *s)
 	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
 
 	return n > 0 && n < TABLE_NAME && s[n] == 0;
+}
+
+static bool init_parse(const char *name, enum table_init *out)
+{
+	for (size_t i = 0; i < sizeof init_name / sizeof *init_name; i++)
+		if (strcmp(name, init_name[i]) == 0) {
+			*out = (enum table_init)i;
+			return true;
+		}
+	return false;
 }
 
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
@@ -201,14 +226,21 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
 		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held", name,
 		    (long long)rows, (long long)cols);
-	for (size_t i = 0; i < sizeof init_name / sizeof *init_name; i++)
-		if (strcmp(init, init_name[i]) == 0)
-			out->init = (enum table_init)i;
+	if (!init_parse(init, &out->init))
+		return err_set(e, ERR_CONFIG, "table \"%s\": init must be zeros, uniform or file", name);
+	if (!isfinite(limit) || limit < 0 || limit > (double)FLT_MAX)
+		return err_set(e, ERR_CONFIG, "table \"%s\": init_limit must be from 0 to %g, not %g", name,
+		    (double)FLT_MAX, limit);
 	snprintf(out->name, sizeof out->name, "%s", name);
 	out->rows = (uint64_t)rows;
 	out->cols = (uint32_t)cols;
 	out->init_limit = (float)limit;
 	return ERR_OK;
+}
+
+static json_int_t server_or_minus(uint16_t server)
+{
+	return server == NO_SERVER ? -1 : (json_int_t)server;
 }
 
 json_t *layout_to_json(const struct layout *l)
@@ -224,8 +256,9 @@ json_t *layout_to_json(const struct layout *l)
 
 			for (unsigned k = 0; k < t->run[r].nchain; k++)
 				json_array_append_new(chain, json_integer(t->run[r].chain[k]));
-			json_array_append_new(runs, json_pack("[I, I, o]", (json_int_t)t->run[r].first,
-			    (json_int_t)t->run[r].count, chain));
+			json_array_append_new(runs, json_pack("[I, I, o, I, I]", (json_int_t)t->run[r].first,
+			    (json_int_t)t->run[r].count, chain, server_or_minus(t->run[r].joining),
+			    server_or_minus(t->run[r].leaving)));
 		}
 		json_object_set_new(j, "id", json_integer(t->id));
 		json_object_set_new(j, "partitions", json_integer(t->nparts));
@@ -236,45 +269,113 @@ json_t *layout_to_json(const struct layout *l)
 	    (json_int_t)l->generation, "tables", tables);
 }
 
+/* An integer at place i of a list. */
+static bool int_at(const json_t *list, size_t i, json_int_t min, json_int_t max, json_int_t *out)
+{
+	const json_t *n = json_array_get(list, i);
+
+	*out = json_integer_value(n);
+	return json_is_integer(n) && *out >= min && *out <= max;
+}
+
+/* A server's number; -1: none. */
+static bool server_at(const json_t *list, size_t i, json_int_t min, uint16_t *out)
+{
+	json_int_t n;
+
+	if (!int_at(list, i, min, NO_SERVER - 1, &n))
+		return false;
+	*out = n < 0 ? NO_SERVER : (uint16_t)n;
+	return true;
+}
+
+static bool chain_from_json(const json_t *chain, struct run *r)
+{
+	size_t n = json_array_size(chain);
+	uint16_t server;
+
+	if (!json_is_array(chain) || n > CHAIN_MAX)
+		return false;
+	while (r->nchain < n) {
+		if (!server_at(chain, r->nchain, 0, &server) || run_place(r, server) >= 0)
+			return false;
+		r->chain[r->nchain++] = server;
+	}
+	return true;
+}
+
+/* `from`: partitions before it belong to the runs before this one. */
+static bool run_from_json(const json_t *j, uint32_t from, uint32_t nparts, struct run *r)
+{
+	json_int_t first, count;
+
+	if (json_array_size(j) != 5 || !int_at(j, 0, from, (json_int_t)nparts - 1, &first) ||
+	    !int_at(j, 1, 1, (json_int_t)nparts - first, &count))
+		return false;
+	r->first = (uint32_t)first;
+	r->count = (uint32_t)count;
+	return chain_from_json(json_array_get(j, 2), r) && server_at(j, 3, -1, &r->joining) &&
+	    server_at(j, 4, -1, &r->leaving);
+}
+
 static enum err_code runs_from_json(const json_t *runs, struct table *t, struct err *e)
 {
+	uint32_t from = 0;
 	size_t i;
 	const json_t *j;
 
+	if (!json_is_array(runs))
+		return err_set(e, ERR_PROTO, "table \"%s\": no runs in the layout", t->name);
+	t->run = mem_array(json_array_size(runs) + 1, sizeof *t->run);
 	t->nruns = json_array_size(runs);
-	t->run = mem_array(t->nruns + 1, sizeof *t->run);
 	json_array_foreach(runs, i, j) {
-		const json_t *chain = json_array_get(j, 2);
 		struct run *r = &t->run[i];
 
-		r->first = (uint32_t)json_integer_value(json_array_get(j, 0));
-		r->count = (uint32_t)json_integer_value(json_array_get(j, 1));
-		if (json_array_size(chain) < 1 || json_array_size(chain) > CHAIN_MAX ||
-		    r->first >= t->nparts || r->count > t->nparts - r->first)
+		if (!run_from_json(j, from, t->nparts, r))
 			return err_set(e, ERR_PROTO, "table \"%s\": bad run %zu in the layout", t->name, i);
-		for (size_t k = 0; k < json_array_size(chain); k++)
-			r->chain[r->nchain++] = (uint16_t)json_integer_value(json_array_get(chain, k));
+		from = r->first + r->count;
 	}
 	return ERR_OK;
+}
+
+static enum err_code one_table(const json_t *j, struct layout *l, struct err *e)
+{
+	const json_t *id = json_object_get(j, "id"), *parts = json_object_get(j, "partitions");
+	struct table shape, *t = NULL;
+	enum err_code rc = table_from_json(j, &shape, e);
+
+	if (rc)
+		return rc;
+	if (layout_find(l, shape.name))
+		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
+	if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)l->ntables)
+		return err_set(e, ERR_PROTO, "table \"%s\": its number is not %zu, its place in the layout", shape.name,
+		    l->ntables);
+	rc = layout_add(l, &shape, &t, e);
+	if (rc)
+		return rc;
+	if (!json_is_integer(parts) || json_integer_value(parts) != t->nparts)
+		return err_set(e, ERR_PROTO, "table \"%s\" has %u partitions, the layout says otherwise", t->name, t->nparts);
+	return runs_from_json(json_object_get(j, "runs"), t, e);
 }
 
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e)
 {
 	const json_t *tables = json_object_get(j, "tables"), *item;
+	struct err why = { 0 };
+	int64_t epoch = 0, generation = 0;
 	enum err_code rc = ERR_OK;
 	size_t i;
 
 	*out = (struct layout){ 0 };
-	out->epoch = (uint32_t)json_int(j, "epoch", 0);
-	out->generation = (uint32_t)json_int(j, "generation", 0);
+	json_want_int(j, "layout", "epoch", 0, UINT32_MAX, &epoch, &why);
+	json_want_int(j, "layout", "generation", 0, UINT32_MAX, &generation, &why);
+	if (why.code || !json_is_array(tables))
+		return err_set(e, ERR_PROTO, "%s", why.code ? why.msg : "a layout without tables");
+	out->epoch = (uint32_t)epoch;
+	out->generation = (uint32_t)generation;
 	json_array_foreach(tables, i, item) {
-		struct table shape, *t = NULL;
-
-		rc = table_from_json(item, &shape, e);
-		if (!rc)
-			rc = layout_add(out, &shape, &t, e);
-		if (!rc)
-			rc = runs_from_json(json_object_get(item, "runs"), t, e);
+		rc = one_table(item, out, e);
 		if (rc)
 			break;
 	}

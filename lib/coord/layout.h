@@ -15,12 +15,19 @@
  * partition stays in the L2 cache from the socket to the sum. */
 #define PART_ELEMENTS 65536u
 #define CHAIN_MAX 3
+#define NO_SERVER UINT16_MAX
 #define TABLE_NAME 64
 
+/* Partitions that lie on the same servers.  Pushes go to the chain's first
+ * server and along it; pulls are answered by its last, which has only what all
+ * before it have. */
 struct run {
 	uint32_t first, count;          /* partitions */
-	uint16_t chain[CHAIN_MAX];      /* servers, primary first */
-	uint8_t nchain;
+	uint16_t chain[CHAIN_MAX];
+	uint8_t nchain;                 /* 0: no copy is left */
+	uint16_t joining;               /* is being given a copy by the last; or NO_SERVER */
+	uint16_t leaving;               /* goes when `joining` has its copy; or NO_SERVER */
+	bool copied;                    /* it has; the coordinator's note, not in JSON */
 };
 
 enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE };
@@ -42,28 +49,42 @@ struct table {
 struct layout {
 	uint32_t epoch, generation;
 	struct table *table;
-	size_t ntables;
+	size_t ntables, cap;
 };
 
 void layout_release(struct layout *l);
+/* Room for all tables that there may ever be, so that none moves when others
+ * are added; costs memory only for those that are there. */
+void layout_reserve(struct layout *l);
+/* Make `l` what `fresh` is; tables that both have stay where they are.  Takes
+ * fresh's contents.  False, with `l` as it was, when a table of `l` is another
+ * one in `fresh`, or gone: tables keep their numbers for good. */
+bool layout_update(struct layout *l, struct layout *fresh);
 /* Add a table by shape: sets id and nparts.  ERR_EXISTS when the name is there
  * with another shape; the same shape again is fine (*out is the old one). */
 enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e);
 const struct table *layout_find(const struct layout *l, const char *name);
-/* Deal the partitions of tables that have no runs yet over nservers, evenly by
- * elements and in long runs, starting each table where least lies. */
-void layout_place(struct layout *l, size_t nservers);
+/* Deal the partitions of tables that have no runs yet over the n servers that
+ * are named, each to `replicas` of them (or to all, when there are fewer):
+ * evenly by elements and in long runs, starting each table where least lies. */
+void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned replicas);
 
 /* Elements of one dense partition, and where it begins. */
 uint32_t table_part_elements(const struct table *t, uint32_t part);
 uint64_t table_part_begin(uint32_t part);
 /* The partition of a sparse row. */
 uint32_t table_part_of(const struct table *t, uint64_t id);
-/* The server that holds a partition first; UINT16_MAX when placed nowhere. */
-uint16_t table_owner(const struct table *t, uint32_t part);
+/* Where a partition lies; NULL when placed nowhere. */
+const struct run *table_run(const struct table *t, uint32_t part);
+/* The servers that take its pushes and answer its pulls; NO_SERVER: none. */
+uint16_t table_head(const struct table *t, uint32_t part);
+uint16_t table_tail(const struct table *t, uint32_t part);
+/* The server's place in the chain, or -1. */
+int run_place(const struct run *r, unsigned server);
 uint64_t table_elements(const struct table *t);         /* dense: rows * cols */
 
 json_t *layout_to_json(const struct layout *l);
+/* ERR_PROTO, ERR_CONFIG: not what layout_to_json writes; *out is then empty. */
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e);
 /* One table's shape as a worker proposes it ("name","sparse","rows","cols",...). */
 json_t *table_to_json(const struct table *t);

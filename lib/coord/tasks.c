@@ -118,3 +118,42 @@ void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64
 	for (const struct lease *l = t->leased; l; l = l->next)
 		++*leased;
 }
+
+static void add_ids(json_t *list, const struct lease *l)
+{
+	for (; l; l = l->next)
+		json_array_append_new(list, json_integer((json_int_t)l->task.id));
+}
+
+json_t *tasks_to_json(const struct tasks *t)
+{
+	json_t *open = json_array();
+
+	add_ids(open, t->leased);
+	add_ids(open, t->back);
+	return json_pack("{s:I, s:I, s:I, s:o}", "range", (json_int_t)t->range, "next", (json_int_t)t->next, "done",
+	    (json_int_t)t->done, "open", open);
+}
+
+void tasks_from_json(struct tasks *t, const json_t *j)
+{
+	const json_t *open = json_object_get(j, "open"), *id;
+	struct lease **end = &t->back;
+	size_t i;
+
+	/* Cut otherwise: an epoch that was begun is begun again. */
+	if ((uint64_t)json_integer_value(json_object_get(j, "range")) != t->range) {
+		t->next = t->done = (uint64_t)json_integer_value(json_object_get(j, "next")) / t->per_epoch * t->per_epoch;
+		return;
+	}
+	t->next = (uint64_t)json_integer_value(json_object_get(j, "next"));
+	t->done = (uint64_t)json_integer_value(json_object_get(j, "done"));
+	json_array_foreach(open, i, id) {
+		struct lease *l = mem_alloc(sizeof *l);
+		uint64_t n = (uint64_t)json_integer_value(id), at = n % t->per_epoch * t->range;
+
+		l->task = (struct task){ n, n / t->per_epoch, at, at + t->range < t->examples ? at + t->range : t->examples };
+		*end = l;
+		end = &l->next;
+	}
+}

@@ -1,6 +1,7 @@
 #ifndef COORD_TASKS_H
 #define COORD_TASKS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,10 @@ bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
 void tasks_return(struct tasks *t, uint32_t worker);
 /* All ranges of all epochs are done. */
 bool tasks_finished(const struct tasks *t);
+/* How far it is, for a checkpoint; and a fresh one made to go on from there:
+ * ranges that were leased are leased again. */
+json_t *tasks_to_json(const struct tasks *t);
+void tasks_from_json(struct tasks *t, const json_t *j);
 void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
 
 #endif

@@ -16,12 +16,12 @@ static bool is_key_char(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
 }
 
-/* The "?" that begins the options, or NULL. */
+/* The "?" that begins the options, or NULL: it may also be part of a name. */
 static const char *options_of(const char *path)
 {
 	const char *q = strrchr(path, '?'), *p;
 
-	if (!q)
+	if (!q || (q > path && q[-1] == '\\') || access(path, F_OK) == 0)
 		return NULL;
 	for (p = q + 1; is_key_char(*p); p++)
 		;

@@ -275,7 +275,7 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 	*out = NULL;
 	rc = npy_read_header(s, h, e);
 	if (rc == ERR_OK && h->count > max)
-		rc = stream_fail(s, e, "has %llu values, at most %llu are wanted",
+		rc = stream_fail(s, e, "has %llu values, more than the %llu that are wanted",
 		                 (unsigned long long)h->count, (unsigned long long)max);
 	while (rc == ERR_OK && n < h->count) {
 		cap = cap ? 2 * cap : 1u << 18;

@@ -153,6 +153,7 @@ static enum MHD_Result run(struct http_conn *c, const char *method)
 		.peer = x->peer,
 		.body = x->json,
 		.args = &x->args,
+		.memo = &x->memo,
 	};
 
 	for (;;) {

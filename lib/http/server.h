@@ -35,6 +35,7 @@ struct http_request {
 	const char *method, *path;
 	struct http_peer peer;
 	const json_t *body;             /* an object; NULL for GET, empty for a POST without body */
+	uint64_t *memo;                 /* the handler's own, 0 at its first call for a request */
 	bool late;                      /* parked until its deadline, or the server stops: answer now */
 	const struct http_args *args;
 };

@@ -44,6 +44,7 @@ struct http_exchange {
 	struct http_args args;
 	const struct http_route *route;
 	int64_t park_until;             /* 0: not parked yet */
+	uint64_t memo;
 };
 
 struct http_listener;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -61,13 +62,33 @@ static enum err_code scan(const char *dir, struct found *f, struct err *e)
 	return ERR_OK;
 }
 
+static bool is_run_name(const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	return n >= 5 && strncmp(dir + n - 4, ".run", 4) == 0;
+}
+
 static enum err_code named(const char *dir, const char *from, char **path, struct err *e)
 {
 	struct stat st;
+	enum err_code rc;
+	char *lock;
 
 	if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_NOTFOUND, "%s: no run directory \"%s\"; start a cluster with "
 		               "ps-ctl start FILE", from, dir);
+	lock = rundir_path(dir, "lock");
+	rc = stat(lock, &st) == 0 || errno == EACCES || is_run_name(dir) ? ERR_OK : ERR_NOTFOUND;
+	if (rc == ERR_OK && access(lock, R_OK) != 0 && errno == EACCES)
+		rc = err_sys(e, ERR_FORBIDDEN, "%s: cluster \"%s\" belongs to another user", from, dir);
+	else if (rc != ERR_OK)
+		err_set(e, rc, "%s: \"%s\" is no run directory; start a cluster with ps-ctl start FILE", from, dir);
+	free(lock);
+	if (rc != ERR_OK)
+		return rc;
 	*path = mem_strdup(dir);
 	if (rundir_is_alive(dir, NULL))
 		return ERR_OK;

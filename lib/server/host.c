@@ -1,27 +1,24 @@
-#include "server/host.h"
+#include "server/keep.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "ckpt/dirs.h"
+#include "ckpt/names.h"
+#include "ckpt/read.h"
 #include "launch/rundir.h"
 
 #define TICK (50 * NSEC_PER_MSEC)
 #define METRICS_PERIOD (1 * NSEC_PER_SEC)
 
+
 /* ---- effects of the state machine -------------------------------------------------- */
-
-static void to_server(void *ctx, unsigned index, json_t *msg)
-{
-	struct host *h = ctx;
-	char *text = json_text(msg);
-
-	lanes_shout(h->server, text, (int)index);
-	free(text);
-}
 
 static void view_changed(void *ctx)
 {
@@ -42,50 +39,6 @@ static void event(void *ctx, const char *kind, const char *text)
 	log_info(h->server->cfg.log, "%s", text);
 }
 
-/* ---- views ---------------------------------------------------------------------------- */
-
-static void add_key(void *ctx, const struct keyring_entry *entry)
-{
-	char text[48];
-
-	if (entry->is_token)
-		return;
-	key_to_text(entry->pk, text);
-	json_array_append_new(ctx, json_pack("{s:s, s:s, s:s, s:I}", "key", text, "role", role_name(entry->role),
-	    "name", entry->name, "expires", (json_int_t)entry->expires));
-}
-
-json_t *host_keys(struct host *h)
-{
-	json_t *keys = json_array();
-
-	pthread_rwlock_rdlock(&h->server->keys_lock);
-	keyring_each(h->server->ring, add_key, keys);
-	pthread_rwlock_unlock(&h->server->keys_lock);
-	return keys;
-}
-
-static char *view_text(struct host *h)
-{
-	json_t *v = coord_view(h->coord);
-	char *text;
-
-	json_object_set_new(v, "keys", host_keys(h));
-	text = json_text(v);
-	json_decref(v);
-	return text;
-}
-
-char *host_view(struct host *h)
-{
-	char *text;
-
-	host_lock(h);
-	text = view_text(h);
-	host_unlock(h);
-	return text;
-}
-
 void host_lock(struct host *h)
 {
 	pthread_mutex_lock(&h->lock);
@@ -95,21 +48,41 @@ void host_unlock(struct host *h)
 {
 	bool end = false;
 
-	if (h->dirty) {
-		char *text = view_text(h);
-
-		h->dirty = false;
-		lanes_shout(h->server, text, -1);
-		free(text);
-		if (h->http)
-			http_server_kick(h->http);
-	}
+	host_send(h);
 	if (coord_ended(h->coord) && !h->told_end)
 		end = h->told_end = true;
+	pthread_cond_broadcast(&h->changed);
 	pthread_mutex_unlock(&h->lock);
 	/* A store in this process learns of the stop from the view, as others. */
 	if (end && !h->server->cfg.store)
 		server_end(h->server, NULL);
+}
+
+void host_wait(struct host *h, int64_t until)
+{
+	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+
+	if (until)
+		pthread_cond_timedwait(&h->changed, &h->lock, &ts);
+	else
+		pthread_cond_wait(&h->changed, &h->lock);
+}
+
+void host_kick(struct host *h)
+{
+	if (h->http)
+		http_server_kick(h->http);
+}
+
+void host_event(struct host *h, const char *kind, const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	event(h, kind, text);
 }
 
 /* ---- calls from sessions ---------------------------------------------------------------- */
@@ -167,20 +140,33 @@ static void write_metrics(struct host *h, int64_t now)
 	json_decref(s);
 }
 
+static void on_time(struct host *h, int64_t now)
+{
+	if (h->server->cfg.store)
+		coord_here(h->coord, h->server->incarnation, now);
+	coord_tick(h->coord, now);
+	write_metrics(h, now);
+}
+
 static void *tick(void *ctx)
 {
 	struct host *h = ctx;
+	int64_t next = 0;
 
 	host_lock(h);
 	while (!atomic_load(&h->stop)) {
-		int64_t now = clock_now(), until = now + TICK;
-		struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+		int64_t now = clock_now(), until;
+		struct timespec ts;
 
-		coord_tick(h->coord, now);
-		write_metrics(h, now);
+		if (now >= next) {
+			on_time(h, now);
+			next = now + TICK;
+		}
 		host_unlock(h);
 		host_lock(h);
-		pthread_cond_timedwait(&h->stopped, &h->lock, &ts);
+		until = h->dirty && host_view_due(h) < next ? host_view_due(h) : next;
+		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+		pthread_cond_timedwait(&h->woken, &h->lock, &ts);
 	}
 	host_unlock(h);
 	return NULL;
@@ -202,6 +188,9 @@ static struct coord_config configure(struct host *h, const struct conf *c)
 		.cluster_id = h->cluster_id,
 		.servers = (unsigned)c->servers,
 		.workers = c->has_job ? (unsigned)c->workers.max : 0,
+		.replicas = (unsigned)c->replicas,
+		.workers_min = (unsigned)c->workers.min,
+		.workers_max = (unsigned)c->workers.max,
 		.has_job = c->has_job,
 		.bsp = c->sync.kind == SYNC_bsp,
 		.deterministic = c->deterministic,
@@ -260,28 +249,74 @@ static enum err_code start_http(struct host *h, struct err *e)
 	return rc;
 }
 
+static void passed_over(void *ctx, const char *path, const char *why)
+{
+	log_warn(ctx, "%s is passed over: %s", path, why);
+}
+
+/* auto: the newest whole checkpoint, if there is one; else the one that is named. */
+static enum err_code find_resume(struct host *h, struct err *e)
+{
+	const char *want = h->server->cfg.resume, *run = h->server->cfg.id->run_dir;
+	enum err_code rc = ERR_OK;
+	char *dir;
+
+	if (!want || !run || strcmp(want, "none") == 0)
+		return ERR_OK;
+	dir = rundir_path(run, "checkpoints");
+	if (strcmp(want, "auto") == 0)
+		rc = ckpt_newest(dir, passed_over, h->server->cfg.log, &h->resume_path, e);
+	else
+		h->resume_path = mem_strdup(want);
+	free(dir);
+	if (rc == ERR_NOTFOUND)
+		return ERR_OK;
+	if (!rc)
+		rc = ckpt_verify(h->resume_path, e);
+	if (!rc) {
+		h->resume = ckpt_manifest_read(h->resume_path, e);
+		rc = h->resume ? ERR_OK : e->code;
+	}
+	if (rc)
+		return rc;
+	h->cfg.resume = h->resume;
+	h->cfg.resume_path = h->resume_path;
+	log_info(h->server->cfg.log, "going on from %s", h->resume_path);
+	return ERR_OK;
+}
+
 enum err_code host_start(struct server *s, struct err *e)
 {
-	struct coord_io io = { .to_server = to_server, .view_changed = view_changed, .event = event };
+	struct coord_io io = { .to_server = host_notice, .view_changed = view_changed, .event = event };
 	struct host *h = mem_alloc(sizeof *h);
 	pthread_condattr_t attr;
 	enum err_code rc;
 
 	h->server = s;
+	h->notices_last = &h->notices;
 	io.ctx = h;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->stopped, &attr);
+	pthread_cond_init(&h->woken, &attr);
+	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	h->config = conf_to_json(s->cfg.conf);
 	h->cfg = configure(h, s->cfg.conf);
+	s->host = h;
+	rc = find_resume(h, e);
+	if (rc)
+		return rc;
 	h->coord = coord_new(&h->cfg, &io, clock_now());
 	open_metrics(h);
-	s->host = h;
+	host_lock(h);
+	host_send_view(h, clock_now());
+	host_unlock(h);
 	rc = start_http(h, e);
 	if (!rc && pthread_create(&h->ticker, NULL, tick, h))
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc)
+		rc = keep_start(h, s->cfg.conf, e);
 	return rc;
 }
 
@@ -292,10 +327,11 @@ void host_stop(struct host *h)
 
 	if (!h)
 		return;
+	keep_stop(h);
 	if (h->ticker) {
 		pthread_mutex_lock(&h->lock);
 		atomic_store(&h->stop, true);
-		pthread_cond_signal(&h->stopped);
+		pthread_cond_signal(&h->woken);
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->ticker, NULL);
 	}
@@ -311,13 +347,18 @@ void host_free(struct host *h)
 {
 	if (!h)
 		return;
+	keep_free(h->keep);
 	coord_free(h->coord);
+	json_decref(h->resume);
+	free(h->resume_path);
+	views_unref(h->views);
 	for (size_t i = 0; i < EVENTS_KEPT; i++)
 		json_decref(h->event[i]);
 	json_decref(h->config);
 	if (h->metrics_fd >= 0)
 		close(h->metrics_fd);
 	pthread_mutex_destroy(&h->lock);
-	pthread_cond_destroy(&h->stopped);
+	pthread_cond_destroy(&h->woken);
+	pthread_cond_destroy(&h->changed);
 	free(h);
 }

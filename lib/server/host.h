@@ -8,6 +8,8 @@
 
 #define EVENTS_KEPT 1024
 
+struct keep;
+
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
 struct host {
@@ -18,6 +20,11 @@ struct host {
 	json_t *config;                 /* effective configuration */
 	char cluster_id[40];
 	bool dirty;                     /* the view must go out */
+	bool deferred;                  /* the ticker knows that it must */
+	struct views *views;            /* what went out last */
+	uint64_t views_era;             /* its layout */
+	int64_t views_at, views_made;   /* when, and how long it took to make */
+	struct notice *notices, **notices_last; /* to servers, after the view */
 	bool told_end;
 	json_t *event[EVENTS_KEPT];     /* event n lies at n modulo EVENTS_KEPT */
 	uint64_t nevents;
@@ -26,12 +33,31 @@ struct host {
 	int64_t next_metrics;
 	pthread_t ticker;
 	_Atomic bool stop;
-	pthread_cond_t stopped;
+	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
+	struct keep *keep;              /* checkpoints; NULL without a run directory */
+	pthread_cond_t changed;         /* something may have, since the lock was taken last */
+	json_t *resume;                 /* manifest of the checkpoint that the job goes on from */
+	char *resume_path;
 };
 
 void host_lock(struct host *h);
-/* Sends the view out when it has changed, then unlocks. */
+/* Sends out what has changed, the view not too often, then unlocks. */
 void host_unlock(struct host *h);
+/* With the lock held: let others in until something has changed, or the time has
+ * come (0: never). */
+void host_wait(struct host *h, int64_t until);
+/* Parked HTTP requests look again. */
+void host_kick(struct host *h);
+void host_event(struct host *h, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* host_view.c; all with the lock held but the last */
+/* For coord_io: kept until the view has gone out that is the ground for it. */
+void host_notice(void *ctx, unsigned server, json_t *msg);
+void host_send_view(struct host *h, int64_t now);
+/* When the next view may go out. */
+int64_t host_view_due(const struct host *h);
+/* The view, if it has changed and its time has come, and what was kept. */
+void host_send(struct host *h);
 json_t *host_keys(struct host *h);
 
 extern const struct http_route host_routes[];

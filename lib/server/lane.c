@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
-#include "server/state.h"
+#include "server/save.h"
 
 /* Until its handshake is through, a connection may live this long, and so many
  * of them may there be at once: then the oldest makes room. */
@@ -104,6 +104,8 @@ void lanes_wake(void *server)
 {
 	struct server *s = server;
 
+	if (atomic_load(&s->saving))
+		save_wake(s->save);
 	if (!atomic_load(&s->waiting))
 		return;
 	for (unsigned i = 0; i < s->nlanes; i++)
@@ -113,38 +115,72 @@ void lanes_wake(void *server)
 
 /* ---- views for everybody --------------------------------------------------------- */
 
-struct shout {
+struct show {
 	struct lane *lane;
-	char *text;
-	int server;
+	struct views *views;
 };
 
-static void shout(void *ctx)
+static void show(void *ctx)
 {
-	struct shout *sh = ctx;
-	struct record r = { .type = REC_CTL, .len = (uint32_t)strlen(sh->text) };
+	struct show *sh = ctx;
+	struct lane *l = sh->lane;
+	int64_t begin = clock_now();
 	struct peer *p, *next;
 
-	for (p = sh->lane->peers; p; p = next) {
-		next = p->next;
-		if (!p->attached || (sh->server >= 0 && (p->self.kind != COORD_SERVER || (int)p->self.index != sh->server)))
-			continue;
-		conn_send(p->conn, &r, sh->text);
-		peer_settle(p);
-	}
-	free(sh->text);
+	views_unref(l->views);
+	l->views = sh->views;
 	free(sh);
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (p->attached)
+			peer_settle(p);
+	}
+	atomic_fetch_add(&l->server->views_cost, clock_now() - begin);
 }
 
-void lanes_shout(struct server *s, const char *text, int server)
+void lanes_show(struct server *s, struct views *v)
 {
 	for (unsigned i = 0; i < s->nlanes; i++) {
-		struct shout *sh = mem_alloc(sizeof *sh);
+		struct show *sh = mem_alloc(sizeof *sh);
 
 		sh->lane = &s->lane[i];
-		sh->text = mem_strdup(text);
-		sh->server = server;
-		loop_post(s->lane[i].loop, shout, sh);
+		sh->views = views_ref(v);
+		loop_post(s->lane[i].loop, show, sh);
+	}
+}
+
+struct tell {
+	struct lane *lane;
+	char *text;
+	unsigned server;
+};
+
+static void tell(void *ctx)
+{
+	struct tell *t = ctx;
+	struct record r = { .type = REC_CTL };
+	struct peer *p, *next;
+
+	for (p = t->lane->peers; p; p = next) {
+		next = p->next;
+		if (!p->attached || p->self.kind != COORD_SERVER || p->self.index != t->server)
+			continue;
+		msg_send_text(p->conn, &r, t->text);
+		peer_settle(p);
+	}
+	free(t->text);
+	free(t);
+}
+
+void lanes_tell(struct server *s, const char *text, unsigned server)
+{
+	for (unsigned i = 0; i < s->nlanes; i++) {
+		struct tell *t = mem_alloc(sizeof *t);
+
+		t->lane = &s->lane[i];
+		t->text = mem_strdup(text);
+		t->server = server;
+		loop_post(s->lane[i].loop, tell, t);
 	}
 }
 
@@ -252,7 +288,9 @@ void lanes_stop(struct server *s)
 	for (unsigned i = 0; i < 2; i++)
 		if (s->listener[i].fd >= 0)
 			close(s->listener[i].fd);
-	for (unsigned i = 0; s->lane && i < s->nlanes; i++)
+	for (unsigned i = 0; s->lane && i < s->nlanes; i++) {
+		views_unref(s->lane[i].views);
 		loop_free(s->lane[i].loop);
+	}
 	free(s->lane);
 }

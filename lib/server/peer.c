@@ -7,6 +7,10 @@
 #include "base/mem.h"
 #include "server/state.h"
 
+/* What a view costs who reads it, who may be on this host; counted with what
+ * it costs to send. */
+#define VIEW_READ_COST (NSEC_PER_MSEC / 10)
+
 /* ---- handshake ------------------------------------------------------------------- */
 
 static enum err_code look_up(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
@@ -71,26 +75,41 @@ static void live(void *ctx, const struct hs_server_info *unused)
 
 /* ---- records --------------------------------------------------------------------- */
 
-void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+static void object(struct peer *p, const struct record *r, enum err_code code, const char *fmt, va_list ap)
 {
 	struct record out = { .type = REC_NACK, .seq = r->seq, .table = r->table, .part = r->part, .step = r->step };
 	struct buf body = BUF_INIT;
 	char text[400];
-	va_list ap;
 
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
 	msg_put_nack(&body, code, text);
 	out.len = (uint32_t)body.len;
 	batcher_add(&p->batcher, p->conn, &out, body.data);
 	buf_release(&body);
+}
+
+void peer_object(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	object(p, r, code, fmt, ap);
+	va_end(ap);
+}
+
+void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	object(p, r, code, fmt, ap);
+	va_end(ap);
 	p->doomed = true;
 }
 
 static void answer_ctl(struct peer *p, const struct record *r, json_t *answer, const struct err *e)
 {
-	struct record out = { .type = REC_CTL, .flags = RECORD_REPLY, .seq = r->seq };
+	struct record out = { .flags = RECORD_REPLY, .seq = r->seq };
 	char *text;
 
 	if (!answer && !e->code)
@@ -98,10 +117,40 @@ static void answer_ctl(struct peer *p, const struct record *r, json_t *answer, c
 	if (!answer)
 		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message", e->msg);
 	text = json_text(answer);
-	out.len = (uint32_t)strlen(text);
-	conn_send(p->conn, &out, text);
+	msg_send_text(p->conn, &out, text);
 	free(text);
 	json_decref(answer);
+}
+
+/* From now on it gets views: who watches any, who has joined those that know it. */
+static void attach(struct peer *p, bool joined)
+{
+	struct host *host = p->lane->server->host;
+
+	p->view_floor = joined ? host_rev(host) : host_rev_sent(host);
+	p->attached = true;
+}
+
+/* Send the view when it has news for this peer.  Who does not read what it has
+ * been sent misses those that are overtaken meanwhile; a server none. */
+static void show_view(struct peer *p)
+{
+	const struct views *v = p->lane->views;
+	struct record r = { 0 };
+	char *text;
+
+	if (!p->attached || !v || views_rev(v) < p->view_floor || views_rev(v) <= p->view_had ||
+	    (p->role != ROLE_SERVER && conn_queued(p->conn) >= PEER_QUEUE))
+		return;
+	text = p->role == ROLE_WORKER ?
+	    views_text_worker(v, p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had) :
+	    views_text(v, p->view_had);
+	p->view_had = views_rev(v);
+	if (!text)
+		return;
+	msg_send_text(p->conn, &r, text);
+	free(text);
+	atomic_fetch_add(&p->lane->server->views_cost, VIEW_READ_COST);
 }
 
 static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
@@ -110,7 +159,6 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 	struct err e = { 0 };
 	json_t *msg = json_parse((const char *)payload, r->len, RECORD_MAX, &e), *answer;
 	const char *op;
-	bool joined;
 
 	if (!host)
 		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
@@ -131,17 +179,10 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 		snprintf(p->self.host, sizeof p->self.host, "%s", json_str(msg, "host", ""));
 		answer = host_handle(host, &p->self, msg, &e);
 	}
-	joined = answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
-	    strcmp(op, "watch") == 0);
+	if (answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
+	    strcmp(op, "watch") == 0))
+		attach(p, strcmp(op, "watch") != 0);
 	answer_ctl(p, r, answer, &e);
-	if (joined) {
-		char *view = host_view(host);
-		struct record out = { .type = REC_CTL, .len = (uint32_t)strlen(view) };
-
-		p->attached = true;
-		conn_send(p->conn, &out, view);
-		free(view);
-	}
 	json_decref(msg);
 	return CONN_TAKEN;
 }
@@ -208,6 +249,11 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return peer_clock(p, r, payload);
 	case REC_DONE:
 		return peer_done(p, r);
+	case REC_COPY_SUM:
+	case REC_COPY_PUSH:
+	case REC_COPY_STEP:
+	case REC_COPY_STATE:
+		return peer_copy(p, r, payload);
 	default:
 		return peer_pull(p, r, payload);
 	}
@@ -332,6 +378,7 @@ void peer_close(struct peer *p)
 	}
 	batcher_release(&p->batcher);
 	buf_release(&p->receipts);
+	buf_release(&p->copied);
 	free(p->pending);
 	free(p->rows);
 	free(p);
@@ -372,6 +419,7 @@ void peer_settle(struct peer *p)
 				peer_close(p);
 				return;
 			}
+			show_view(p);
 			peer_receipts(p);
 			more = peer_answer_pulls(p);
 		}

@@ -21,7 +21,7 @@ static bool valid(const struct peer *p, const struct record *r, const uint8_t *p
 			if (!t || t->sparse || run.count == 0 || run.first >= t->nparts || run.count > t->nparts - run.first)
 				return false;
 		}
-		return msg_runs_valid(r->len);
+		return msg_runs_valid(payload, r->len);
 	}
 	t = shard_table(shard_of(p), r->table);
 	if (!t || !t->sparse || r->part >= t->nparts)
@@ -73,23 +73,32 @@ static uint64_t step_of(const struct pull *q)
 	return q->rec.flags & RECORD_NOW ? SYNC_NEVER : q->rec.step;
 }
 
-static bool refuse(struct peer *p, const struct pull *q)
+enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
+
+/* Nothing to show now, or not here. */
+static enum answered not_shown(struct peer *p, const struct pull *q, enum shard_answer a)
 {
-	peer_nack(p, &q->rec, ERR_NOTFOUND, "table %u partition %u is not on this server", q->rec.table, q->rec.part);
-	return true;
+	if (a == SHARD_HOLD)
+		return ANSWER_LATER;
+	if (a == SHARD_ELSEWHERE)
+		peer_object(p, &q->rec, ERR_STALE, "table %u partition %u is pulled from another server", q->rec.table, q->rec.part);
+	else
+		peer_nack(p, &q->rec, ERR_NOTFOUND, "table %u partition %u is not on this server", q->rec.table, q->rec.part);
+	return ANSWER_DONE;
 }
 
-/* One dense partition; true when the request is finished. */
-static bool answer_dense(struct peer *p, struct pull *q)
+/* One dense partition. */
+static enum answered answer_dense(struct peer *p, struct pull *q)
 {
 	struct record out = answer_head(p, q, REC_PULLED);
 	const struct table *t;
 	struct msg_run run;
+	enum shard_answer a;
 	uint64_t version;
 	float *w;
 
 	if (!msg_get_run(q->body, q->rec.len, q->run, &run))
-		return true;
+		return ANSWER_DONE;
 	t = shard_table(shard_of(p), run.table);
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
@@ -97,15 +106,17 @@ static bool answer_dense(struct peer *p, struct pull *q)
 	if (out.len <= BATCHER_SMALL) {
 		float small[BATCHER_SMALL / 4];
 
-		if (shard_pull(shard_of(p), run.table, out.part, step_of(q), small, &version))
-			return refuse(p, q);
+		a = shard_pull(shard_of(p), run.table, out.part, step_of(q), small, &version);
+		if (a != SHARD_OK)
+			return not_shown(p, q, a);
 		out.total = version;
 		batcher_add(&p->batcher, p->conn, &out, small);
 	} else {
 		batcher_flush(&p->batcher, p->conn);
 		w = (float *)(void *)conn_reserve(p->conn, out.len);
-		if (shard_pull(shard_of(p), run.table, out.part, step_of(q), w, &version))
-			return refuse(p, q);
+		a = shard_pull(shard_of(p), run.table, out.part, step_of(q), w, &version);
+		if (a != SHARD_OK)
+			return not_shown(p, q, a);
 		out.total = version;
 		conn_commit(p->conn, &out);
 	}
@@ -113,41 +124,40 @@ static bool answer_dense(struct peer *p, struct pull *q)
 		q->part = 0;
 		q->run++;
 	}
-	return q->run * MSG_RUN_BYTES == q->rec.len;
+	return q->run * MSG_RUN_BYTES == q->rec.len ? ANSWER_DONE : ANSWER_MORE;
 }
 
-static bool answer_rows(struct peer *p, struct pull *q)
+static enum answered answer_rows(struct peer *p, struct pull *q)
 {
 	struct record out = answer_head(p, q, REC_ROWS);
 	const struct table *t = shard_table(shard_of(p), q->rec.table);
 	uint32_t n = q->rec.len / 8;
 	float *values = mem_array((size_t)n * t->cols, sizeof *values);
+	enum shard_answer a;
 
 	out.len = n * t->cols * 4;
-	if (shard_pull_rows(shard_of(p), q->rec.table, q->rec.part, step_of(q), q->body, n, values, &out.total))
-		refuse(p, q);
-	else
+	a = shard_pull_rows(shard_of(p), q->rec.table, q->rec.part, step_of(q), q->body, n, values, &out.total);
+	if (a == SHARD_OK)
 		batcher_add(&p->batcher, p->conn, &out, values);
 	free(values);
-	return true;
+	return a == SHARD_OK ? ANSWER_DONE : not_shown(p, q, a);
 }
 
-/* Rows from the id in `offset` on (all of them with RECORD_LAST unset and
- * offset 0): one record of the partition's rows in ascending order. */
-static bool answer_scan(struct peer *p, struct pull *q)
+/* One record of the partition's rows, in ascending order of their ids. */
+static enum answered answer_scan(struct peer *p, struct pull *q)
 {
 	struct record out = answer_head(p, q, REC_SCANNED);
 	const struct table *t = shard_table(shard_of(p), q->rec.table);
 	uint32_t n = (RECORD_MAX - MSG_ROWS_HEAD) / (8 + t->cols * 4), most = n;
 	uint8_t *body = mem_array(1, RECORD_MAX), *ids = body + MSG_ROWS_HEAD;
 	float *values = mem_array((size_t)most * t->cols + 1, sizeof *values);
+	enum shard_answer a;
 	bool more;
 
 	/* `total` 0 begins; else `offset` is the last id seen. */
-	if (shard_scan(shard_of(p), q->rec.table, q->rec.part, q->rec.total == 0, q->rec.offset, &n, ids, values, &more,
-	        &out.total)) {
-		refuse(p, q);
-	} else {
+	a = shard_scan(shard_of(p), q->rec.table, q->rec.part, q->rec.total == 0, q->rec.offset, &n, ids, values, &more,
+	    &out.total);
+	if (a == SHARD_OK) {
 		msg_put_rows_head(body, n);
 		memcpy(ids + (size_t)n * 8, values, (size_t)n * t->cols * 4);
 		out.len = MSG_ROWS_HEAD + n * (8 + t->cols * 4);
@@ -156,25 +166,35 @@ static bool answer_scan(struct peer *p, struct pull *q)
 	}
 	free(values);
 	free(body);
-	return true;
+	return a == SHARD_OK ? ANSWER_DONE : not_shown(p, q, a);
+}
+
+static enum answered answer(struct peer *p, struct pull *q)
+{
+	struct server *s = p->lane->server;
+	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
+
+	/* Asked under another layout: it will be asked again. */
+	if (q->rec.epoch != atomic_load(&s->epoch) || q->rec.generation != atomic_load(&s->generation)) {
+		peer_object(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
+		return ANSWER_DONE;
+	}
+	if (!now && !q->run && !q->part && !shard_may_pull(shard_of(p), q->rec.step))
+		return ANSWER_LATER;
+	if (q->rec.type == REC_PULL)
+		return answer_dense(p, q);
+	return q->rec.type == REC_SCAN ? answer_scan(p, q) : answer_rows(p, q);
 }
 
 bool peer_answer_pulls(struct peer *p)
 {
 	while (p->pulls && conn_queued(p->conn) < PEER_QUEUE) {
 		struct pull *q = p->pulls;
-		bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
-		bool finished;
+		enum answered a = answer(p, q);
 
-		if (!now && !q->run && !q->part && !shard_may_pull(shard_of(p), q->rec.step))
+		if (a == ANSWER_LATER || p->doomed)
 			return false;
-		if (q->rec.type == REC_PULL)
-			finished = answer_dense(p, q);
-		else
-			finished = q->rec.type == REC_SCAN ? answer_scan(p, q) : answer_rows(p, q);
-		if (p->doomed)
-			return false;
-		if (!finished)
+		if (a == ANSWER_MORE)
 			continue;
 		p->pulls = q->next;
 		if (!p->pulls)
@@ -182,5 +202,6 @@ bool peer_answer_pulls(struct peer *p)
 		p->pull_bytes -= q->rec.len + sizeof *q;
 		free(q->body);
 		free(q);
-	}	return p->pulls != NULL;
+	}
+	return p->pulls != NULL;
 }

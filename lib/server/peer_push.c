@@ -1,4 +1,5 @@
 #include "base/endian.h"
+#include "base/fail.h"
 #include "base/mem.h"
 #include "server/state.h"
 
@@ -7,72 +8,77 @@ static struct shard *shard_of(const struct peer *p)
 	return atomic_load(&p->lane->server->shard);
 }
 
-/* Refuse what was made under another layout or before a roll-back. */
+/* Refuse what was made under another layout or before a roll-back.  The sender
+ * hears of the new one, and sends again what has no answer. */
 static bool stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->lane->server;
 
 	if (r->epoch == atomic_load(&s->epoch) && r->generation == atomic_load(&s->generation))
 		return false;
-	peer_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)", r->epoch, r->generation,
+	peer_object(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)", r->epoch, r->generation,
 	    atomic_load(&s->epoch), atomic_load(&s->generation));
 	return true;
 }
 
 /* ---- receipts ----------------------------------------------------------------------- */
 
-static void put_ready(struct peer *p, const struct receipt *r)
-{
-	struct msg_receipt m = { .table = r->table, .status = r->status, .part = r->part, .staleness = r->staleness,
-		.step = r->step, .version = r->version };
-
-	msg_put_receipt(&p->receipts, &m);
-}
-
-static void put_pending(struct peer *p, const struct receipt *r)
+void peer_promise(struct peer *p, const struct promise *x)
 {
 	if (p->npending == p->pending_cap) {
 		p->pending_cap = p->pending_cap ? p->pending_cap * 2 : 64;
 		p->pending = mem_regrow(p->pending, p->pending_cap, sizeof *p->pending);
 	}
-	p->pending[p->npending++] = (struct msg_receipt){ .table = r->table, .status = r->status, .part = r->part,
-		.step = r->step };
+	p->pending[p->npending++] = *x;
 }
 
-/* In bsp a contribution is promised when its step has closed. */
-static void note_receipt(struct peer *p, const struct receipt *r)
+static void keep_promise(struct peer *p, const struct promise *x)
 {
-	if (p->slot != SLOT_NONE && (r->status == PUSH_MERGED || r->status == PUSH_DUPLICATE) &&
-	    r->step >= shard_closed(shard_of(p)))
-		put_pending(p, r);
-	else
-		put_ready(p, r);
+	struct shard *sh = shard_of(p);
+	struct msg_receipt m = { .table = x->table, .status = x->status, .part = x->part, .staleness = x->staleness,
+		.step = x->step };
+
+	if (x->copied) {
+		msg_put_copied(&p->copied, &(struct msg_copied){ x->table, x->part, x->seq });
+		return;
+	}
+	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
+	/* Of a step's sum the version is known now. */
+	m.version = x->version ? x->version : shard_version(sh, x->table, x->part);
+	msg_put_receipt(&p->receipts, &m);
+}
+
+static void send_list(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
+{
+	struct server *s = p->lane->server;
+	struct record out = { .type = (uint8_t)type, .epoch = atomic_load(&s->epoch), .generation = atomic_load(&s->generation) };
+
+	for (size_t at = 0; at < list->len; at += out.len) {
+		size_t most = BATCHER_SMALL / entry * entry, left = list->len - at;
+
+		out.len = (uint32_t)(left < most ? left : most);
+		batcher_add(&p->batcher, p->conn, &out, list->data + at);
+	}
+	buf_clear(list);
 }
 
 void peer_receipts(struct peer *p)
 {
-	struct record out = { .type = REC_RECEIPT };
-	uint64_t closed = p->npending ? shard_closed(shard_of(p)) : 0;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->npending; i++) {
-		struct msg_receipt *m = &p->pending[i];
+		struct promise *x = &p->pending[i];
 
-		if (m->step >= closed) {
-			p->pending[kept++] = *m;
-			continue;
-		}
-		m->version = shard_version(shard_of(p), m->table, m->part);
-		msg_put_receipt(&p->receipts, m);
+		if (shard_is_safe(shard_of(p), x->table, x->part, x->steps, x->version))
+			keep_promise(p, x);
+		else if (!shard_has_left(shard_of(p), x->table, x->part))
+			p->pending[kept++] = *x;
 	}
 	p->npending = kept;
-	for (size_t at = 0; at < p->receipts.len; at += out.len) {
-		size_t most = BATCHER_SMALL / MSG_RECEIPT_BYTES * MSG_RECEIPT_BYTES, left = p->receipts.len - at;
-
-		out.len = (uint32_t)(left < most ? left : most);
-		batcher_add(&p->batcher, p->conn, &out, p->receipts.data + at);
-	}
-	buf_clear(&p->receipts);
+	if (p->receipts.len)
+		FAIL_POINT("receipt_before");
+	send_list(p, REC_RECEIPT, &p->receipts, MSG_RECEIPT_BYTES);
+	send_list(p, REC_COPIED, &p->copied, MSG_COPIED_BYTES);
 }
 
 /* ---- pushes ------------------------------------------------------------------------- */
@@ -91,13 +97,19 @@ static enum conn_verdict take_push(struct peer *p, const struct record *r, struc
 	push->examples = r->examples;
 	switch (shard_push(shard_of(p), push, &receipt)) {
 	case SHARD_OK:
-		note_receipt(p, &receipt);
+		FAIL_POINT("push_taken");
+		peer_promise(p, &(struct promise){ .table = r->table, .part = r->part, .steps = receipt.safe_steps,
+			.version = receipt.safe_version, .status = receipt.status, .staleness = receipt.staleness,
+			.step = r->step });
 		return CONN_TAKEN;
 	case SHARD_HOLD:
 		return CONN_HOLD;
 	case SHARD_FENCED:
 		peer_nack(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
+	case SHARD_ELSEWHERE:
+		peer_object(p, r, ERR_STALE, "table %u partition %u is pushed to another server", r->table, r->part);
+		return CONN_TAKEN;
 	case SHARD_BAD:
 		break;
 	}
@@ -111,7 +123,7 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 	struct push push = { .payload = payload, .len = r->len };
 
 	if (stale(p, r))
-		return CONN_DROP;
+		return CONN_TAKEN;
 	if (!t || t->sparse) {
 		peer_nack(p, r, ERR_PROTO, "there is no dense table %u here", r->table);
 		return CONN_DROP;
@@ -134,39 +146,63 @@ static enum conn_verdict whole_rows(struct peer *p, const struct record *r, cons
 	return take_push(p, r, &push);
 }
 
-/* A push of several records is staged until it is whole: rows are summed all
- * or none. */
-enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+static bool next_piece(const struct peer *p, const struct record *r)
 {
-	enum conn_verdict v;
+	const struct record *of = &p->rows_rec;
 
-	if (stale(p, r))
-		return CONN_DROP;
-	if (r->offset == 0 && r->total == r->len)
-		return whole_rows(p, r, payload, r->len);
-	if (r->offset == 0 && !p->rows && r->total <= PEER_CREDIT) {
+	return p->rows && r->type == of->type && r->table == of->table && r->part == of->part && r->step == of->step &&
+	    r->total == of->total && r->offset == p->rows_len && r->len <= r->total - r->offset;
+}
+
+/* Rows are summed all or none, so the pieces are staged until all are there. */
+enum conn_verdict peer_gather(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body)
+{
+	uint64_t most = p->role == ROLE_SERVER ? PEER_COPY_MAX : PEER_CREDIT;
+
+	*body = NULL;
+	if (r->offset == 0 && r->total == r->len) {
+		*body = payload;
+		return CONN_TAKEN;
+	}
+	if (r->offset == 0 && !p->rows && r->total <= most) {
 		p->rows = mem_try_array(1, r->total);
 		p->rows_rec = *r;
 	}
-	/* A held record comes again when it has been copied already. */
-	if (!p->rows || r->table != p->rows_rec.table || r->part != p->rows_rec.part || r->step != p->rows_rec.step ||
-	    r->total != p->rows_rec.total || r->offset != p->rows_len || r->len > r->total - r->offset) {
-		if (!p->rows || r->offset + r->len != r->total || p->rows_len != r->total) {
-			peer_nack(p, r, ERR_PROTO, "a piece of a push that does not fit the pieces before it");
-			return CONN_DROP;
-		}
-	} else {
+	if (next_piece(p, r)) {
 		memcpy(p->rows + p->rows_len, payload, r->len);
 		p->rows_len += r->len;
+	} else if (!p->rows || r->offset + r->len != r->total || p->rows_len != r->total) {
+		/* A held record, however, comes again when it has been copied already. */
+		peer_nack(p, r, ERR_PROTO, "a piece that does not fit the pieces before it");
+		return CONN_DROP;
 	}
-	if (p->rows_len < r->total)
+	if (p->rows_len == r->total)
+		*body = p->rows;
+	return CONN_TAKEN;
+}
+
+void peer_gathered(struct peer *p)
+{
+	free(p->rows);
+	p->rows = NULL;
+	p->rows_len = 0;
+}
+
+enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const uint8_t *body;
+	enum conn_verdict v;
+
+	if (stale(p, r)) {
+		peer_gathered(p);
 		return CONN_TAKEN;
-	v = whole_rows(p, r, p->rows, p->rows_len);
-	if (v != CONN_HOLD) {
-		free(p->rows);
-		p->rows = NULL;
-		p->rows_len = 0;
 	}
+	v = peer_gather(p, r, payload, &body);
+	if (v != CONN_TAKEN || !body)
+		return v;
+	v = whole_rows(p, r, body, r->total);
+	if (v != CONN_HOLD)
+		peer_gathered(p);
 	return v;
 }
 
@@ -192,13 +228,16 @@ static enum conn_verdict answer_clock(struct peer *p, const struct record *r, en
 
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	(void)payload;
+	struct msg_run run;
+
 	if (stale(p, r))
-		return CONN_DROP;
-	if (p->slot == SLOT_NONE || !msg_runs_valid(r->len)) {
-		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with half a run");
+		return CONN_TAKEN;
+	if (p->slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
+		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}
+	for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++)
+		shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
 	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples));
 }
 

@@ -2,7 +2,8 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "client/prepare.h"
-#include "server/host.h"
+#include "ckpt/dirs.h"
+#include "server/keep.h"
 #include "server/metrics.h"
 
 #define WAIT_MAX_SECONDS 60.0
@@ -41,6 +42,12 @@ bool host_find_token(void *ctx, const char *token, struct http_peer *peer)
 }
 
 /* ---- reading ------------------------------------------------------------------------- */
+
+static int fail(struct http_answer *a, const struct err *e)
+{
+	http_fail_err(a, e);
+	return HTTP_DONE;
+}
 
 static int answer(struct http_answer *a, json_t *json)
 {
@@ -154,9 +161,51 @@ static int get_result(void *ctx, const struct http_request *req, struct http_ans
 
 static int get_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	(void)ctx;
+	struct host *h = ctx;
+	struct ckpt_entry *list = NULL;
+	json_t *out = json_array();
+	struct err e = { 0 };
+	size_t n = 0;
+
 	(void)req;
-	return answer(a, json_pack("{s:[]}", "checkpoints"));
+	/* The directory's name never changes: no lock. */
+	if (h->keep && ckpt_list(keep_dir(h->keep), false, &list, &n, &e)) {
+		json_decref(out);
+		return fail(a, &e);
+	}
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(out, json_pack("{s:I, s:s, s:b, s:I}", "step", (json_int_t)list[i].step, "path",
+		    list[i].path, "whole", list[i].whole, "size_bytes", (json_int_t)list[i].bytes));
+	ckpt_list_free(list, n);
+	return answer(a, json_pack("{s:o}", "checkpoints", out));
+}
+
+/* Parked until the one that it has asked for is made, or has failed. */
+static int post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	bool done;
+
+	if (!json_only(req->body, "", keys, &e))
+		return fail(a, &e);
+	if (!h->keep) {
+		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep checkpoints in");
+		return HTTP_DONE;
+	}
+	a->park_ms = HTTP_PARK_MAX_MS;
+	host_lock(h);
+	if (!*req->memo)
+		*req->memo = keep_want(h->keep);
+	done = keep_last(h->keep)->done >= *req->memo;
+	e = keep_last(h->keep)->why;
+	if (done && !e.code)
+		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step, "path", keep_last(h->keep)->path);
+	host_unlock(h);
+	if (done && e.code)
+		return fail(a, &e);
+	return done ? HTTP_DONE : HTTP_PARK;
 }
 
 static int get_events(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -225,12 +274,6 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 
 /* ---- changing ------------------------------------------------------------------------- */
 
-static int fail(struct http_answer *a, const struct err *e)
-{
-	http_fail_err(a, e);
-	return HTTP_DONE;
-}
-
 static int post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "why", NULL };
@@ -262,6 +305,80 @@ static int post_log(void *ctx, const struct http_request *req, struct http_answe
 	}
 	atomic_store(&h->server->cfg.log->level, level);
 	return answer(a, json_object());
+}
+
+/* Keys for those that were not foreseen. */
+static enum err_code add_keys(struct host *h, const char *prefix, enum role role, int64_t n, struct err *e)
+{
+	char name[32];
+	enum err_code rc = ERR_OK;
+
+	for (int64_t i = 0; !rc && i < n; i++) {
+		snprintf(name, sizeof name, "%s-%lld", prefix, (long long)i);
+		rc = run_add_key(h->server->cfg.id->run_dir, name, role, e);
+		if (rc == ERR_EXISTS)
+			rc = ERR_OK;
+	}
+	return rc;
+}
+
+static int post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "servers", "workers", NULL };
+	struct host *h = ctx;
+	int64_t servers = json_int(req->body, "servers", -1), workers = json_int(req->body, "workers", -1);
+	struct err e = { 0 };
+	enum err_code rc = json_only(req->body, "", keys, &e) ? ERR_OK : e.code;
+
+	if (!rc && h->server->cfg.id->run_dir && servers <= COORD_SERVERS_MAX && workers <= COORD_WORKERS_MAX) {
+		rc = add_keys(h, "server", ROLE_SERVER, servers, &e);
+		if (!rc)
+			rc = add_keys(h, "worker", ROLE_WORKER, workers, &e);
+		if (!rc)
+			rc = server_reload(h->server, &e);
+	}
+	if (!rc) {
+		host_lock(h);
+		rc = coord_scale(h->coord, servers, workers, clock_now(), &e);
+		host_unlock(h);
+	}
+	return rc ? fail(a, &e) : answer(a, json_object());
+}
+
+static int post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "server", NULL };
+	struct host *h = ctx;
+	const char *id = json_str(req->body, "server", "");
+	struct err e = { 0 };
+	uint64_t n;
+	enum err_code rc = ERR_OK;
+
+	if (!json_only(req->body, "", keys, &e))
+		return fail(a, &e);
+	if (strncmp(id, "server-", 7) != 0 || !num_uint(id + 7, COORD_SERVERS_MAX - 1, &n))
+		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"", id);
+	if (!rc) {
+		host_lock(h);
+		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
+		host_unlock(h);
+	}
+	return rc ? fail(a, &e) : answer(a, json_object());
+}
+
+static int post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!json_only(req->body, "", keys, &e))
+		return fail(a, &e);
+	host_lock(h);
+	rc = coord_rebalance(h->coord, clock_now(), &e);
+	host_unlock(h);
+	return rc ? fail(a, &e) : answer(a, json_object());
 }
 
 static int post_tables(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
-#include "server/state.h"
+#include "ckpt/read.h"
+#include "server/repl.h"
+#include "server/save.h"
 
 #define THREADS_MAX 4u
 
@@ -128,9 +130,13 @@ void server_stop(struct server *s)
 	atomic_store(&s->host_stopping, true);
 	host_stop(s->host);
 	lanes_stop(s);
+	repl_free(s->repl);
+	atomic_store(&s->saving, false);
+	save_free(s->save);
 	host_free(s->host);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
+	ckpt_close(s->restore);
 	keyring_free(s->ring);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
@@ -142,10 +148,16 @@ void server_stop(struct server *s)
 
 void server_leave(struct server *s)
 {
-	if (s->host)
+	json_t *msg;
+
+	if (s->host) {
 		host_leave(s->host);
-	else
-		server_end(s, NULL);
+		return;
+	}
+	/* The others shall have what is here first; the answer is the order to go. */
+	msg = json_pack("{s:s}", "op", "leave");
+	agent_tell(s->agent, msg);
+	json_decref(msg);
 }
 
 void server_end(struct server *s, const struct err *why)

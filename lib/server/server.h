@@ -18,6 +18,7 @@ struct server_config {
 	const char *listen;             /* TCP of the data plane; NULL: by the configuration */
 	const char *unix_path;          /* Unix socket of the data plane; NULL: none */
 	const char *advertise;          /* host[:port] that others shall use; NULL: what is bound */
+	const char *resume;             /* of a coordinator: auto, none, or a checkpoint's directory; NULL: none */
 	unsigned threads;               /* that own connections; 0: by the processor, at most 4 */
 	struct log *log;
 };

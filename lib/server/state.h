@@ -16,6 +16,7 @@
 #include "client/agent.h"
 #include "coord/coord.h"
 #include "server/server.h"
+#include "server/views.h"
 #include "shard/shard.h"
 #include "wire/conn.h"
 #include "wire/loop.h"
@@ -25,6 +26,8 @@ struct host;
 
 /* What a client may have in flight: pushes staged for it, and answers queued. */
 #define PEER_CREDIT (16u << 20)
+/* What a server may hand over as one copy of a partition. */
+#define PEER_COPY_MAX (UINT64_C(4) << 30)
 /* Answers are made while less than this is waiting to be written. */
 #define PEER_QUEUE (1u << 20)
 /* A session's keys are used no longer than this; its peer then comes again. */
@@ -37,6 +40,18 @@ struct pull {
 	uint8_t *body;
 	size_t run;                     /* cursor: run, then partition within it */
 	uint32_t part;
+};
+
+/* An answer that is due when shard_is_safe says yes: a receipt, or to another
+ * server that its copy is had. */
+struct promise {
+	uint16_t table;
+	uint32_t part;
+	uint64_t steps, version;
+	bool copied;
+	uint8_t status;
+	uint32_t staleness;
+	uint64_t step, seq;             /* receipt: step; copied: seq */
 };
 
 struct peer {
@@ -56,10 +71,10 @@ struct peer {
 	/* data plane */
 	struct pull *pulls, **pulls_last;
 	size_t pull_bytes;
-	struct msg_receipt *pending;    /* pushes whose receipts wait for their step to close */
+	struct promise *pending;
 	size_t npending, pending_cap;
-	struct buf receipts;            /* ready to go */
-	uint8_t *rows;                  /* a sparse push that comes in several records */
+	struct buf receipts, copied;    /* ready to go */
+	uint8_t *rows;                  /* a push or copy that comes in several records */
 	size_t rows_len;
 	struct record rows_rec;
 	size_t batch_at;                /* where a held batch goes on */
@@ -69,6 +84,7 @@ struct peer {
 
 	/* control */
 	bool attached;                  /* gets views */
+	uint64_t view_had, view_floor;  /* revision: of the last; the first to be sent */
 	struct coord_self self;
 };
 
@@ -77,9 +93,14 @@ struct lane {
 	struct loop *loop;
 	pthread_t thread;
 	struct peer *peers;
+	struct views *views;            /* the last that came; NULL before */
 	unsigned npeers, half_open;
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
 };
+
+struct repl;
+struct save;
+struct ckpt_reader;
 
 struct server {
 	struct server_config cfg;
@@ -90,11 +111,16 @@ struct server {
 	int event;                      /* readable when ended */
 	struct host *host;              /* NULL without coordinator */
 	struct agent *agent;            /* NULL without store */
+	struct repl *repl;              /* to other copies; NULL without store */
+	struct save *save;              /* checkpoints; NULL without store */
+	struct ckpt_reader *restore;    /* that the partitions began from, or NULL */
+	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping;
 	_Atomic uint32_t epoch, generation;
+	_Atomic uint64_t fed_all, fed_done;     /* partitions given to servers that join */
 	_Atomic uint32_t members;       /* membership entries known, for PULLED */
 	_Atomic uint64_t next_peer;
 
@@ -108,6 +134,7 @@ struct server {
 	_Atomic uint32_t waiting;       /* peers that something must wake */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
+	_Atomic int64_t views_cost;     /* ns that sending the present views has taken */
 	struct log_limit strangers;
 	_Atomic int remote_suite, local_suite;  /* enum suite */
 };
@@ -120,8 +147,10 @@ void lanes_stop(struct server *s);
 void lanes_accept(struct server *s, unsigned which);
 /* Look at every waiting peer again. */
 void lanes_wake(void *server);
-/* Send text as CTL to every attached peer; with `server` >= 0 to that one. */
-void lanes_shout(struct server *s, const char *text, int server);
+/* Show the view to every attached peer. */
+void lanes_show(struct server *s, struct views *v);
+/* Send text as CTL to one server. */
+void lanes_tell(struct server *s, const char *text, unsigned server);
 /* Look every peer's key up again, and cut those that have none any more. */
 void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
@@ -137,10 +166,20 @@ bool peer_is_idle(const struct peer *p);
 void peer_retire(struct peer *p);
 void peer_settle(struct peer *p);       /* flush, and watch what must be watched */
 void peer_wake(struct peer *p);
+/* The same, and go on: the sender may do better. */
+void peer_object(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Refuse, and close when it is written. */
 void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* peer_push.c, peer_pull.c */
+/* peer_push.c, peer_copy.c, peer_pull.c */
+void peer_promise(struct peer *p, const struct promise *x);
+/* Pieces of one push or copy: *body is the whole when it is there.  CONN_TAKEN
+ * with *body NULL: more is to come. */
+enum conn_verdict peer_gather(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body);
+void peer_gathered(struct peer *p);
+enum conn_verdict peer_copy(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload);
@@ -156,7 +195,9 @@ void host_stop(struct host *h);
 void host_free(struct host *h);
 json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct err *e);
 void host_gone(struct host *h, const struct coord_self *self);
-char *host_view(struct host *h);
+/* The revision of the coordinator's view; of the one that went out last. */
+uint64_t host_rev(struct host *h);
+uint64_t host_rev_sent(struct host *h);
 void host_leave(struct host *h);
 void host_touch(struct host *h);
 

@@ -2,12 +2,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/hist.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/procstat.h"
-#include "server/state.h"
+#include "ckpt/read.h"
+#include "server/repl.h"
+#include "server/save.h"
 
 /* This process as a store: it joins, takes every view over, votes. */
 
@@ -31,9 +34,20 @@ static struct optim_hyper hyper_of(const struct conf_job *job, const struct opti
 	return h;
 }
 
+/* The checkpoint that the job goes on from; no more of it is checked than has
+ * been by who chose it. */
+static enum err_code open_restore(struct server *s, const char *path, struct err *e)
+{
+	if (!*path)
+		return ERR_OK;
+	if (!s->cfg.id->run_dir)
+		return err_set(e, ERR_UNSUPPORTED, "the job goes on from %s, which a server that joined by a file cannot read", path);
+	return ckpt_open(path, &s->restore, e);
+}
+
 static enum err_code make_shard(struct server *s, const json_t *view, struct err *e)
 {
-	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .ctx = s };
+	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .forward = repl_forward, .ctx = s };
 	struct shard *shard;
 	struct conf conf;
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
@@ -48,7 +62,10 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	    err_set(e, ERR_CONFIG, "this server knows no update rule \"%s\"", conf.job.optimizer);
 	if (!rc)
 		rc = server_choose_suites(s, conf.suite, e);
+	if (!rc)
+		rc = open_restore(s, json_str(view, "restore", ""), e);
 	if (!rc) {
+		cfg.restore = s->restore;
 		cfg.hyper = hyper_of(&conf.job, cfg.rule);
 		cfg.init_file = strchr(conf.job.init, '/') ? mem_strdup(conf.job.init) : NULL;
 		rc = shard_new(&cfg, &shard, e);
@@ -84,6 +101,14 @@ static void take_keys(struct server *s, const json_t *keys)
 	lanes_recheck(s);
 }
 
+/* A server that came later learns only now who held the slot. */
+static void take_done(struct shard *shard, uint32_t slot, uint64_t incarnation, uint64_t from)
+{
+	if (shard_incarnation(shard, slot) != incarnation)
+		shard_admit(shard, slot, incarnation, from);
+	shard_absolve(shard, slot, incarnation);
+}
+
 static void take_workers(struct shard *shard, const json_t *workers)
 {
 	const json_t *w;
@@ -98,7 +123,9 @@ static void take_workers(struct shard *shard, const json_t *workers)
 		if (strcmp(state, "active") == 0 || (strcmp(state, "joining") == 0 && json_flag(w, "first")))
 			shard_admit(shard, (uint32_t)i, inc, from);
 		else if (strcmp(state, "lost") == 0 || strcmp(state, "left") == 0)
-			shard_dismiss(shard, (uint32_t)i);
+			shard_dismiss(shard, (uint32_t)i, (uint64_t)json_int(w, "until", 0));
+		else if (strcmp(state, "done") == 0)
+			take_done(shard, (uint32_t)i, inc, from);
 	}
 }
 
@@ -118,27 +145,43 @@ static void say_bound(struct server *s, const struct layout *l, const json_t *vi
 	    (PEER_CREDIT + 2 * PEER_QUEUE) >> 20, sessions, sparse ? "; sparse tables grow with their rows" : "");
 }
 
+static enum err_code install(struct server *s, const json_t *view, const struct layout *layout, struct err *e)
+{
+	const json_t *servers = json_object_get(view, "servers");
+	size_t n = json_array_size(servers);
+	uint64_t *process = mem_array(n + 1, sizeof *process);
+	enum err_code rc;
+
+	for (size_t i = 0; i < n; i++)
+		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
+	rc = shard_install(atomic_load(&s->shard), layout, process, e);
+	free(process);
+	if (!rc)
+		say_bound(s, layout, view);
+	return rc;
+}
+
 static enum err_code take_view(struct server *s, const json_t *view, struct err *e)
 {
 	const json_t *jl = json_object_get(view, "layout"), *members = json_object_get(view, "members");
 	struct layout layout;
-	enum err_code rc;
+	enum err_code rc = FAIL_ERROR("view_take", e);
 
-	if (!atomic_load(&s->shard)) {
+	if (!rc && !atomic_load(&s->shard))
 		rc = make_shard(s, view, e);
-		if (rc)
-			return rc;
-	}
+	if (rc)
+		return rc;
 	if (!s->host)
 		take_keys(s, json_object_get(view, "keys"));
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
-	rc = shard_install(atomic_load(&s->shard), &layout, e);
-	if (!rc && layout.epoch != atomic_load(&s->epoch))
-		say_bound(s, &layout, view);
+	repl_prepare(s->repl, view);
+	if (layout.epoch != atomic_load(&s->epoch))
+		rc = install(s, view, &layout, e);
 	atomic_store(&s->epoch, layout.epoch);
 	atomic_store(&s->generation, layout.generation);
+	repl_view(s->repl, view, &layout);
 	layout_release(&layout);
 	if (rc)
 		return rc;
@@ -166,6 +209,7 @@ static void on_view(void *ctx, const json_t *view)
 		server_end(s, &e);
 		return;
 	}
+	FAIL_POINT("view_taken");
 	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
 	agent_tell(s->agent, ack);
 	json_decref(ack);
@@ -175,16 +219,25 @@ static void on_notice(void *ctx, const json_t *msg)
 {
 	struct server *s = ctx;
 	struct shard *shard = atomic_load(&s->shard);
+	const char *op = json_str(msg, "op", "");
 	struct shard_vote v;
 	json_t *vote;
 
-	if (strcmp(json_str(msg, "op", ""), "propose") != 0 || !shard)
+	if (strcmp(op, "leave") == 0) {
+		log_info(s->cfg.log, "what was here is elsewhere now: leaving");
+		server_end(s, NULL);
+		return;
+	}
+	if (strncmp(op, "s", 1) == 0)
+		save_notice(s->save, msg);
+	if (strcmp(op, "propose") != 0 || !shard)
 		return;
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
 	v = shard_vote(shard, (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
 	    (uint64_t)json_int(msg, "step", 0), strcmp(json_str(msg, "kind", ""), "resume") == 0);
 	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
 	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
+	FAIL_POINT("vote_cast");
 	agent_tell(s->agent, vote);
 	json_decref(vote);
 }
@@ -285,6 +338,11 @@ enum err_code store_start(struct server *s, struct err *e)
 	};
 	enum err_code rc;
 
+	rc = repl_start(s, e);
+	if (!rc)
+		rc = save_start(s, e);
+	if (rc)
+		return rc;
 	gethostname(host, sizeof host - 1);
 	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
 	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
@@ -297,6 +355,8 @@ enum err_code store_start(struct server *s, struct err *e)
 
 void store_stop(struct server *s)
 {
+	save_stop(s->save);
+	repl_stop(s->repl);
 	agent_stop(s->agent);
 	s->agent = NULL;
 }

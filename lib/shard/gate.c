@@ -1,5 +1,6 @@
-#include "shard/gate.h"
+#include "shard/copy.h"
 
+#include "base/fail.h"
 #include "base/mem.h"
 
 /* No holder: no incarnation is this one. */
@@ -21,26 +22,62 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 	/* The same holder again: it may have sent DONE since the view was written. */
 	if (p->incarnation != incarnation) {
 		p->active = true;
+		p->until = 0;
 		p->incarnation = incarnation;
-		if (p->clock < from) {
+		if (p->clock < from)
 			p->clock = from;
-			p->clock_examples = 0;
-		}
 	}
 	pthread_mutex_unlock(&s->gate.lock);
 }
 
-void shard_dismiss(struct shard *s, uint32_t slot)
+/* Steps were closed before it was known that not all copies have the CLOCKs to
+ * go by: say how far they are. */
+static void recap(struct shard *s)
+{
+	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
+			struct part *p = atomic_load(&table->part[i]);
+
+			if (!p)
+				continue;
+			pthread_mutex_lock(&p->lock);
+			gate_recap(s, p);
+			pthread_mutex_unlock(&p->lock);
+		}
+	}
+}
+
+void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
 {
 	struct sync_slot *p;
+	bool news;
 
 	pthread_mutex_lock(&s->gate.lock);
 	p = sync_at(&s->gate.sync, slot);
+	news = p->active || p->until != until;
 	p->active = false;
 	p->incarnation = NOBODY;
+	p->until = until;
 	pthread_mutex_unlock(&s->gate.lock);
-	gate_close(s);
-	s->cfg.wake(s->cfg.ctx);
+	if (news)
+		recap(s);
+	shard_settle(s);
+}
+
+void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation)
+{
+	bool was;
+
+	pthread_mutex_lock(&s->gate.lock);
+	was = slot < s->gate.sync.nslots && s->gate.sync.slot[slot].active &&
+	      s->gate.sync.slot[slot].incarnation == incarnation;
+	if (was)
+		s->gate.sync.slot[slot].active = false;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (was)
+		shard_settle(s);
 }
 
 uint64_t shard_incarnation(struct shard *s, uint32_t slot)
@@ -87,6 +124,15 @@ void shard_decided(struct shard *s)
 
 /* ---- clocks ---------------------------------------------------------------- */
 
+/* In bsp a step's examples are kept until it is closed.  A server that has come
+ * later, however, has missed the steps before the first it hears of. */
+static bool too_early(const struct shard *s, uint32_t slot, uint64_t step)
+{
+	const struct sync *sync = &s->gate.sync;
+
+	return sync->mode.kind == SYNC_bsp && step > sync->closed && (step <= sync->slot[slot].clock || !s->cfg.forward);
+}
+
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
 {
 	struct sync *sync = &s->gate.sync;
@@ -95,7 +141,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	pthread_mutex_lock(&s->gate.lock);
 	if (fenced(sync, slot, incarnation))
 		a = SHARD_FENCED;
-	else if (!sync_may_push(sync, step) || (sync->mode.kind == SYNC_bsp && step > sync->closed))
+	else if (!sync_may_push(sync, step) || too_early(s, slot, step))
 		a = SHARD_HOLD;
 	else
 		sync_clock(sync, slot, step, examples);
@@ -181,39 +227,59 @@ enum shard_answer gate_push(struct shard *s, const struct push *p)
 	return a;
 }
 
+void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count)
+{
+	struct shard_table *t = atomic_load(&s->table[table]);
+
+	if (!t || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
+		return;
+	for (uint32_t i = first; i < first + count; i++) {
+		struct part *p = atomic_load(&t->part[i]);
+
+		if (!p)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		/* Of a copy that is on its way, too. */
+		if (part_last(p, slot) <= step)
+			part_set_due(p, slot, step + 1);
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+/* Has the slot given the partition what it will give at this step? */
+static bool through(const struct sync *sync, const struct part *p, uint32_t slot, uint64_t step)
+{
+	const struct sync_slot *x = &sync->slot[slot];
+
+	if (!x->active || part_last(p, slot) > step)
+		return true;
+	return x->clock > step && !part_claimed(p, slot, step);
+}
+
 /* What slots that are through with the step stated, but did not push here. */
 static uint64_t absent_examples(const struct sync *sync, const struct part *p)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < sync->nslots; i++)
-		if (sync->slot[i].clock == p->step + 1 && part_last(p, i) <= p->step)
-			sum += sync->slot[i].clock_examples;
+		if (part_last(p, i) <= p->step)
+			sum += sync_stated(sync, i, p->step);
 	return sum;
 }
 
 bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
-	bool complete = true;
+	bool complete = copy_may_send(p);
 
 	pthread_mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; complete && i < sync->nslots; i++)
-		complete = !sync->slot[i].active || sync->slot[i].clock > p->step || part_last(p, i) > p->step;
+		complete = through(sync, p, i, p->step);
 	if (complete)
 		*examples = p->acc_examples + absent_examples(sync, p);
 	pthread_mutex_unlock(&s->gate.lock);
 	return complete;
-}
-
-uint64_t gate_examples(struct shard *s, const struct part *p)
-{
-	uint64_t sum;
-
-	pthread_mutex_lock(&s->gate.lock);
-	sum = p->acc_examples + absent_examples(&s->gate.sync, p);
-	pthread_mutex_unlock(&s->gate.lock);
-	return sum;
 }
 
 bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step)
@@ -223,14 +289,119 @@ bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t
 
 	pthread_mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; turn && i < slot && i < sync->nslots; i++)
-		turn = !sync->slot[i].active || sync->slot[i].clock > step || part_last(p, i) > step;
+		turn = through(sync, p, i, step);
 	pthread_mutex_unlock(&s->gate.lock);
 	return turn;
 }
 
+bool gate_owed(struct shard *s, const struct part *p, uint64_t step)
+{
+	const struct sync *sync = &s->gate.sync;
+	uint64_t lag = sync->mode.staleness;
+	bool owed = false;
+
+	if (!p->owed || sync->mode.kind != SYNC_ssp || step <= lag)
+		return false;
+	pthread_mutex_lock(&s->gate.lock);
+	for (uint32_t i = 0; !owed && i < p->nlast && i < sync->nslots; i++)
+		for (uint64_t at = p->last[i]; !owed && sync->slot[i].active && at < p->due[i] && at < step - lag; at++)
+			owed = part_claimed(p, i, at);
+	pthread_mutex_unlock(&s->gate.lock);
+	return owed;
+}
+
+void gate_seen(struct shard *s, uint64_t step)
+{
+	pthread_mutex_lock(&s->gate.lock);
+	if (step > s->gate.sync.answered)
+		s->gate.sync.answered = step;
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
 /* ---- closing ------------------------------------------------------------------ */
 
-static void close_parts(struct shard *s, uint64_t step)
+void gate_recap(struct shard *s, struct part *p)
+{
+	bool torn;
+
+	if (s->cfg.mode.kind != SYNC_bsp || !p->here || !p->head || p->to == NO_SERVER || !p->step)
+		return;
+	pthread_mutex_lock(&s->gate.lock);
+	torn = sync_torn(&s->gate.sync, p->step - 1, false);
+	pthread_mutex_unlock(&s->gate.lock);
+	if (torn)
+		copy_step(s, p, p->step - 1);
+}
+
+void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
+{
+	uint64_t step = p->step;
+	bool torn = false;
+
+	if (p->to != NO_SERVER) {
+		pthread_mutex_lock(&s->gate.lock);
+		torn = sync_torn(&s->gate.sync, step, false);
+		pthread_mutex_unlock(&s->gate.lock);
+	}
+	snap_before_update(s, p, step);
+	part_close(p, &s->cfg, examples);
+	copy_sum(s, p, step, examples, torn);
+	part_reopen(p);
+}
+
+/* Close what is complete of steps below `floor`; the oldest step that is not
+ * closed then, or UINT64_MAX. */
+static uint64_t close_parts(struct shard *s, uint64_t floor)
+{
+	uint32_t ntables = atomic_load(&s->ntables);
+	uint64_t oldest = UINT64_MAX, examples;
+
+	for (uint32_t t = 0; t < ntables; t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
+			struct part *p = atomic_load(&table->part[i]);
+
+			if (!p)
+				continue;
+			pthread_mutex_lock(&p->lock);
+			while (p->here && p->head && p->step < floor && gate_complete(s, p, &examples)) {
+				gate_close_part(s, p, examples);
+				p->waited = false;      /* the caller wakes everybody */
+			}
+			if (p->here && p->head && p->step < oldest)
+				oldest = p->step;
+			pthread_mutex_unlock(&p->lock);
+		}
+	}
+	return oldest;
+}
+
+static bool pushed_nowhere(const struct shard *s, const struct part *p)
+{
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (part_claimed(p, i, p->step) && p->last[i] <= p->step)
+			return false;
+	return !sync_torn(&s->gate.sync, p->step, true);
+}
+
+void gate_pass(struct shard *s, struct part *p)
+{
+	uint64_t floor;
+
+	if (s->cfg.mode.kind != SYNC_bsp || p->head || !p->here || !p->live)
+		return;
+	pthread_mutex_lock(&s->gate.lock);
+	floor = sync_clocked(&s->gate.sync);
+	while (p->step < floor && pushed_nowhere(s, p)) {
+		p->step++;
+		p->prev_same = true;
+	}
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+/* Copies have no pushes of their own to go by: CLOCKs tell who pushes what. */
+static void pass_copies(struct shard *s)
 {
 	uint32_t ntables = atomic_load(&s->ntables);
 
@@ -238,36 +409,72 @@ static void close_parts(struct shard *s, uint64_t step)
 		struct shard_table *table = atomic_load(&s->table[t]);
 
 		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = table->part[i];
+			struct part *p = atomic_load(&table->part[i]);
 
 			if (!p)
 				continue;
 			pthread_mutex_lock(&p->lock);
-			if (p->step == step) {
-				part_close(p, &s->cfg, gate_examples(s, p));
-				p->waited = false;      /* the caller wakes everybody */
+			if (p->here && !p->head) {
+				gate_pass(s, p);
+				copy_settle(p);
+				p->waited = false;
 			}
 			pthread_mutex_unlock(&p->lock);
 		}
 	}
 }
 
-void gate_close(struct shard *s)
+/* closing keeps others out: one thread goes over the partitions at a time, and
+ * once more when something has come meanwhile. */
+static void close_steps(struct shard *s, bool force)
 {
 	struct gate *g = &s->gate;
 
 	if (s->cfg.mode.kind != SYNC_bsp)
 		return;
 	pthread_mutex_lock(&g->lock);
-	while (!g->closing && sync_may_close(&g->sync)) {
-		uint64_t step = g->sync.closed;
+	g->again |= force;
+	while (!g->closing && (g->again || sync_clocked(&g->sync) > g->sync.closed)) {
+		uint64_t clocked = sync_clocked(&g->sync), floor = clocked, oldest;
 
 		g->closing = true;
+		g->again = false;
+		atomic_store(&g->blocked, true);
 		pthread_mutex_unlock(&g->lock);
-		close_parts(s, step);
+		FAIL_POINT("close_before");
+		oldest = close_parts(s, floor);
+		if (s->cfg.forward)
+			pass_copies(s);
+		FAIL_POINT("close_after");
 		pthread_mutex_lock(&g->lock);
 		g->closing = false;
-		g->sync.closed++;
+		if (oldest < floor)
+			floor = oldest;
+		else
+			atomic_store(&g->blocked, g->again);
+		if (floor > g->sync.closed)
+			g->sync.closed = floor;
+		else if (!g->again && sync_clocked(&g->sync) == clocked)
+			break;
 	}
 	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_close(struct shard *s)
+{
+	close_steps(s, false);
+}
+
+bool gate_settle(struct shard *s)
+{
+	if (!atomic_load(&s->gate.blocked))
+		return false;
+	close_steps(s, true);
+	return true;
+}
+
+void shard_settle(struct shard *s)
+{
+	close_steps(s, true);
+	s->cfg.wake(s->cfg.ctx);
 }

@@ -7,19 +7,36 @@
  * OUTSIDE slots always may. */
 enum shard_answer gate_push(struct shard *s, const struct push *p);
 
-/* Has every slot given what it will give to this partition's open step?  Then
+/* Has every slot given what it will give to this partition's open step, and can
+ * the next copy be told of it?  Then
  * *examples is what the sum is to be divided by: what the contributions
  * stated, plus what slots stated at their CLOCK that did not push here.
  * The partition's lock is held. */
 bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples);
-/* The same sum when the step is complete by its clocks. */
-uint64_t gate_examples(struct shard *s, const struct part *p);
+/* Make the open step's update, and tell the next copy.  The partition's lock is
+ * held. */
+void gate_close_part(struct shard *s, struct part *p, uint64_t examples);
+
+/* A slot was lost at the step before the open one, or this server has become the
+ * head since: tell the next copy that the step is closed.  The partition's lock is held. */
+void gate_recap(struct shard *s, struct part *p);
 
 /* deterministic: have all slots before this one given theirs? */
 bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step);
 
 /* bsp: close every step that is complete.  No locks held. */
 void gate_close(struct shard *s);
+/* The same when something has come that a partition may have been waited for;
+ * true when it was done, and the caller must wake whoever waits. */
+bool gate_settle(struct shard *s);
+
+/* bsp, with the lock of a partition that is a copy: go on over steps in which
+ * nobody pushed to it. */
+void gate_pass(struct shard *s, struct part *p);
+/* Steps below this were closed somewhere: who takes part in them cannot change. */
+void gate_seen(struct shard *s, uint64_t step);
+/* ssp: is a push still to come that a pull at this step must have? */
+bool gate_owed(struct shard *s, const struct part *p, uint64_t step);
 
 /* Highest step that the slot has had taken by this partition, plus 1. */
 static inline uint64_t part_last(const struct part *p, uint32_t slot)

@@ -1,20 +1,10 @@
+#include "base/fail.h"
 #include "base/mem.h"
+#include "ckpt/read.h"
 #include "codec/codec.h"
 #include "format/safetensors.h"
 #include "kern/vec.h"
-#include "shard/part.h"
-
-static bool alloc_dense(struct part *p, const struct shard_config *cfg)
-{
-	const struct optim_rule *rule = cfg->rule;
-	bool bsp = cfg->mode.kind == SYNC_bsp;
-
-	p->w = mem_try_array(p->n, sizeof *p->w);
-	p->state = mem_try_array((size_t)p->n * rule->nslots + 1, sizeof *p->state);
-	p->acc = bsp ? mem_try_array(p->n, sizeof *p->acc) : NULL;
-	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
-	return p->w && p->state && (p->acc || !bsp) && (p->prev || !cfg->deterministic);
-}
+#include "shard/copy.h"
 
 /* The k-th optimizer slot of n elements that follow one another. */
 static void slot_pointers(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
@@ -53,36 +43,153 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 	return rc;
 }
 
-struct part *part_new(const struct shard_config *cfg, const struct table *t, uint32_t index, struct err *e)
+struct part *part_new(const struct table *t, uint32_t index)
 {
 	struct part *p = mem_alloc(sizeof *p);
-	uint32_t stride = t->cols * (1 + cfg->rule->nslots);
 
 	pthread_mutex_init(&p->lock, NULL);
 	p->table = t;
 	p->index = index;
-	if (t->sparse) {
-		p->rows = rows_new(stride);
-		p->acc_rows = cfg->mode.kind == SYNC_bsp ? rows_new(t->cols) : NULL;
-		p->prev_rows = cfg->deterministic ? rows_new(t->cols) : NULL;
-		return p;
-	}
-	p->n = table_part_elements(t, index);
-	if (!alloc_dense(p, cfg)) {
-		err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u", t->name, index, t->nparts);
-		part_free(p);
-		return NULL;
-	}
-	if (t->init == TABLE_FILE) {
-		if (init_from_file(p, cfg->init_file, e)) {
-			part_free(p);
-			return NULL;
-		}
-	} else {
-		init_fill(t, table_part_begin(index), p->n, p->w);
-	}
-	init_state(cfg, p->n, p->state);
+	p->n = t->sparse ? 0 : table_part_elements(t, index);
+	p->to = p->feed = NO_SERVER;
+	p->sent_last = &p->sent;
 	return p;
+}
+
+static enum err_code no_memory(const struct part *p, struct err *e)
+{
+	return err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u", p->table->name, p->index,
+	    p->table->nparts);
+}
+
+enum err_code part_alloc(struct part *p, const struct shard_config *cfg, struct err *e)
+{
+	uint32_t cols = p->table->cols;
+
+	part_retire(p);
+	if (p->table->sparse) {
+		p->rows = rows_new(cols * (1 + cfg->rule->nslots));
+		p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
+		return ERR_OK;
+	}
+	p->w = mem_try_array(p->n, sizeof *p->w);
+	p->state = mem_try_array((size_t)p->n * cfg->rule->nslots + 1, sizeof *p->state);
+	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
+	if (p->w && p->state && (p->prev || !cfg->deterministic))
+		return ERR_OK;
+	part_retire(p);
+	return no_memory(p, e);
+}
+
+/* Of the accumulators that are in `sent` one will be given back. */
+static bool spare_comes_back(const struct part *p)
+{
+	for (const struct copy *c = p->sent; c; c = c->next)
+		if (c->kind == COPY_SUM && c->nbody)
+			return true;
+	return false;
+}
+
+enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e)
+{
+	if (cfg->mode.kind != SYNC_bsp)
+		return ERR_OK;
+	if (p->table->sparse) {
+		if (!p->acc_rows)
+			p->acc_rows = rows_new(p->table->cols);
+		return ERR_OK;
+	}
+	if (!p->acc)
+		p->acc = mem_try_array(p->n, sizeof *p->acc);
+	if (!p->spare && p->to != NO_SERVER && !spare_comes_back(p))
+		p->spare = mem_try_array(p->n, sizeof *p->spare);
+	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p)) ? ERR_OK : no_memory(p, e);
+}
+
+/* ---- from a checkpoint ---------------------------------------------------- */
+
+static enum err_code read_rows(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t,
+    const struct ckpt_info *info, struct err *e)
+{
+	size_t n = info->n, cols = t->cols, copies = 1 + info->nslots;
+	uint64_t *ids = mem_try_array(n + 1, sizeof *ids);
+	float *values = mem_try_array(n * cols * copies + 1, sizeof *values), *slot[CKPT_SLOTS_MAX];
+	enum err_code rc = ids && values ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n, t->name);
+	bool made;
+
+	for (unsigned k = 0; k < info->nslots; k++)
+		slot[k] = values ? values + (k + 1) * n * cols : NULL;
+	if (!rc)
+		rc = ckpt_read_part(r, t, p->index, 0, n, ids, values, slot, info->nslots, e);
+	for (size_t i = 0; !rc && i < n; i++) {
+		float *row = rows_put(p->rows, ids[i], &made);
+
+		if (!row)
+			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"", t->name);
+		for (size_t k = 0; !rc && k < copies; k++)
+			memcpy(row + k * cols, values + (k * n + i) * cols, cols * sizeof *row);
+	}
+	free(ids);
+	free(values);
+	return rc;
+}
+
+static enum err_code restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
+{
+	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
+	unsigned nslots = cfg->rule->nslots;
+	float *slot[OPTIM_MAX_SLOTS];
+	enum err_code rc;
+
+	if (t->sparse != p->table->sparse || t->parts != p->table->nparts || t->cols != p->table->cols ||
+	    (!t->sparse && info.n != p->n))
+		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));
+	if (info.nslots != nslots)
+		return err_set(e, ERR_CONFIG, "%s was made with an update rule of %u slots, %s has %u", ckpt_path(cfg->restore),
+		    info.nslots, cfg->rule->name, nslots);
+	if (t->sparse) {
+		rc = read_rows(p, cfg->restore, t, &info, e);
+	} else {
+		slot_pointers(p->state, p->n, cfg->rule, slot);
+		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
+	}
+	p->version = info.version;
+	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
+	p->prev_same = true;
+	return rc;
+}
+
+enum err_code part_init(struct part *p, const struct shard_config *cfg, struct err *e)
+{
+	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name) : NULL;
+	enum err_code rc = part_alloc(p, cfg, e);
+
+	if (rc || t)
+		return rc ? rc : restore(p, cfg, t, e);
+	if (p->table->sparse)
+		return ERR_OK;
+	if (p->table->init == TABLE_FILE)
+		rc = init_from_file(p, cfg->init_file, e);
+	else
+		init_fill(p->table, table_part_begin(p->index), p->n, p->w);
+	init_state(cfg, p->n, p->state);
+	return rc;
+}
+
+void part_retire(struct part *p)
+{
+	free(p->w);
+	free(p->state);
+	free(p->acc);
+	free(p->spare);
+	free(p->prev);
+	rows_free(p->rows);
+	rows_free(p->acc_rows);
+	rows_free(p->prev_rows);
+	p->w = p->state = p->acc = p->spare = p->prev = NULL;
+	p->rows = p->acc_rows = p->prev_rows = NULL;
+	p->acc_examples = 0;
+	p->contributions = 0;
 }
 
 void part_free(struct part *p)
@@ -90,15 +197,66 @@ void part_free(struct part *p)
 	if (!p)
 		return;
 	pthread_mutex_destroy(&p->lock);
-	free(p->w);
-	free(p->state);
-	free(p->acc);
-	free(p->prev);
+	copy_forget(p);
+	snap_free(p);
+	part_retire(p);
 	free(p->last);
-	rows_free(p->rows);
-	rows_free(p->acc_rows);
-	rows_free(p->prev_rows);
+	free(p->due);
+	free(p->claims);
 	free(p);
+}
+
+/* ---- whose pushes ------------------------------------------------------- */
+
+static void grow(struct part *p, uint32_t slot)
+{
+	size_t n = (size_t)slot + 1;
+
+	if (slot < p->nlast)
+		return;
+	p->last = mem_regrow(p->last, n, sizeof *p->last);
+	p->due = mem_regrow(p->due, n, sizeof *p->due);
+	p->claims = mem_regrow(p->claims, n, sizeof *p->claims);
+	memset(p->last + p->nlast, 0, (n - p->nlast) * sizeof *p->last);
+	memset(p->due + p->nlast, 0, (n - p->nlast) * sizeof *p->due);
+	memset(p->claims + p->nlast, 0, (n - p->nlast) * sizeof *p->claims);
+	p->nlast = n;
+}
+
+void part_set_last(struct part *p, uint32_t slot, uint64_t last)
+{
+	grow(p, slot);
+	p->owed -= p->due[slot] > p->last[slot];
+	p->last[slot] = last;
+	p->owed += p->due[slot] > p->last[slot];
+}
+
+static uint64_t shifted(uint64_t bits, uint64_t by)
+{
+	return by < 64 ? bits << by : 0;
+}
+
+void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims)
+{
+	uint64_t top;
+
+	grow(p, slot);
+	p->owed -= p->due[slot] > p->last[slot];
+	top = due > p->due[slot] ? due : p->due[slot];
+	p->claims[slot] = shifted(p->claims[slot], top - p->due[slot]) | shifted(claims, top - due);
+	p->due[slot] = top;
+	p->owed += p->due[slot] > p->last[slot];
+}
+
+void part_set_due(struct part *p, uint32_t slot, uint64_t due)
+{
+	part_merge_due(p, slot, due, 1);
+}
+
+bool part_claimed(const struct part *p, uint32_t slot, uint64_t step)
+{
+	return slot < p->nlast && p->due[slot] > step && p->due[slot] - 1 - step < 64 &&
+	    (p->claims[slot] >> (p->due[slot] - 1 - step) & 1);
 }
 
 /* ---- the update --------------------------------------------------------- */
@@ -192,7 +350,40 @@ bool part_accumulate(struct part *p, const struct shard_config *cfg, const struc
 		codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
 	}
 	p->acc_examples += push->examples;
-	p->contributions++;
+	/* No rows: examples whose gradient is zero. */
+	p->contributions += !p->table->sparse || push->nrows;
+	return true;
+}
+
+/* What was, for those who still ask for it. */
+static void keep_previous(struct part *p, bool changes)
+{
+	p->prev_same = !changes;
+	if (p->prev && changes)
+		memcpy(p->prev, p->w, p->n * sizeof *p->w);
+	if (p->prev_rows)
+		rows_clear(p->prev_rows);
+}
+
+bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
+    const uint8_t *ids, uint64_t examples)
+{
+	float scale = examples ? 1.0f / (float)examples : 0.0f;
+	struct optim_hyper h = hyper_at(cfg, step);
+
+	keep_previous(p, sum != NULL);
+	if (!p->table->sparse && sum)
+		update_dense(p, cfg, step, sum, scale);
+	for (uint32_t i = 0; i < nrows; i++) {
+		uint64_t id;
+
+		memcpy(&id, ids + (size_t)i * 8, sizeof id);
+		if (!update_row(p, cfg, &h, id, sum + (size_t)i * p->table->cols, scale))
+			return false;
+	}
+	if (sum)
+		p->version++;
+	p->step = step + 1;
 	return true;
 }
 
@@ -207,33 +398,33 @@ static bool close_rows(struct part *p, const struct shard_config *cfg, float sca
 		if (!update_row(p, cfg, &h, id, g, scale))
 			return false;
 	}
-	rows_clear(p->acc_rows);
 	return true;
 }
 
 bool part_close(struct part *p, const struct shard_config *cfg, uint64_t examples)
 {
-	float scale = examples ? 1.0f / (float)examples : 0.0f;
+	bool fits = true;
 
-	p->prev_same = !p->contributions;
-	if (p->prev && p->contributions)
-		memcpy(p->prev, p->w, p->n * sizeof *p->w);
-	if (p->prev_rows)
-		rows_clear(p->prev_rows);
-	if (p->contributions) {
-		if (p->table->sparse) {
-			if (!close_rows(p, cfg, scale))
-				return false;
-		} else {
-			update_dense(p, cfg, p->step, p->acc, scale);
-			memset(p->acc, 0, p->n * sizeof *p->acc);
-		}
+	FAIL_POINT("part_close");
+	if (p->contributions && p->table->sparse) {
+		keep_previous(p, true);
+		fits = close_rows(p, cfg, examples ? 1.0f / (float)examples : 0.0f);
 		p->version++;
+		p->step++;
+	} else {
+		part_update(p, cfg, p->step, p->contributions ? p->acc : NULL, 0, NULL, examples);
 	}
+	return fits;
+}
+
+void part_reopen(struct part *p)
+{
+	if (p->contributions && p->table->sparse)
+		rows_clear(p->acc_rows);
+	else if (p->contributions)
+		memset(p->acc, 0, p->n * sizeof *p->acc);
 	p->acc_examples = 0;
 	p->contributions = 0;
-	p->step++;
-	return true;
 }
 
 /* ---- ssp, asp, and pushes from outside ----------------------------------- */
@@ -253,6 +444,6 @@ bool part_apply(struct part *p, const struct shard_config *cfg, const struct pus
 	} else {
 		update_dense(p, cfg, push->step, codec->view(push->payload, p->n), 1.0f);
 	}
-	p->version++;
+	p->version += !p->table->sparse || push->nrows;
 	return true;
 }

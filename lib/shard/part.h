@@ -7,12 +7,13 @@
 #include <stdatomic.h>
 
 #include "base/hist.h"
+#include "ckpt/write.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
 
 struct shard_table {
 	struct table shape;             /* runs not filled */
-	struct part **part;             /* by partition; NULL: not ours */
+	struct part *_Atomic *part;     /* by partition; NULL: never ours; set once */
 };
 
 struct part {
@@ -21,8 +22,12 @@ struct part {
 	uint32_t index, n;              /* n: elements of a dense partition */
 	uint64_t version;               /* updates applied */
 	uint64_t step;                  /* bsp: the step that is open */
-	uint64_t *last;                 /* by slot: highest step taken, plus 1 */
+	/* By slot: the highest step whose push was taken, plus 1; and the one that
+	 * the slot's CLOCK says it has pushed here, plus 1. */
+	uint64_t *last, *due;
+	uint64_t *claims;               /* by slot, bit k: it says so of step due - 1 - k */
 	size_t nlast;
+	unsigned owed;                  /* slots with due above last */
 	bool waited;                    /* somebody was told to hold */
 	bool prev_same;                 /* the last step changed nothing: prev is w */
 
@@ -33,12 +38,40 @@ struct part {
 
 	uint64_t acc_examples;          /* stated by the contributions in acc */
 	unsigned contributions;         /* of the open step, refused ones not counted */
+
+	/* Its place in the chain, of the layout's present epoch. */
+	bool here;                      /* a whole copy */
+	bool live;                      /* which counts: all workers' CLOCKs tell of it */
+	bool head, tail;
+	uint16_t to, feed;              /* who gets all that changes; who is to be given a copy */
+	uint64_t to_process, feed_process;      /* and which of the processes that had its number */
+	bool must;                      /* `to` must have it before it counts */
+	bool synced;                    /* `to` joins, and has all that counted before it had to */
+	uint64_t sync_at;
+	struct copy *sent, **sent_last; /* what `to` has not said it has, in order */
+	unsigned nsent;
+	uint64_t next_seq;
+	struct snap *snap;              /* for a checkpoint, once it is taken */
+	float *spare;                   /* an accumulator's memory while another is in `sent` */
+	_Atomic unsigned copies;        /* in its chain */
+	_Atomic bool gone;              /* it has left: no promise about it is kept */
+	/* What all copies have: steps below this, updates up to this. */
+	_Atomic uint64_t safe_step, safe_version;
 };
 
 struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
 	bool closing;                   /* one thread makes the updates of a step */
+	bool again;                     /* something has come meanwhile */
+	_Atomic bool blocked;           /* some partition's step may be open though the clocks have passed it */
+};
+
+/* A checkpoint that is being taken. */
+struct snaps {
+	_Atomic bool on, failed;
+	bool by_step;                   /* bsp: of `step`; else of whenever it is */
+	uint64_t step;
 };
 
 #define SHARD_TABLES 65536
@@ -46,21 +79,49 @@ struct gate {
 struct shard {
 	struct shard_config cfg;
 	struct gate gate;
+	struct snaps snaps;
 	struct shard_table *_Atomic *table;     /* SHARD_TABLES places; set once, then read freely */
 	_Atomic uint32_t ntables;
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
 	struct hist staleness, apply_time;
 };
 
-struct part *part_new(const struct shard_config *cfg, const struct table *t, uint32_t index, struct err *e);
+/* An empty place, with a lock and no memory for values. */
+struct part *part_new(const struct table *t, uint32_t index);
 void part_free(struct part *p);
+/* Memory for values; then initial ones. */
+enum err_code part_alloc(struct part *p, const struct shard_config *cfg, struct err *e);
+enum err_code part_init(struct part *p, const struct shard_config *cfg, struct err *e);
+/* It has left: give the memory back. */
+void part_retire(struct part *p);
+/* What the head of a bsp chain needs beside the values. */
+enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e);
+void part_set_last(struct part *p, uint32_t slot, uint64_t last);
+void part_set_due(struct part *p, uint32_t slot, uint64_t due);
+/* The same from another copy, whose claims these are. */
+void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims);
+/* Does the slot say that it pushes, or has pushed, here at this step? */
+bool part_claimed(const struct part *p, uint32_t slot, uint64_t step);
 
+/* One update of a step from a sum of gradients (dense: n floats; else rows),
+ * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
+bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
+    const uint8_t *ids, uint64_t examples);
 /* acc += examples * gradient. */
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
-/* One update from the sum, divided by `examples`; prev keeps what was. */
+/* The open step's update from what was accumulated; the sum stays until
+ * part_reopen. */
 bool part_close(struct part *p, const struct shard_config *cfg, uint64_t examples);
+void part_reopen(struct part *p);
 /* One update straight from a push. */
 bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push);
+
+struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
+
+/* snap.c; the partition's lock is held.  Before an update for a step (in ssp and
+ * asp: any): keep what a checkpoint wants. */
+void snap_before_update(struct shard *s, struct part *p, uint64_t step);
+void snap_free(struct part *p);
 
 /* Initial values: a function of table, seed and place alone. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);

@@ -1,7 +1,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
+#include "ckpt/read.h"
 #include "codec/codec.h"
-#include "shard/gate.h"
+#include "shard/copy.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -15,6 +16,8 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	}
 	pthread_mutex_init(&s->gate.lock, NULL);
 	sync_init(&s->gate.sync, cfg->mode);
+	if (cfg->restore)
+		s->gate.sync.closed = ckpt_step(cfg->restore);
 	*out = s;
 	return ERR_OK;
 }
@@ -22,8 +25,8 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 static void free_table(struct shard_table *table)
 {
 	for (uint32_t i = 0; i < table->shape.nparts; i++)
-		part_free(table->part[i]);
-	free(table->part);
+		part_free(atomic_load(&table->part[i]));
+	free((void *)table->part);
 	free(table);
 }
 
@@ -43,41 +46,11 @@ void shard_free(struct shard *s)
 	free(s);
 }
 
-enum err_code shard_install(struct shard *s, const struct layout *l, struct err *e)
-{
-	for (size_t t = 0; t < l->ntables; t++) {
-		const struct table *shape = &l->table[t];
-		struct shard_table *table;
-
-		if (atomic_load(&s->table[t]) || !shape->nruns)
-			continue;
-		table = mem_alloc(sizeof *table);
-		table->shape = *shape;
-		table->shape.run = NULL;
-		table->shape.nruns = 0;
-		table->part = mem_array(shape->nparts, sizeof *table->part);
-		for (uint32_t i = 0; i < shape->nparts; i++) {
-			if (table_owner(shape, i) != s->cfg.self)
-				continue;
-			table->part[i] = part_new(&s->cfg, &table->shape, i, e);
-			if (!table->part[i]) {
-				free_table(table);
-				return e ? e->code : ERR_NOMEM;
-			}
-		}
-		/* Published whole: readers need no lock from here on. */
-		atomic_store(&s->table[t], table);
-		if (t >= atomic_load(&s->ntables))
-			atomic_store(&s->ntables, (uint32_t)t + 1);
-	}
-	return ERR_OK;
-}
-
-static struct part *find(struct shard *s, uint16_t table, uint32_t part)
+struct part *shard_part(struct shard *s, uint16_t table, uint32_t part)
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
 
-	return t && part < t->shape.nparts ? t->part[part] : NULL;
+	return t && part < t->shape.nparts ? atomic_load(&t->part[part]) : NULL;
 }
 
 const struct table *shard_table(struct shard *s, uint16_t table)
@@ -89,21 +62,16 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 
 /* ---- push ---------------------------------------------------------------- */
 
-static void set_last(struct part *p, uint32_t slot, uint64_t last)
-{
-	if (slot >= p->nlast) {
-		p->last = mem_regrow(p->last, slot + 1, sizeof *p->last);
-		memset(p->last + p->nlast, 0, (slot + 1 - p->nlast) * sizeof *p->last);
-		p->nlast = slot + 1;
-	}
-	p->last[slot] = last;
-}
-
+/* A promise is kept when the version that has it is safe; of a step that is
+ * still open it is the next one, which only the step can tell. */
 static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push, struct receipt *r,
     enum push_status status)
 {
+	bool by_step = s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE, promise = status < PUSH_LATE;
+
 	*r = (struct receipt){ .table = push->table, .part = push->part, .step = push->step,
-		.status = (uint8_t)status, .version = p->version };
+		.status = (uint8_t)status, .version = p->version, .safe_steps = promise && by_step ? push->step + 1 : 0,
+		.safe_version = promise && !by_step ? p->version : 0 };
 	if (status == PUSH_APPLIED && p->version > push->pulled + 1)
 		r->staleness = (uint32_t)(p->version - 1 - push->pulled);
 	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
@@ -126,11 +94,11 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 	}
 	if (finite && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
-	set_last(p, push->slot, push->step + 1);
+	part_set_last(p, push->slot, push->step + 1);
 	/* All that this step will bring is here: make the update while the
 	 * partition is in the cache.  Pulls still wait for the clocks. */
 	if (gate_complete(s, p, &examples))
-		part_close(p, &s->cfg, examples);
+		gate_close_part(s, p, examples);
 	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
 }
 
@@ -141,24 +109,40 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 
 	if (!outside && part_last(p, push->slot) > push->step)
 		return finish_push(s, p, push, r, PUSH_DUPLICATE);
+	if (!copy_may_send(p)) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	snap_before_update(s, p, p->step);
 	if (finite && !part_apply(p, &s->cfg, push))
 		return SHARD_BAD;
 	if (!outside)
-		set_last(p, push->slot, push->step + 1);
+		part_set_last(p, push->slot, push->step + 1);
+	copy_push(s, p, push, !finite);
 	return finish_push(s, p, push, r, finite ? PUSH_APPLIED : PUSH_REFUSED);
+}
+
+static enum shard_answer push_here(struct shard *s, struct part *p, const struct push *push, bool finite, struct receipt *r)
+{
+	if (!p->here || !p->head)
+		return SHARD_ELSEWHERE;
+	return s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE ? push_bsp(s, p, push, finite, r) :
+	    push_at_once(s, p, push, finite, r);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
 {
-	struct part *p = find(s, push->table, push->part);
+	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
 	bool wake;
 
-	if (!p || !codec || (push->slot != SHARD_OUTSIDE && push->examples == 0))
+	if (!codec || (push->slot != SHARD_OUTSIDE && push->examples == 0))
 		return SHARD_BAD;
+	if (!p)
+		return shard_table(s, push->table) && push->part < shard_table(s, push->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
 	/* Before the lock: the bytes are the caller's own. */
 	check = codec->check(push->payload, push->len, p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
 	if (check == CODEC_MALFORMED)
@@ -167,15 +151,13 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (a != SHARD_OK)
 		return a;
 	pthread_mutex_lock(&p->lock);
-	if (s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE)
-		a = push_bsp(s, p, push, check == CODEC_GOOD, r);
-	else
-		a = push_at_once(s, p, push, check == CODEC_GOOD, r);
+	a = push_here(s, p, push, check == CODEC_GOOD, r);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;
 	pthread_mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
+	wake |= gate_settle(s);
 	if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;
@@ -183,7 +165,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 
 uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part)
 {
-	struct part *p = find(s, table, part);
+	struct part *p = shard_part(s, table, part);
 	uint64_t v;
 
 	if (!p)
@@ -194,7 +176,45 @@ uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part)
 	return v;
 }
 
+bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, uint64_t steps, uint64_t version)
+{
+	struct part *p = shard_part(s, table, part);
+
+	return p && !atomic_load(&p->gone) && atomic_load(&p->safe_step) >= steps && atomic_load(&p->safe_version) >= version;
+}
+
+bool shard_has_left(struct shard *s, uint16_t table, uint32_t part)
+{
+	struct part *p = shard_part(s, table, part);
+
+	return !p || atomic_load(&p->gone);
+}
+
+unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
+{
+	struct part *p = shard_part(s, table, part);
+
+	return p ? atomic_load(&p->copies) : 0;
+}
+
 /* ---- pull ---------------------------------------------------------------- */
+
+/* May the partition's values of this step be shown?  Its lock is held. */
+static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
+{
+	bool steps = step != SYNC_NEVER && s->cfg.mode.kind == SYNC_bsp;
+
+	if (!p->here || !p->tail)
+		return SHARD_ELSEWHERE;
+	if ((steps && atomic_load(&p->safe_step) < step) ||
+	    /* A copy that is about to count must have what is shown. */
+	    (p->must && atomic_load(&p->safe_version) < p->version) ||
+	    (step != SYNC_NEVER && gate_owed(s, p, step))) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	return SHARD_OK;
+}
 
 /* Deterministic runs pull the version of their step exactly: a worker that
  * was replaced may ask for one step ago. */
@@ -205,30 +225,27 @@ static bool wants_previous(const struct shard *s, const struct part *p, uint64_t
 
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version)
 {
-	struct part *p = find(s, table, part);
+	struct part *p = shard_part(s, table, part);
+
+	enum shard_answer a;
 
 	if (!p || p->table->sparse)
-		return SHARD_BAD;
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	memcpy(out, wants_previous(s, p, step) ? p->prev : p->w, p->n * sizeof *out);
-	*version = p->version;
+	a = may_show(s, p, step);
+	if (a == SHARD_OK) {
+		memcpy(out, wants_previous(s, p, step) ? p->prev : p->w, p->n * sizeof *out);
+		*version = p->version;
+	}
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
-	return SHARD_OK;
+	return a;
 }
 
-enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, float *out, uint64_t *version)
+static void copy_rows(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float *out)
 {
-	struct part *p = find(s, table, part);
-	uint32_t cols;
-	bool previous;
+	uint32_t cols = p->table->cols;
 
-	if (!p || !p->table->sparse)
-		return SHARD_BAD;
-	cols = p->table->cols;
-	pthread_mutex_lock(&p->lock);
-	previous = wants_previous(s, p, step);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
 		const float *row = NULL;
 		uint64_t id;
@@ -243,10 +260,25 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
 		else
 			init_fill(p->table, init_row_place(p->table, id), cols, out);
 	}
-	*version = p->version;
+}
+
+enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, float *out, uint64_t *version)
+{
+	struct part *p = shard_part(s, table, part);
+	enum shard_answer a;
+
+	if (!p || !p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	a = may_show(s, p, step);
+	if (a == SHARD_OK) {
+		copy_rows(p, wants_previous(s, p, step), ids, n, out);
+		*version = p->version;
+	}
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
-	return SHARD_OK;
+	return a;
 }
 
 static int by_id(const void *a, const void *b)
@@ -259,14 +291,21 @@ static int by_id(const void *a, const void *b)
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, bool begin, uint64_t after, uint32_t *n,
     uint8_t *ids, float *out, bool *more, uint64_t *version)
 {
-	struct part *p = find(s, table, part);
+	struct part *p = shard_part(s, table, part);
 	uint64_t *all, id;
 	size_t count = 0, cols;
 
+	enum shard_answer a;
+
 	if (!p || !p->table->sparse)
-		return SHARD_BAD;
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	cols = p->table->cols;
 	pthread_mutex_lock(&p->lock);
+	a = may_show(s, p, SYNC_NEVER);
+	if (a != SHARD_OK) {
+		pthread_mutex_unlock(&p->lock);
+		return a;
+	}
 	all = mem_array(rows_count(p->rows) + 1, sizeof *all);
 	for (size_t i = 0; i < rows_count(p->rows); i++) {
 		rows_at(p->rows, i, &id);
@@ -285,75 +324,4 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, boo
 	pthread_mutex_unlock(&p->lock);
 	free(all);
 	return SHARD_OK;
-}
-
-/* ---- figures --------------------------------------------------------------- */
-
-static void count_part(const struct shard *s, struct part *p, struct shard_stats *out)
-{
-	unsigned nslots = s->cfg.rule->nslots;
-
-	pthread_mutex_lock(&p->lock);
-	if (p->rows) {
-		uint64_t floats = rows_count(p->rows) * p->table->cols;
-
-		out->rows += rows_count(p->rows);
-		out->parameters += floats;
-		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->rows) - floats * 4;
-	} else {
-		out->parameters += p->n;
-		out->parameter_bytes += (uint64_t)p->n * 4;
-		out->state_bytes += (uint64_t)p->n * nslots * 4;
-	}
-	pthread_mutex_unlock(&p->lock);
-}
-
-void shard_stats(struct shard *s, struct shard_stats *out)
-{
-	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls) };
-	for (int i = 0; i <= PUSH_SPLIT; i++)
-		out->status[i] = atomic_load(&s->status[i]);
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++)
-			if (table->part[i])
-				count_part(s, table->part[i], out);
-	}
-	out->closed = shard_step(s);
-}
-
-static uint64_t part_bytes(const struct shard *s, struct part *p)
-{
-	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->prev != NULL), bytes;
-
-	pthread_mutex_lock(&p->lock);
-	bytes = p->rows ? rows_bytes(p->rows) : p->n * 4 * copies;
-	pthread_mutex_unlock(&p->lock);
-	return bytes;
-}
-
-uint64_t shard_bytes(struct shard *s)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++)
-			if (table->part[i])
-				sum += part_bytes(s, table->part[i]);
-	}
-	return sum;
-}
-
-const struct hist *shard_staleness(const struct shard *s)
-{
-	return &s->staleness;
-}
-
-const struct hist *shard_apply_time(const struct shard *s)
-{
-	return &s->apply_time;
 }

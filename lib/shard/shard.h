@@ -15,9 +15,16 @@
  * the gate (clocks, members) that says when a push is taken and a pull is
  * answered.  All calls may come from any thread.
  *
+ * Copies: pushes are taken by the head of a partition's chain; what it makes of
+ * them (in bsp the sum of a step, else each push) goes on to the next copy, in
+ * order, and stays with the sender until the next has said that it and all
+ * after it have it.  Only then is it safe: receipts and pulls (of the chain's
+ * last) tell of nothing else.
+ *
  * Locks: a partition's lock, then the gate's; never the other way, never two
  * partitions at once. */
 struct shard;
+struct ckpt_reader;
 
 #define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
 
@@ -29,26 +36,37 @@ struct shard_config {
 	struct optim_hyper hyper;       /* lr before the schedule */
 	struct schedule schedule;
 	const char *init_file;          /* safetensors for tables with TABLE_FILE */
+	/* The partitions of its tables begin as they are there, at its step.  NULL:
+	 * with first values.  Borrowed, for the shard's life. */
+	const struct ckpt_reader *restore;
 	/* Something that somebody may wait for has changed.  Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
+	/* The partition has something for another server: shard_send.  Called with
+	 * the partition's lock held.  NULL: this server is alone. */
+	void (*forward)(void *ctx, uint16_t server, uint16_t table, uint32_t part);
 	void *ctx;
 };
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
 void shard_free(struct shard *s);
 
-/* Make the partitions that the layout gives to this server and that it does
- * not hold yet.  One caller at a time. */
-enum err_code shard_install(struct shard *s, const struct layout *l, struct err *e);
+/* Take the places in the chains that the layout gives to this server: make the
+ * partitions of new tables, expect copies of those it joins, give up those that
+ * it has left.  process: the servers' incarnations, by number (NULL: this one is
+ * alone).  One caller at a time. */
+enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e);
 
 /* ---- members and clocks ------------------------------------------------ */
 
 /* The slot's holder.  A slot becomes active at step `from`; one that is taken
  * over keeps its clock when that is greater. */
 void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t from);
-/* Nobody waits for the slot any more; pushes of its incarnation are fenced. */
-void shard_dismiss(struct shard *s, uint32_t slot);
+/* Nobody waits for the slot any more; pushes of its incarnation are fenced.
+ * From step `until` on all servers know that it takes no part. */
+void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until);
+/* It has said that it is done, here or (as the view tells) elsewhere. */
+void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation);
 uint64_t shard_incarnation(struct shard *s, uint32_t slot);
 
 /* Vote on a change at `step`: fences the slot's present holder, and on a yes
@@ -64,9 +82,15 @@ enum shard_answer {
 	SHARD_OK,
 	SHARD_HOLD,                     /* not now: try again after wake */
 	SHARD_FENCED,                   /* of an older incarnation */
-	SHARD_BAD,                      /* no such partition here, or malformed */
+	SHARD_BAD,                      /* no such partition, or malformed */
+	SHARD_ELSEWHERE,                /* not this server's part in the chain, now */
 };
 
+/* The slot says of `step` that it pushes, or has pushed, to these partitions:
+ * the step is not closed for them before that has come.  To be told before its
+ * CLOCK. */
+void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count);
 /* The slot has completed `step`. */
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples);
 enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
@@ -97,13 +121,19 @@ struct receipt {
 	uint8_t status;
 	uint32_t part, staleness;
 	uint64_t step, version;
+	uint64_t safe_steps, safe_version;      /* counts when shard_is_safe says so */
 };
 
-/* Take a push of one partition, whole.  In bsp a status of MERGED or DUPLICATE
- * counts from when shard_closed passes the step; the version then is told by
- * shard_version. */
+/* Take a push of one partition, whole.  The receipt counts when it is safe. */
 enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
 uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part);
+/* Have all copies that count the steps below `steps` and the updates up to
+ * `version`? */
+bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, uint64_t steps, uint64_t version);
+/* It is elsewhere now, and nothing can be promised about it any more. */
+bool shard_has_left(struct shard *s, uint16_t table, uint32_t part);
+/* How many copies that is, of the present layout. */
+unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
 
 /* Copy a dense partition (table_part_elements floats).  step: the puller's, or
  * SYNC_NEVER for what is there now. */
@@ -120,9 +150,63 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, boo
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
 
+/* ---- copies ---------------------------------------------------------------------- */
+
+enum copy_kind { COPY_SUM = 1, COPY_PUSH, COPY_STEP, COPY_STATE };
+
+/* What goes from one copy to the next: head (a few numbers), then body. */
+struct copy {
+	struct copy *next;
+	enum copy_kind kind;
+	uint16_t table, codec;
+	uint32_t part;
+	uint64_t step, version, seq;    /* seq counts within the partition, here */
+	uint64_t session;               /* that it was last sent on; 0: none */
+	uint8_t *head, *body;
+	size_t nhead, nbody;
+};
+
+/* Hand what the partition has for `server` and has not yet sent on `session` to
+ * put(), in order, until that says no.  The partition's lock is held meanwhile. */
+void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
+    bool (*put)(void *ctx, const struct copy *c), void *ctx);
+/* `server` has everything of the partition up to seq.  After some of these:
+ * shard_settle, which does what has waited for them. */
+void shard_settle(struct shard *s);
+void shard_sent(struct shard *s, uint16_t server, uint16_t table, uint32_t part, uint64_t seq);
+/* A new session: forward() is called for all partitions with something for it. */
+void shard_resend(struct shard *s, uint16_t server);
+
+/* Take what another copy sends (len bytes, head and body).  steps and version:
+ * when shard_is_safe says yes to them, this copy and those after it have it. */
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *p, size_t len, uint64_t *steps,
+    uint64_t *version);
+
+/* Give the server that is to join a copy, of one partition more that has not
+ * yet begun; false when there is none.  Its state is sent, and then what changes. */
+bool shard_feed(struct shard *s, uint16_t server);
+/* Partitions that `server` is to be given by us, and those that are as far. */
+void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done);
+
+/* ---- checkpoints -------------------------------------------------------------------
+ * One at a time; one thread.  The partitions of which this server is the last
+ * copy, in bsp as they are before step `step`, else as they are. */
+
+/* False when some partition has gone beyond the step already. */
+bool shard_snap_begin(struct shard *s, uint64_t step);
+/* SHARD_OK: all is there; SHARD_HOLD: after some wake; SHARD_ELSEWHERE: it was
+ * ended; SHARD_BAD: no memory. */
+enum shard_answer shard_snap_take(struct shard *s);
+/* What was taken, which stays until shard_snap_end; *out is the caller's. */
+struct ckpt_part;
+size_t shard_snap_parts(struct shard *s, struct ckpt_part **out);
+void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
+void shard_snap_end(struct shard *s);
+
 struct shard_stats {
 	uint64_t status[PUSH_SPLIT + 1];
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
+	uint64_t unsent;                /* changes that the next copies have not said they have */
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and

@@ -87,8 +87,7 @@ bool sync_may_push(const struct sync *s, uint64_t step)
 	return step < s->hold;
 }
 
-/* One past the highest step that any slot has pushed or completed. */
-static uint64_t pushed_frontier(const struct sync *s)
+uint64_t sync_pushed(const struct sync *s)
 {
 	uint64_t top = 0;
 
@@ -103,17 +102,29 @@ static uint64_t pushed_frontier(const struct sync *s)
 
 uint64_t sync_frontier(const struct sync *s)
 {
-	uint64_t pushed = pushed_frontier(s);
+	uint64_t pushed = sync_pushed(s);
 
 	return pushed > s->answered ? pushed : s->answered;
 }
 
-bool sync_may_close(const struct sync *s)
+uint64_t sync_clocked(const struct sync *s)
 {
 	uint64_t floor = sync_floor(s);
 
-	/* With nobody left to wait for, whatever was pushed may be closed. */
-	return s->closed < (floor == SYNC_NEVER ? pushed_frontier(s) : floor);
+	return floor == SYNC_NEVER ? sync_pushed(s) : floor;
+}
+
+bool sync_may_close(const struct sync *s)
+{
+	return s->closed < sync_clocked(s);
+}
+
+bool sync_torn(const struct sync *s, uint64_t step, bool told)
+{
+	for (size_t i = 0; i < s->nslots; i++)
+		if (!s->slot[i].active && step < s->slot[i].until && (!told || s->slot[i].clock <= step))
+			return true;
+	return false;
 }
 
 bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
@@ -123,6 +134,14 @@ bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
 	if (step < p->clock)
 		return false;
 	p->clock = step + 1;
-	p->clock_examples = examples;
+	p->stated[step % SYNC_STATED].end = step + 1;
+	p->stated[step % SYNC_STATED].examples = examples;
 	return true;
+}
+
+uint64_t sync_stated(const struct sync *s, size_t slot, uint64_t step)
+{
+	const struct sync_slot *p = &s->slot[slot];
+
+	return p->stated[step % SYNC_STATED].end == step + 1 ? p->stated[step % SYNC_STATED].examples : 0;
 }

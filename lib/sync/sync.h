@@ -28,12 +28,19 @@ struct sync_mode {
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
 void sync_format(const struct sync_mode *m, char out[static 32]);
 
+#define SYNC_STATED 32
 struct sync_slot {
 	bool active;                    /* waited for */
 	uint64_t incarnation;           /* 0: nobody has held it yet */
 	uint64_t clock;                 /* steps completed */
 	uint64_t last;                  /* highest step pushed, plus 1 */
-	uint64_t clock_examples;        /* of the step at clock-1 */
+	/* What its CLOCKs stated, of a step at step % SYNC_STATED: a server that
+	 * becomes the first of a chain may have steps to close that the slot is
+	 * well beyond. */
+	struct { uint64_t end, examples; } stated[SYNC_STATED];
+	/* Lost: from this step on everybody knows that it takes no part; of a step
+	 * before, its pushes may have come to some servers and not to others. */
+	uint64_t until;
 };
 
 struct sync {
@@ -58,6 +65,11 @@ uint64_t sync_floor(const struct sync *s);
 bool sync_may_pull(const struct sync *s, uint64_t step);
 /* May a push of this step be taken now, as far as votes are concerned? */
 bool sync_may_push(const struct sync *s, uint64_t step);
+/* One past the highest step that any slot has pushed or completed. */
+uint64_t sync_pushed(const struct sync *s);
+/* Steps that every active slot has completed by its CLOCK; with nobody left to
+ * wait for, all that were pushed. */
+uint64_t sync_clocked(const struct sync *s);
 /* bsp: is the oldest open step complete for every slot, so that it can be
  * closed?  The owner makes the update, then adds 1 to `closed`. */
 bool sync_may_close(const struct sync *s);
@@ -65,7 +77,13 @@ bool sync_may_close(const struct sync *s);
  * who takes part in earlier steps cannot be changed any more. */
 uint64_t sync_frontier(const struct sync *s);
 
+/* Was a slot lost that takes part in this step for some servers?  told: as those
+ * see it that have its CLOCK. */
+bool sync_torn(const struct sync *s, uint64_t step, bool told);
+
 /* CLOCK: the slot has completed `step`.  False when it had already. */
 bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples);
+/* What the slot stated of the step at its CLOCK; 0: it did not. */
+uint64_t sync_stated(const struct sync *s, size_t slot, uint64_t step);
 
 #endif

@@ -212,6 +212,10 @@ static enum err_code begin_record(struct conn *c, struct err *e)
 
 	if (!session_open_header(&c->session, head, head + RECORD_HEADER))
 		return err_set(e, ERR_AUTH, "record header with a bad tag from %s", c->peer);
+	if (c->state == CONN_WAIT_FIRST) {
+		c->state = CONN_LIVE;
+		c->handler->live(c->ctx, NULL);
+	}
 	rc = record_decode(head, &c->cur, e);
 	if (rc)
 		return rc;
@@ -331,7 +335,7 @@ static enum err_code drain(struct conn *c, struct err *e)
 	enum err_code rc;
 
 	while (!c->held) {
-		if (c->state != CONN_LIVE) {
+		if (c->state < CONN_WAIT_FIRST) {
 			size_t before = c->look_at;
 
 			rc = conn_handshake(c, e);

@@ -24,10 +24,11 @@ enum conn_verdict {
 
 struct conn_handler {
 	/* Server: msg1 has been read; is this key welcome?  Fills `reply`.  Any
-	 * error refuses; the peer sees only a closed connection. */
+	 * error refuses; the peer hears no more of it than hs_status has words for. */
 	enum err_code (*admit)(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
 	    struct hs_server_info *reply, struct err *e);
-	/* The session is up; on the client side `server` is what msg2 said. */
+	/* The session is up: on the client's side with msg2, of which `server` is
+	 * the contents; on the server's with the first record that opens. */
 	void (*live)(void *ctx, const struct hs_server_info *server);
 	/* Where the payload of r shall lie (r->len bytes), so that it is received
 	 * into its place; NULL for the conn's own staging.  The bytes are not yet
@@ -55,7 +56,7 @@ struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t ser
 void conn_free(struct conn *c);
 
 /* Read and deliver what is there, up to about 2 MiB a call.  ERR_CLOSED: the
- * peer has gone (c->bye tells whether politely); other errors say why the
+ * peer has gone (conn_said_bye tells whether politely); other errors say why the
  * connection must be closed. */
 enum err_code conn_read(struct conn *c, struct err *e);
 /* Hand a held record over again, then read on. */

@@ -83,11 +83,10 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 		return rc;
 	conn_queue_raw(c, msg2, sizeof msg2);
 	c->suite = peer.suite;
-	c->state = CONN_LIVE;
+	c->state = CONN_WAIT_FIRST;
 	hs_server_wipe(c->hs_server);
 	free(c->hs_server);
 	c->hs_server = NULL;
-	c->handler->live(c->ctx, NULL);
 	return ERR_OK;
 }
 
@@ -104,6 +103,7 @@ static enum err_code on_hello(struct conn *c, struct err *e)
 	if (rc)
 		return rc;
 	/* The server offers the one suite that its configuration says. */
+	suites &= suite_mask();
 	for (unsigned s = 1; s < 8; s++)
 		if (suites >> s & 1)
 			c->suite = (enum suite)s;
@@ -118,6 +118,7 @@ static enum err_code on_hello(struct conn *c, struct err *e)
 static enum err_code on_msg2(struct conn *c, struct err *e)
 {
 	const uint8_t *msg = message(c, HS_MSG2_BYTES);
+	struct record first = { .type = REC_BATCH };
 	struct hs_server_info info;
 	enum err_code rc;
 
@@ -130,6 +131,8 @@ static enum err_code on_msg2(struct conn *c, struct err *e)
 	hs_client_wipe(c->hs_client);
 	free(c->hs_client);
 	c->hs_client = NULL;
+	/* Of nothing: the server waits for a first record. */
+	conn_send(c, &first, NULL);
 	c->handler->live(c->ctx, &info);
 	return ERR_OK;
 }
@@ -143,6 +146,7 @@ enum err_code conn_handshake(struct conn *c, struct err *e)
 		return on_hello(c, e);
 	case CONN_WAIT_MSG2:
 		return on_msg2(c, e);
+	case CONN_WAIT_FIRST:
 	case CONN_LIVE:
 		break;
 	}

@@ -9,7 +9,10 @@
  * come many to a system call while large payloads go straight to their place. */
 #define LOOK 4096
 
-enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_LIVE };
+/* WAIT_FIRST: the server has the session's keys, but only a record under them
+ * proves that the client has them too: msg1 alone could be made by who has
+ * stolen the server's key. */
+enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIRST, CONN_LIVE };
 
 /* One queued record: head and tags inside, the payload in `room` or borrowed. */
 struct out {
@@ -31,7 +34,7 @@ struct conn {
 	const struct conn_identity *id;
 	const struct conn_handler *handler;
 	void *ctx;
-	struct hs_server *hs_server;    /* NULL once live */
+	struct hs_server *hs_server;    /* NULL once there is a session */
 	struct hs_client *hs_client;
 	struct hs_client_info info;
 	uint8_t server_key[32];

@@ -4,6 +4,7 @@
 
 /* A BATCH is sent when it has grown to this, to bound latency and staging. */
 #define BATCH_FULL (256u << 10)
+#define NACK_TEXT 500u
 
 void msg_put_run(struct buf *b, const struct msg_run *r)
 {
@@ -21,12 +22,17 @@ bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
 		return false;
 	p += i * MSG_RUN_BYTES;
 	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8) };
-	return true;
+	return get_le32(p) <= UINT16_MAX;
 }
 
-bool msg_runs_valid(size_t len)
+bool msg_runs_valid(const uint8_t *p, size_t len)
 {
-	return len % MSG_RUN_BYTES == 0;
+	struct msg_run run;
+	size_t n = 0;
+
+	while (msg_get_run(p, len, n, &run))
+		n++;
+	return n * MSG_RUN_BYTES == len;
 }
 
 void msg_put_receipt(struct buf *b, const struct msg_receipt *r)
@@ -35,7 +41,7 @@ void msg_put_receipt(struct buf *b, const struct msg_receipt *r)
 
 	put_le16(p, r->table);
 	p[2] = r->status;
-	p[3] = 0;
+	p[3] = r->copies;
 	put_le32(p + 4, r->part);
 	put_le64(p + 8, r->step);
 	put_le64(p + 16, r->version);
@@ -49,30 +55,87 @@ bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt 
 	if (len < MSG_RECEIPT_BYTES || i > len / MSG_RECEIPT_BYTES - 1)
 		return false;
 	p += i * MSG_RECEIPT_BYTES;
-	*out = (struct msg_receipt){ .table = get_le16(p), .status = p[2], .part = get_le32(p + 4),
+	*out = (struct msg_receipt){ .table = get_le16(p), .status = p[2], .copies = p[3], .part = get_le32(p + 4),
 		.step = get_le64(p + 8), .version = get_le64(p + 16), .staleness = get_le32(p + 24) };
 	return true;
+}
+
+void msg_put_copied(struct buf *b, const struct msg_copied *c)
+{
+	uint8_t *p = buf_reserve(b, MSG_COPIED_BYTES);
+
+	put_le32(p, c->table);
+	put_le32(p + 4, c->part);
+	put_le64(p + 8, c->seq);
+	buf_commit(b, MSG_COPIED_BYTES);
+}
+
+bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out)
+{
+	if (len < MSG_COPIED_BYTES || i > len / MSG_COPIED_BYTES - 1)
+		return false;
+	p += i * MSG_COPIED_BYTES;
+	*out = (struct msg_copied){ (uint16_t)get_le32(p), get_le32(p + 4), get_le64(p + 8) };
+	return get_le32(p) <= UINT16_MAX;
+}
+
+void msg_send_text(struct conn *c, const struct record *r, const char *text)
+{
+	size_t total = strlen(text), at = 0;
+	struct record out = *r;
+
+	out.type = REC_CTL;
+	out.total = total > RECORD_MAX ? total : 0;
+	do {
+		out.offset = at;
+		out.len = (uint32_t)(total - at < RECORD_MAX ? total - at : RECORD_MAX);
+		conn_send(c, &out, text + at);
+		at += out.len;
+	} while (at < total);
+}
+
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e)
+{
+	uint64_t total = r->total ? r->total : r->len;
+
+	if (r->offset == 0)
+		buf_clear(text);
+	if (total > MSG_TEXT_MAX || r->offset != text->len || r->offset > total || r->len > total - r->offset)
+		return err_set(e, ERR_PROTO, "a piece of a text that does not fit the pieces before it");
+	buf_append(text, r->len ? payload : (const uint8_t *)"", r->len);
+	*whole = text->len == total;
+	return ERR_OK;
 }
 
 void msg_put_nack(struct buf *b, enum err_code code, const char *text)
 {
 	uint8_t *p = buf_reserve(b, 4);
+	size_t n = strnlen(text, NACK_TEXT + 1);
 
 	put_le32(p, (uint32_t)code);
 	buf_commit(b, 4);
-	buf_append(b, text, strnlen(text, 500));
+	if (n > NACK_TEXT)      /* back to where a character begins */
+		for (n = NACK_TEXT; n > 0 && ((uint8_t)text[n] & 0xc0) == 0x80; n--)
+			;
+	buf_append(b, text, n);
 }
 
 enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e)
 {
+	char text[NACK_TEXT + 1];
 	enum err_code code;
+	size_t n;
 
 	if (len < 4)
 		return err_set(e, ERR_PROTO, "a refusal without a code");
 	code = (enum err_code)get_le32(p);
 	if (code == ERR_OK)
 		code = ERR_PROTO;
-	return err_set(e, code, "%.*s", (int)(len - 4), (const char *)p + 4);
+	/* It goes to somebody's terminal. */
+	for (n = 0; n < len - 4 && n < NACK_TEXT && p[4 + n]; n++)
+		text[n] = (char)(p[4 + n] < 0x20 || p[4 + n] == 0x7f ? '?' : p[4 + n]);
+	text[n] = 0;
+	return err_set(e, code, "%s", text);
 }
 
 void msg_put_rows_head(uint8_t *p, uint32_t n)
@@ -83,10 +146,13 @@ void msg_put_rows_head(uint8_t *p, uint32_t n)
 
 bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values)
 {
+	uint64_t row = 8 + (uint64_t)width * 4;
+
 	if (len < MSG_ROWS_HEAD)
 		return false;
 	*n = get_le32(p);
-	if (get_le32(p + 4) != 0 || (len - MSG_ROWS_HEAD) != (uint64_t)*n * (8 + (uint64_t)width * 4))
+	len -= MSG_ROWS_HEAD;
+	if (get_le32(p + 4) != 0 || len % row != 0 || len / row != *n)
 		return false;
 	*ids = p + MSG_ROWS_HEAD;
 	*values = *ids + (size_t)*n * 8;
@@ -100,19 +166,32 @@ static size_t padded(size_t n)
 	return (n + 7) & ~(size_t)7;
 }
 
+/* What ends a batch before its end. */
+static enum err_code batch_fault(const uint8_t *p, size_t left, struct record *r, struct err *e)
+{
+	enum err_code rc;
+
+	if (left < RECORD_HEADER)
+		return err_set(e, ERR_PROTO, "a batch that ends within a header");
+	rc = record_decode(p, r, e);
+	if (rc)
+		return rc;
+	if (r->type == REC_BATCH || r->type == REC_BYE || padded(r->len) > left - RECORD_HEADER)
+		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch", record_type_name(r->type));
+	if (r->flags & RECORD_TO_CLIENT)
+		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch", record_type_name(r->type));
+	for (size_t i = r->len; i < padded(r->len); i++)
+		if (p[RECORD_HEADER + i] != 0)
+			return err_set(e, ERR_PROTO, "a %s record in a batch is not followed by zeroes", record_type_name(r->type));
+	return ERR_OK;
+}
+
 bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e)
 {
-	if (*at == len)
+	if (e)
+		*e = (struct err){ 0 };
+	if (*at == len || batch_fault(p + *at, len - *at, r, e))
 		return false;
-	if (len - *at < RECORD_HEADER || record_decode(p + *at, r, e)) {
-		if (e && !e->code)
-			err_set(e, ERR_PROTO, "a batch that ends within a header");
-		return false;
-	}
-	if (r->type == REC_BATCH || r->type == REC_BYE || padded(r->len) > len - *at - RECORD_HEADER) {
-		err_set(e, ERR_PROTO, "a %s record does not fit into its batch", record_type_name(r->type));
-		return false;
-	}
 	*payload = p + *at + RECORD_HEADER;
 	*at += RECORD_HEADER + padded(r->len);
 	return true;

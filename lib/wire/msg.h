@@ -19,15 +19,17 @@ struct msg_run {
 };
 #define MSG_RUN_BYTES 12
 void msg_put_run(struct buf *b, const struct msg_run *r);
-/* The i-th run of a payload of len bytes; false past the end. */
+/* The i-th run of a payload of len bytes; false past the end, and for the
+ * number of a table that there cannot be. */
 bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);
-/* Are they whole runs? */
-bool msg_runs_valid(size_t len);
+/* Does msg_get_run give all of them? */
+bool msg_runs_valid(const uint8_t *p, size_t len);
 
 /* RECEIPT: what became of pushes. */
 struct msg_receipt {
 	uint16_t table;
 	uint8_t status;                 /* enum push_status */
+	uint8_t copies;                 /* that have it */
 	uint32_t part, staleness;
 	uint64_t step, version;
 };
@@ -35,18 +37,40 @@ struct msg_receipt {
 void msg_put_receipt(struct buf *b, const struct msg_receipt *r);
 bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out);
 
-/* NACK: a refusal, with err_code and a sentence. */
+/* COPIED: the receiver of COPY_* and the copies after it have everything of the
+ * partition up to the record with this seq. */
+struct msg_copied {
+	uint16_t table;
+	uint32_t part;
+	uint64_t seq;
+};
+#define MSG_COPIED_BYTES 16
+void msg_put_copied(struct buf *b, const struct msg_copied *c);
+/* As msg_get_run. */
+bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out);
+
+/* CTL: a text of any length, in as many records as it needs; those of several
+ * have `offset` and `total`.  r: flags and seq. */
+void msg_send_text(struct conn *c, const struct record *r, const char *text);
+/* One of its records.  *whole: `text` has all of it, until the next call. */
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e);
+#define MSG_TEXT_MAX (UINT64_C(64) << 20)
+
+/* NACK: a refusal, with err_code and a sentence (UTF-8; its first 500 bytes or
+ * less).  What is read has no control characters. */
 void msg_put_nack(struct buf *b, enum err_code code, const char *text);
 enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e);
 
-/* PUSH_ROWS, PULL_ROWS, SCANNED: n row ids, then (but for PULL_ROWS) floats. */
+/* PUSH_ROWS, SCANNED: this head with the number n of rows, n ids, n rows of
+ * floats.  (PULL_ROWS is ids alone, ROWS floats alone.) */
 #define MSG_ROWS_HEAD 8
 void msg_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */
 bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values);
 
 /* BATCH: many small records under one tag: header (64 bytes), payload, zeroes
- * up to a multiple of 8, again and again. */
+ * up to a multiple of 8, again and again.  False at the end, and with e->code
+ * for what is none. */
 bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e);
 
 /* Gathers small records for one conn and sends them as a BATCH (or plainly

@@ -15,6 +15,8 @@
 /* Room for what a record at full speed needs in flight; the kernel doubles it
  * and caps it at its own limit. */
 #define SOCKET_BUFFER (2 << 20)
+/* Milliseconds for an address of a name that has others. */
+#define ADDRESS_WAIT 1000
 
 static enum err_code unix_address(const char *path, struct sockaddr_un *un, struct err *e)
 {
@@ -71,10 +73,10 @@ static void bound_text(int fd, const char *addr, char out[static NET_TEXT])
 	}
 }
 
-/* Is somebody answering on this Unix socket? */
+/* Is somebody answering on this Unix socket?  EAGAIN: somebody is, but is slow. */
 static bool unix_alive(const struct sockaddr_un *un)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool alive;
 
 	if (fd < 0)
@@ -110,30 +112,44 @@ static enum err_code listen_unix(const char *path, int backlog, int *fd, struct 
 	return ERR_OK;
 }
 
+/* -1 with errno. */
+static int listen_at(const struct addrinfo *at, int backlog)
+{
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, why;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, backlog) == 0)
+		return fd;
+	why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
 static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct err *e)
 {
 	struct addrinfo *list;
 	enum err_code rc = resolve(addr, true, &list, e);
-	int one = 1, why;
+	int why;
 
 	if (rc)
 		return rc;
-	*fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (*fd >= 0)
-		setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (*fd < 0 || bind(*fd, list->ai_addr, list->ai_addrlen) || listen(*fd, backlog)) {
-		why = errno;
-		freeaddrinfo(list);
-		if (*fd >= 0)
-			close(*fd);
-		errno = why;
-		if (why == EADDRINUSE)
-			return err_set(e, ERR_EXISTS, "%s is in use by another process: choose another port, "
-			    "or port 0 to let the system choose", addr);
-		return err_sys(e, ERR_IO, "cannot listen on %s", addr);
-	}
+	*fd = -1;
+	errno = 0;
+	/* A port that is taken is taken: another family would not be the same. */
+	for (const struct addrinfo *at = list; at && *fd < 0 && errno != EADDRINUSE; at = at->ai_next)
+		*fd = listen_at(at, backlog);
+	why = errno;
 	freeaddrinfo(list);
-	return ERR_OK;
+	errno = why;
+	if (*fd >= 0)
+		return ERR_OK;
+	if (why == EADDRINUSE)
+		return err_set(e, ERR_EXISTS, "%s is in use by another process: choose another port, "
+		    "or port 0 to let the system choose", addr);
+	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
 }
 
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e)
@@ -146,46 +162,77 @@ enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[stat
 	return rc;
 }
 
+/* A connection that stands or is under way; -1 with errno. */
+static int connect_at(int family, const struct sockaddr *sa, socklen_t len)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why;
+
+	if (fd < 0)
+		return -1;
+	net_tune(fd);
+	if (connect(fd, sa, len) == 0 || errno == EINPROGRESS)
+		return fd;
+	why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+/* Does it stand within the time that one address of several gets?  Else errno
+ * says why not. */
+static bool stands(int fd)
+{
+	struct pollfd p = { fd, POLLOUT, 0 };
+	socklen_t len = sizeof errno;
+
+	if (poll(&p, 1, ADDRESS_WAIT) <= 0) {
+		errno = ETIMEDOUT;
+		return false;
+	}
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &len) == 0 && errno == 0;
+}
+
+/* The last address may be left under way; those before it must answer. */
+static int connect_any(const struct addrinfo *at)
+{
+	for (; at; at = at->ai_next) {
+		int fd = connect_at(at->ai_family, at->ai_addr, at->ai_addrlen), why;
+
+		if (fd >= 0 && (!at->ai_next || stands(fd)))
+			return fd;
+		if (fd < 0)
+			continue;
+		why = errno;
+		close(fd);
+		errno = why;
+	}
+	return -1;
+}
+
 enum err_code net_connect(const char *addr, int *fd, struct err *e)
 {
-	struct sockaddr_un un;
 	struct addrinfo *list = NULL;
-	const struct sockaddr *sa = (const struct sockaddr *)&un;
-	socklen_t len = sizeof un;
+	struct sockaddr_un un;
 	enum err_code rc;
-	int n;
+	int why;
 
-	if (strncmp(addr, "unix:", 5) == 0)
+	*fd = -1;
+	if (strncmp(addr, "unix:", 5) == 0) {
 		rc = unix_address(addr + 5, &un, e);
-	else
+		if (rc)
+			return rc;
+		/* EAGAIN: more wait there than fit. */
+		*fd = connect_at(AF_UNIX, (const struct sockaddr *)&un, sizeof un);
+	} else {
 		rc = resolve(addr, false, &list, e);
-	if (rc)
-		return rc;
-	if (list) {
-		sa = list->ai_addr;
-		len = list->ai_addrlen;
-	}
-	*fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (*fd < 0) {
-		err_sys(e, ERR_IO, "cannot make a socket");
-		goto err1;
-	}
-	net_tune(*fd);
-	n = connect(*fd, sa, len);
-	if (n && errno != EINPROGRESS && errno != EAGAIN) {
-		err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
-		close(*fd);
-		*fd = -1;
-		goto err1;
-	}
-	if (list)
+		if (rc)
+			return rc;
+		*fd = connect_any(list);
+		why = errno;
 		freeaddrinfo(list);
-	return ERR_OK;
-
-err1:
-	if (list)
-		freeaddrinfo(list);
-	return e ? e->code : ERR_UNREACH;
+		errno = why;
+	}
+	return *fd >= 0 ? ERR_OK : err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
 }
 
 enum err_code net_connected(int fd, const char *addr, struct err *e)

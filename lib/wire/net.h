@@ -12,11 +12,13 @@
 
 /* A non-blocking listening socket.  addr as above; port 0 lets the system
  * choose, and bound[] tells what it chose.  A Unix socket whose file is left
- * over from a dead process is replaced; a living one is ERR_EXISTS. */
+ * over from a dead process is replaced; a living one is ERR_EXISTS.  Of a name's
+ * addresses the first that can be had is taken. */
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e);
 
 /* A non-blocking connection under way (or made): poll for writing, then
- * net_connected says how it went.  Resolving a name may block. */
+ * net_connected says how it went.  Resolving a name may block, and so may a name
+ * of several addresses: each but the last gets a second to answer. */
 enum err_code net_connect(const char *addr, int *fd, struct err *e);
 enum err_code net_connected(int fd, const char *addr, struct err *e);
 

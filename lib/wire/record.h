@@ -21,7 +21,7 @@ enum msg_type {
 
 enum record_flag {
 	RECORD_TO_CLIENT = 1,   /* direction: set by servers, refused from clients */
-	RECORD_LAST = 2,        /* of several records that answer one request */
+	RECORD_LAST = 2,        /* SCANNED: no rows lie behind these */
 	RECORD_NOW = 4,         /* PULL: outside every wait; PUSH: applied on arrival */
 	RECORD_REPLY = 8,       /* CTL: answers the request with this seq */
 	RECORD_REFUSED = 16,    /* CLOCK of a worker that refused its own gradient */
@@ -34,13 +34,13 @@ struct record {
 	uint16_t table, codec;
 	uint32_t part;
 	uint32_t epoch, generation;
-	uint32_t examples;      /* PULLED, ROWS: number of membership entries that hold at step */
+	uint32_t examples;      /* answers: number of membership entries that the server knows of */
 	uint64_t step, seq, offset;
-	uint64_t total;         /* PUSH_ROWS: bytes of the whole push; PULLED, ROWS, SCANNED: version */
+	uint64_t total;         /* of what comes in pieces: bytes of the whole; PULLED, ROWS, SCANNED: version */
 };
 
 /* The one encoder and the one decoder of the header.  record_decode checks
- * magic, version, type, zero bytes and the type's payload limit. */
+ * magic, version, type and the type's payload limit. */
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
 enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r, struct err *e);
 

@@ -72,9 +72,11 @@ enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **ou
 		.info = { .incarnation = cfg->incarnation, .slot = UINT32_MAX, .role = (uint8_t)cfg->role },
 		.heartbeat = cfg->heartbeat,
 		.deadline = cfg->deadline,
+		.eager = cfg->eager,
 		.log = cfg->log,
 		.ctx = c,
 		.view = on_view,
+		.latest = true,
 		.stats = on_stats,
 		.lost = on_lost,
 	};

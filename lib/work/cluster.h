@@ -16,6 +16,7 @@ struct cluster_config {
 	uint64_t incarnation;
 	enum role role;
 	int64_t heartbeat, deadline;
+	bool eager;                     /* a coordinator that cannot be reached at first is not waited for */
 	struct log *log;
 	json_t *(*stats)(void *ctx);    /* on the agent's thread; may be NULL */
 	void *ctx;

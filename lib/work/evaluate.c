@@ -1,9 +1,7 @@
 #include "work/evaluate.h"
 
-#include <sodium.h>
-
-#include "base/endian.h"
 #include "base/mem.h"
+#include "format/digest.h"
 
 #define PIECE 1000u
 
@@ -89,35 +87,30 @@ enum err_code predict(struct params *p, const struct dataset *data, predict_fn f
 
 /* ---- digest --------------------------------------------------------------------------- */
 
-struct digest {
-	crypto_generichash_state hash;
+struct hashing {
+	struct digest digest;
 	uint32_t cols;
 };
 
 static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
 {
-	struct digest *d = ctx;
-	uint8_t id[8];
+	struct hashing *h = ctx;
 
 	(void)e;
-	for (size_t i = 0; i < n; i++) {
-		put_le64(id, ids[i]);
-		crypto_generichash_update(&d->hash, id, sizeof id);
-		crypto_generichash_update(&d->hash, (const uint8_t *)(rows + i * d->cols), d->cols * 4);
-	}
+	digest_rows(&h->digest, ids, rows, h->cols, n);
 	return ERR_OK;
 }
 
-static enum err_code hash_table(struct client *c, struct digest *d, const struct table *t, struct err *e)
+static enum err_code hash_table(struct client *c, struct hashing *h, const struct table *t, struct err *e)
 {
 	size_t n = t->sparse ? 0 : (size_t)table_elements(t);
 	enum err_code rc;
 	float *w;
 
-	crypto_generichash_update(&d->hash, (const uint8_t *)t->name, strlen(t->name) + 1);
-	d->cols = t->cols;
+	digest_table(&h->digest, t->name);
+	h->cols = t->cols;
 	if (t->sparse)
-		return client_scan(c, t, hash_rows, d, e);
+		return client_scan(c, t, hash_rows, h, e);
 	w = mem_try_array(n, sizeof *w);
 	if (!w)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
@@ -125,7 +118,7 @@ static enum err_code hash_table(struct client *c, struct digest *d, const struct
 	if (!rc)
 		rc = client_wait(c, CLIENT_NOW, e);
 	if (!rc)
-		crypto_generichash_update(&d->hash, (const uint8_t *)w, n * sizeof *w);
+		digest_values(&h->digest, w, n);
 	free(w);
 	return rc;
 }
@@ -139,20 +132,17 @@ enum err_code model_digest(struct client *c, char hex[static 65], struct err *e)
 {
 	const struct layout *l = client_layout(c);
 	const struct table **list = mem_array(l->ntables, sizeof *list);
-	uint8_t sum[32];
-	struct digest d;
+	struct hashing h;
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < l->ntables; i++)
 		list[i] = &l->table[i];
 	qsort((void *)list, l->ntables, sizeof *list, by_name);
-	crypto_generichash_init(&d.hash, NULL, 0, sizeof sum);
+	digest_begin(&h.digest);
 	for (size_t i = 0; !rc && i < l->ntables; i++)
-		rc = hash_table(c, &d, list[i], e);
-	if (!rc) {
-		crypto_generichash_final(&d.hash, sum, sizeof sum);
-		sodium_bin2hex(hex, 65, sum, sizeof sum);
-	}
+		rc = hash_table(c, &h, list[i], e);
+	if (!rc)
+		digest_end(&h.digest, hex);
 	free((void *)list);
 	return rc;
 }

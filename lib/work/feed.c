@@ -26,6 +26,7 @@ struct feed {
 	uint32_t slot;
 	enum err_code (*idle)(void *ctx, struct err *e);
 	void *idle_ctx;
+	int64_t idled;
 	uint64_t seed, examples, batch, epochs, steps;
 	uint32_t *order;                /* of order_epoch */
 	uint64_t order_epoch;
@@ -191,6 +192,7 @@ static enum err_code refill(struct feed *f, bool *over, struct err *e)
 {
 	bool finished = false;
 	enum err_code rc;
+	int64_t begin;
 
 	if (f->next.have) {
 		f->now = f->next;
@@ -207,9 +209,11 @@ static enum err_code refill(struct feed *f, bool *over, struct err *e)
 		*over = finished;
 		if (finished)
 			return ERR_OK;
+		begin = clock_now();
 		rc = f->idle(f->idle_ctx, e);
 		if (!rc)
 			rc = cluster_pause(f->cluster, 50 * NSEC_PER_MSEC, e);
+		f->idled += clock_now() - begin;
 		if (rc)
 			return rc;
 	}
@@ -258,6 +262,14 @@ enum err_code feed_used(struct feed *f, struct err *e)
 	f->used = 0;
 	/* Ask one ahead, and say what is done in the same breath. */
 	return f->now.have ? ask(f, true, &f->next, &finished, e) : ERR_OK;
+}
+
+int64_t feed_idled(struct feed *f)
+{
+	int64_t ns = f->idled;
+
+	f->idled = 0;
+	return ns;
 }
 
 enum err_code feed_finish(struct feed *f, struct err *e)

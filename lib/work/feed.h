@@ -24,6 +24,8 @@ uint32_t feed_members(const struct feed *f);
 /* The batch of this step; *over when there is no more.  An empty batch (bsp, at
  * an epoch's end) is a step all the same. */
 enum err_code feed_batch(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e);
+/* Of the time since it was asked last, how much there was nothing to lease, in ns. */
+int64_t feed_idled(struct feed *f);
 /* The batch has been trained on: its range may be given back as done. */
 enum err_code feed_used(struct feed *f, struct err *e);
 /* Nothing is kept: hand back what is done. */

@@ -35,7 +35,7 @@ static double seconds(int64_t ns)
 	return (double)ns / (double)NSEC_PER_SEC;
 }
 
-void figures_note(struct worker *w, double loss, const int64_t t[static 6])
+void figures_note(struct worker *w, double loss, const struct step_times *t)
 {
 	struct client_stats cs;
 	double sum = 0;
@@ -60,11 +60,11 @@ void figures_note(struct worker *w, double loss, const int64_t t[static 6])
 	w->fig.epoch = feed_epoch(w->feed);
 	w->fig.pushed = cs.pushed_bytes;
 	w->fig.pulled = cs.pulled_bytes;
-	w->fig.data += seconds(t[1] - t[0]);
-	w->fig.wait += seconds(t[2] - t[1]);
-	w->fig.pull += seconds(t[3] - t[2]);
-	w->fig.compute += seconds(t[4] - t[3]);
-	w->fig.push += seconds(t[5] - t[4]);
+	w->fig.data += seconds(t->data - t->begin - t->waited);
+	w->fig.wait += seconds(t->answer - t->data + t->waited);
+	w->fig.pull += seconds(t->pulled - t->answer);
+	w->fig.compute += seconds(t->computed - t->pulled);
+	w->fig.push += seconds(t->pushed - t->computed);
 	if (now - w->rate_at > NSEC_PER_SEC / 2) {
 		w->fig.rate = (double)(w->fig.examples - w->rate_examples) / seconds(now - w->rate_at);
 		w->rate_examples = w->fig.examples;

@@ -1,10 +1,12 @@
 #include "work/job.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "coord/layout.h"
+#include "format/safetensors.h"
 
 static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, struct log *log, struct err *e)
 {
@@ -55,6 +57,40 @@ static enum err_code make_model(struct job *j, struct err *e)
 	return rc;
 }
 
+static enum err_code fits(const struct safetensors *file, const struct model_table *t, struct err *e)
+{
+	const struct safetensors_tensor *x = safetensors_find(file, t->name);
+
+	if (t->sparse)
+		return ERR_OK;
+	if (!x)
+		return err_set(e, ERR_CONFIG, "it has no table \"%s\"", t->name);
+	if (x->type == SAFETENSORS_F32 && x->count == t->rows * t->cols)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu",
+	    t->name, (unsigned long long)x->count, t->rows, t->cols);
+}
+
+/* The servers read it; where a worker can see it, it says so before they try. */
+static enum err_code check_init(const struct job *j, struct err *e)
+{
+	const char *path = j->conf.job.init;
+	struct safetensors *file;
+	enum err_code rc;
+
+	if (!strchr(path, '/') || access(path, R_OK))
+		return ERR_OK;
+	rc = safetensors_open(path, &file, e);
+	if (!rc) {
+		for (size_t i = 0; !rc && i < j->ntables; i++)
+			rc = fits(file, &j->table[i], e);
+		safetensors_close(file);
+	}
+	if (rc && e)
+		e->code = ERR_CONFIG;
+	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
+}
+
 enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, struct log *log, struct job *out,
     struct err *e)
 {
@@ -72,6 +108,8 @@ enum err_code job_load(const json_t *config, const char *const *data, size_t nda
 		rc = load_data(out, data, ndata, log, e);
 	if (!rc)
 		rc = make_model(out, e);
+	if (!rc)
+		rc = check_init(out, e);
 	if (rc)
 		job_release(out);
 	return rc;

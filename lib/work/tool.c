@@ -16,12 +16,27 @@ static bool placed(void *ctx, const json_t *view)
 	return view && (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 || view_over(view, &ignored));
 }
 
+/* Waits follow the layout. */
+static bool cancelled(void *ctx, struct err *why)
+{
+	struct tool *t = ctx;
+
+	if (cluster_lost(t->cluster, why))
+		return true;
+	if (!cluster_changed(t->cluster))
+		return false;
+	json_decref(t->view);
+	t->view = cluster_view(t->cluster);
+	return client_view(t->client, t->view, why) != ERR_OK;
+}
+
 enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
     struct tool *out, struct err *e)
 {
-	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline, .log = log };
+	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
+		.eager = !id->local, .log = log };
 	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
-		.log = log, .cancel_fd = -1 };
+		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = -1 };
 	enum err_code rc;
 
 	*out = (struct tool){ .log = log };

@@ -19,18 +19,18 @@ static bool interrupted(const struct worker *w)
 {
 	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
 
-	return w->cfg->interrupt_fd >= 0 && poll(&p, 1, 0) > 0;
+	return w->sent_away || (w->cfg->interrupt_fd >= 0 && poll(&p, 1, 0) > 0);
 }
 
 static const json_t *own_row(const struct worker *w)
 {
-	return json_array_get(json_object_get(w->view, "workers"), w->slot);
+	return json_object_get(w->view, "worker");
 }
 
 /* Whoever notices it first, the coordinator or a server, it is the same. */
 static enum err_code slot_lost(const struct worker *w, struct err *e)
 {
-	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start it again", w->slot);
+	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start ps-work train once more", w->slot);
 }
 
 static enum err_code refresh(struct worker *w, struct err *e)
@@ -46,6 +46,8 @@ static enum err_code refresh(struct worker *w, struct err *e)
 		w->view = view;
 		if (w->feed)
 			feed_view(w->feed, view);
+		if (w->client && client_view(w->client, view, e))
+			return e->code;
 	} else {
 		json_decref(view);
 	}
@@ -54,9 +56,25 @@ static enum err_code refresh(struct worker *w, struct err *e)
 	if (view_over(w->view, e))
 		return e->code;
 	row = own_row(w);
+	w->sent_away = json_flag(row, "go");
 	if (w->feed && (json_u64s(row, "incarnation", 0) != w->incarnation || strcmp(json_str(row, "state", ""), "lost") == 0))
 		return slot_lost(w, e);
 	return ERR_OK;
+}
+
+/* The coordinator lets servers that join take their places when all workers'
+ * CLOCKs go to them, too. */
+static void confirm(struct worker *w)
+{
+	uint32_t epoch = w->client ? client_confirmed(w->client) : 0;
+	json_t *msg;
+
+	if (epoch <= w->confirmed)
+		return;
+	w->confirmed = epoch;
+	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
+	agent_tell(cluster_agent(w->cluster), msg);
+	json_decref(msg);
 }
 
 /* The client's waits ask this, so that none outlives the job or a signal. */
@@ -66,6 +84,7 @@ static bool cancelled(void *ctx, struct err *why)
 
 	if (refresh(w, why))
 		return true;
+	confirm(w);
 	if (interrupted(w) && !w->leaving) {
 		err_set(why, ERR_STOPPED, "interrupted");
 		return true;
@@ -94,6 +113,8 @@ static enum err_code join(struct worker *w, struct err *e)
 	json_t *msg, *answer;
 	enum err_code rc;
 
+	pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
+	agent_set_cancel(cluster_agent(w->cluster), w->cfg->interrupt_fd);
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
@@ -108,19 +129,29 @@ static enum err_code join(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Running, and our slot active; or the job over, which is told afterwards. */
+static bool holds_slot(const struct worker *w, const json_t *view)
+{
+	const json_t *row = json_object_get(view, "worker");
+
+	return json_u64s(row, "incarnation", 0) == w->incarnation;
+}
+
+/* Running, and our slot active; or the job over, or the slot lost while we
+ * slept, which is told afterwards.  A view from before the join tells nothing. */
 static bool may_begin(void *ctx, const json_t *view)
 {
 	struct worker *w = ctx;
-	const json_t *row = json_array_get(json_object_get(view, "workers"), w->slot);
+	const json_t *row = json_object_get(view, "worker");
 	struct err ignored;
 
 	if (!view)
 		return false;
 	if (view_over(view, &ignored))
 		return true;
-	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "active") == 0 &&
-	    json_u64s(row, "incarnation", 0) == w->incarnation;
+	if (!holds_slot(w, view))
+		return w->admitted;
+	w->admitted = true;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
 }
 
 /* Nothing to do until somebody dies or all is done: say DONE, so that ssp waits
@@ -150,6 +181,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 		return rc;
 	json_decref(view);
 	rc = refresh(w, e);
+	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
+		rc = slot_lost(w, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)
@@ -199,20 +232,21 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 /* Batch and parameters of this step.  The batch depends on who takes part,
  * which the servers' answers settle: when they know of more members than we
  * did, deal again. */
-static enum err_code fetch(struct worker *w, int64_t t[static 6], bool *over, struct err *e)
+static enum err_code fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
 	for (;;) {
 		enum err_code rc = feed_batch(w->feed, w->step, &w->batch, over, e);
 		uint32_t known = feed_members(w->feed);
 
+		t->waited += feed_idled(w->feed);
 		if (rc || *over)
 			return rc;
-		t[1] = clock_now();
+		t->data = clock_now();
 		rc = params_pull(&w->params, &w->batch, w->step, true, e);
 		if (rc)
 			return rc;
-		t[2] = client_first_answer(w->client);
-		t[3] = clock_now();
+		t->answer = client_first_answer(w->client);
+		t->pulled = clock_now();
 		while (client_members(w->client) > feed_members(w->feed)) {
 			rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
 			if (!rc)
@@ -222,6 +256,8 @@ static enum err_code fetch(struct worker *w, int64_t t[static 6], bool *over, st
 		}
 		if (feed_members(w->feed) == known || w->job.conf.sync.kind != SYNC_bsp)
 			return ERR_OK;
+		/* What was pulled is not used. */
+		t->waited += clock_now() - t->data;
 	}
 }
 
@@ -238,7 +274,7 @@ static void keep_model(struct worker *w, char *said, size_t n)
 	}
 	path = rundir_path(dir, "model.safetensors");
 	if (params_save_good(&w->params, path, &why))
-		snprintf(said, n, "the model is as the servers have it now: %.300s", why.msg);
+		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
 	else
 		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
 	free(path);
@@ -252,7 +288,9 @@ static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
 	keep_model(w, kept, sizeof kept);
 	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; %s",
 	    w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, kept);
-	msg = json_pack("{s:s, s:s}", "op", "fail", "message", e->msg);
+	msg = figures_json(w);
+	json_object_set_new(msg, "op", json_string("fail"));
+	json_object_set_new(msg, "message", json_string(e->msg));
 	if (agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
@@ -261,10 +299,14 @@ static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
 
 static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 {
-	int64_t t[6] = { clock_now() };
+	struct step_times t = { .begin = clock_now() };
 	double loss = 0;
-	enum err_code rc = fetch(w, t, over, e);
+	enum err_code rc = refresh(w, e);
 
+	if (rc)
+		return rc;
+	confirm(w);
+	rc = fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
 	rc = maybe_evaluate(w, e);
@@ -277,15 +319,15 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 		if (w->job.conf.job.clip_norm > 0)
 			params_clip(&w->params, &w->batch, w->job.conf.job.clip_norm);
 	}
-	t[4] = clock_now();
+	t.computed = clock_now();
 	if (!rc && w->batch.rows)
 		rc = params_push(&w->params, &w->batch, w->step, e);
 	if (!rc)
 		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
 	if (!rc)
 		rc = feed_used(w->feed, e);
-	t[5] = clock_now();
-	figures_note(w, loss, t);
+	t.pushed = clock_now();
+	figures_note(w, loss, &t);
 	w->step++;
 	return rc;
 }
@@ -367,12 +409,16 @@ static enum err_code finish(struct worker *w, struct err *e)
 /* Asked to go: what is pushed stays, the step is told, the slot is given back. */
 static void leave(struct worker *w)
 {
-	json_t *msg = json_pack("{s:s}", "op", "leave"), *answer;
+	json_t *msg = figures_json(w), *answer;
 
+	json_object_set_new(msg, "op", json_string("leave"));
 	w->leaving = true;
-	if (w->feed)
+	agent_set_cancel(cluster_agent(w->cluster), -1);
+	/* Nobody to tell: the lease will do. */
+	if (agent_is_up(cluster_agent(w->cluster)) && w->feed)
 		feed_finish(w->feed, NULL);
-	if (agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+	if (agent_is_up(cluster_agent(w->cluster)) &&
+	    agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
 	log_info(w->cfg->log, "left at step %llu", (unsigned long long)w->step);

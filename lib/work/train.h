@@ -1,6 +1,8 @@
 #ifndef WORK_TRAIN_H
 #define WORK_TRAIN_H
 
+#include <signal.h>
+
 #include "base/err.h"
 #include "base/log.h"
 #include "client/identity.h"
@@ -10,7 +12,8 @@ struct train_config {
 	int slot;                       /* -1: any */
 	const char *const *data;        /* instead of the configuration's; ndata 0: that */
 	size_t ndata;
-	int interrupt_fd;               /* readable: finish the step and leave */
+	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
+	int interrupt_fd;               /* of these: readable, finish the step and leave */
 	struct log *log;
 };
 

@@ -19,6 +19,12 @@ struct figures {
 	double data, pull, compute, push, wait;         /* seconds */
 };
 
+/* When the parts of a step were over; waited: of the time before `data`, what
+ * was spent on others, not on data. */
+struct step_times {
+	int64_t begin, data, answer, pulled, computed, pushed, waited;
+};
+
 struct worker {
 	const struct train_config *cfg;
 	struct cluster *cluster;
@@ -30,7 +36,10 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, step;
 	json_t *view;                   /* the one acted by */
+	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
+	uint32_t confirmed;             /* epoch that the coordinator was told of */
+	bool sent_away;                 /* there are to be fewer workers */
 	bool idle;                      /* out of data for now, and the servers know */
 
 	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
@@ -43,9 +52,8 @@ struct worker {
 	struct figures fig;
 };
 
-/* A step has been taken, at these times: begin, data, first answer, all
- * answers, computed, pushed. */
-void figures_note(struct worker *w, double loss, const int64_t t[static 6]);
+/* A step has been taken, at these times. */
+void figures_note(struct worker *w, double loss, const struct step_times *t);
 /* For the heartbeat and the report at the end; on any thread. */
 json_t *figures_json(void *worker);
 

@@ -142,6 +142,16 @@ def refused(what, kind, payload=b"", **fields):
     must_close(s.sock, what)
 
 
+def stale(what, kind, payload=b"", **fields):
+    """Of another epoch: refused, and the session goes on."""
+    s = session()
+    for _ in range(2):
+        s.send(kind, payload, **fields)
+        record = s.receive()
+        if record.type != ps.NACK or b"epoch" not in record.payload:
+            sys.exit(f"{what}: answered by {record.type}")
+
+
 def case_records():
     t = TABLE["id"]
     sparse = CLUSTER.tables["s"]["id"]
@@ -152,15 +162,15 @@ def case_records():
     refused("a short push", ps.PUSH, floats[:-4], **good)
     refused("an odd length", ps.PUSH, floats[:-3], **good)
     refused("an unknown codec", ps.PUSH, floats, codec=99, **good)
-    refused("a stale epoch", ps.PUSH, floats, **{**good, "epoch": good["epoch"] - 1})
-    refused("a generation before", ps.PUSH, floats, **{**good, "generation": good["generation"] - 1})
+    stale("a stale epoch", ps.PUSH, floats, **{**good, "epoch": good["epoch"] - 1})
+    stale("a generation before", ps.PUSH, floats, **{**good, "generation": good["generation"] - 1})
     refused("an unknown type", 200)
-    refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW)
+    refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW, **EPOCH)
     refused("a server's answer", ps.RECEIPT, bytes(32))
     refused("a clock without a slot", 14, b"", step=3, **EPOCH)
-    refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW)
-    refused("half a run", ps.PULL, bytes(7), flags=ps.NOW)
-    refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW)
+    refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW, **EPOCH)
+    refused("half a run", ps.PULL, bytes(7), flags=ps.NOW, **EPOCH)
+    refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW, **EPOCH)
     refused("a dense push to a sparse table", ps.PUSH, floats, **{**good, "table": sparse})
     refused("more rows than bytes", ps.PUSH_ROWS, struct.pack("<IIQ", 0x40000000, 0, 1), table=sparse, total=16, **EPOCH)
     refused("a piece without a beginning", ps.PUSH_ROWS, bytes(16), table=sparse, offset=64, total=128, **EPOCH)

@@ -101,7 +101,7 @@ static void wrong_joins(void)
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	ok(strcmp(join_as_server(&s, 1), "") == 0 && s.e.code == ERR_LIMIT, "a server too many: %s", s.e.msg);
+	ok(strcmp(join_as_server(&s, 1), "") == 0 && s.e.code == ERR_NOTREADY, "a server too many: %s", s.e.msg);
 	join_as_worker(&s, 0, 5);
 	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "5"), "a slot that is not there: %s", s.e.msg);
 	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":0,\"tables\":[]}");
@@ -222,6 +222,22 @@ static void fenced(void)
 	scene_close(&s);
 }
 
+static void same_process(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	scene_run(&s);
+	for (int i = 0; i < 50; i++) {
+		coord_here(s.c, s.server[0].incarnation, s.now);
+		s.now += 50 * NSEC_PER_MSEC;
+		coord_tick(s.c, s.now);
+	}
+	ok(strstr(s.events, "server-1") && !strstr(s.events, "server_lost: server-0"),
+	   "the server in the coordinator's process needs no heartbeats");
+	scene_close(&s);
+}
+
 static void policies(void)
 {
 	struct scene s;
@@ -271,8 +287,8 @@ static void policies(void)
 		json_t *v = coord_view(s.c);
 		const json_t *row = json_array_get(json_object_get(v, "workers"), 0);
 
-		ok(json_int(row, "from", 0) == 7 && strcmp(json_str(row, "state", ""), "active") == 0,
-		   "at the very step that is open");
+		ok(json_int(row, "from", 0) == 6 && strcmp(json_str(row, "state", ""), "active") == 0,
+		   "one step before the one that is open, which it makes again");
 		json_decref(v);
 	}
 	live(&s, 20, 3);
@@ -360,6 +376,35 @@ static void servers_lost(void)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
+static int64_t steps_of_result(const struct scene *s)
+{
+	json_t *r = coord_result(s->c, s->now);
+	int64_t steps = json_int(r, "steps", -1);
+
+	json_decref(r);
+	return steps;
+}
+
+/* Whose steps are the job's: never less than was shown before. */
+static void how_far(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 3);
+	scene_run(&s);
+	for (unsigned i = 0; i < 3; i++)
+		say(&s, &s.worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":%u}}", 41 + i);
+	ok(status_int(&s, "step") == 41 && steps_of_result(&s) == 41, "the slowest says how far the job is");
+	say(&s, &s.worker[0], "{\"op\":\"leave\",\"steps\":50}");
+	vote(&s, 0, true, 51, 50);
+	ok(strcmp(worker_is(&s, 0), "left") == 0 && status_int(&s, "step") == 42 && steps_of_result(&s) == 42,
+	   "one that has left has no say any more");
+	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":90}");
+	say(&s, &s.worker[2], "{\"op\":\"done\",\"steps\":0}");
+	ok(status_int(&s, "step") == 90 && steps_of_result(&s) == 90, "nor has one that no work was left for");
+	scene_close(&s);
+}
+
 static void ending(void)
 {
 	struct scene s;
@@ -391,6 +436,10 @@ static void ending(void)
 	ok(json_num(r, "train_loss", 0) == 0.75 && strcmp(json_str(r, "model_digest", ""), "ee") == 0 &&
 	   json_num(json_object_get(r, "eval"), "loss", 0) == 0.25,
 	   "loss weighted by examples, evaluation and digest as reported");
+	json_decref(r);
+	r = coord_workers(s.c, s.now);
+	ok(json_int(json_array_get(r, 2), "step", 0) == 7 && json_num(json_array_get(r, 2), "train_loss", 0) == 1.5 &&
+	   status_int(&s, "step") == 7, "and the rows show what the workers said at last");
 	json_decref(r);
 	live(&s, 30, 0);
 	ok(in_phase(&s, COORD_DONE), "and stays it");
@@ -471,9 +520,11 @@ int main(void)
 	wrong_joins();
 	shrink();
 	fenced();
+	same_process();
 	policies();
 	leaving();
 	servers_lost();
+	how_far();
 	ending();
 	leases();
 	return tap_done();

@@ -230,6 +230,15 @@ static inline int evaluator_of(const struct scene *s)
 	return n;
 }
 
+static inline int64_t status_int(const struct scene *s, const char *key)
+{
+	json_t *st = coord_status(s->c, s->now);
+	int64_t n = json_int(st, key, -1);
+
+	json_decref(st);
+	return n;
+}
+
 static inline const char *status_str(const struct scene *s, const char *key)
 {
 	static char text[700];

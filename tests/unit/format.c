@@ -287,7 +287,7 @@ static void test_npy_bad(void)
 		{ "('descr')", "no dictionary" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "is cut off" },
 		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "bytes after" },
-		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}", "at most 1000" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}", "more than the 1000" },
 	};
 	struct err e = { 0 };
 	struct npy h;

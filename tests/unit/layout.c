@@ -89,8 +89,17 @@ static void adding(void)
 	ok(layout_add(&l, &shape, &b, &e) == ERR_EXISTS && strstr(e.msg, "785") && strstr(e.msg, "784"),
 	   "another shape under its name is refused: %s", e.msg);
 	ok(layout_find(&l, "w") && !layout_find(&l, "v"), "tables are found by name");
-	ok(table_owner(&l.table[0], 0) == UINT16_MAX, "a table that was not placed has no owner");
+	ok(table_head(&l.table[0], 0) == UINT16_MAX, "a table that was not placed has no owner");
 	layout_release(&l);
+}
+
+static void place(struct layout *l, unsigned n)
+{
+	uint16_t server[64];
+
+	for (unsigned i = 0; i < n; i++)
+		server[i] = (uint16_t)i;
+	layout_place(l, server, n, 1);
 }
 
 /* ---- placing ------------------------------------------------------------- */
@@ -101,7 +110,7 @@ static uint64_t load_of(const struct layout *l, unsigned server)
 
 	for (size_t i = 0; i < l->ntables; i++)
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
-			if (table_owner(&l->table[i], p) == server)
+			if (table_head(&l->table[i], p) == server)
 				sum += l->table[i].sparse ? table_elements(&l->table[i]) / l->table[i].nparts :
 				    table_part_elements(&l->table[i], p);
 	return sum;
@@ -111,7 +120,7 @@ static bool all_owned(const struct layout *l, unsigned servers)
 {
 	for (size_t i = 0; i < l->ntables; i++)
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
-			if (table_owner(&l->table[i], p) >= servers)
+			if (table_head(&l->table[i], p) >= servers)
 				return false;
 	return true;
 }
@@ -139,7 +148,7 @@ static void placing(void)
 		uint64_t most = 0, total = 0;
 
 		many_tables(&l);
-		layout_place(&l, servers);
+		place(&l, servers);
 		bad += !all_owned(&l, servers);
 		for (unsigned s = 0; s < servers; s++) {
 			uint64_t load = load_of(&l, s);
@@ -164,22 +173,22 @@ static void spreading(void)
 	char name[8];
 
 	big = add(&l, dense("big", 65536 * 9, 1));
-	layout_place(&l, 3);
+	place(&l, 3);
 	for (uint32_t p = 0; p < 9; p++)
-		spread &= table_owner(big, p) == p / 3;
+		spread &= table_head(big, p) == p / 3;
 	ok(spread && l.table[0].nruns == 3, "nine partitions over three servers are three runs of three");
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(name, sizeof name, "s%u", i);
 		add(&l, dense(name, 100, 1));
 	}
-	layout_place(&l, 3);
+	place(&l, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		small[i] = &l.table[1 + i];
-		owner |= 1u << table_owner(small[i], 0);
+		owner |= 1u << table_head(small[i], 0);
 	}
 	ok(owner == 7, "three small tables lie on three servers");
 	for (uint32_t p = 0; p < 9; p++)
-		spread &= table_owner(&l.table[0], p) == p / 3;
+		spread &= table_head(&l.table[0], p) == p / 3;
 	ok(spread, "placing new tables moves no old partition");
 	layout_release(&l);
 }
@@ -200,7 +209,7 @@ static bool same(const struct layout *a, const struct layout *b)
 		    x->init_limit != y->init_limit || x->seed != y->seed || x->nruns != y->nruns)
 			return false;
 		for (uint32_t p = 0; p < x->nparts; p++)
-			if (table_owner(x, p) != table_owner(y, p))
+			if (table_head(x, p) != table_head(y, p))
 				return false;
 	}
 	return true;
@@ -219,7 +228,7 @@ static void json(void)
 	t.decay = true;
 	add(&l, t);
 	many_tables(&l);
-	layout_place(&l, 5);
+	place(&l, 5);
 	j = layout_to_json(&l);
 	ok(layout_from_json(j, &back, &e) == ERR_OK && same(&l, &back),
 	   "a layout goes through JSON unchanged, seeds above 2^53 and floats too: %s", e.msg);
@@ -264,12 +273,91 @@ static void wrong_json(void)
 	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
 	   table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
 	   "numbers are numbers, and in bounds");
-	ok(layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,2,[0]]]}]}") &&
-	   layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[1,1,[0]]]}]}"),
+	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init\":\"noise\"}", "init must be") &&
+	   table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":-0.5}", "-0.5") &&
+	   table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}", "3.5e+38"),
+	   "its values have a beginning that there is, and a float bounds them");
+}
+
+/* A layout whose one table, of 16 partitions, has these runs. */
+static bool runs_refused(const char *runs)
+{
+	char text[400];
+
+	snprintf(text, sizeof text, "{\"epoch\":1,\"generation\":1,\"tables\":[{\"name\":\"w\",\"sparse\":true,\"rows\":10,"
+	    "\"cols\":1,\"id\":0,\"partitions\":16,\"runs\":%s}]}", runs);
+	return layout_refused(text);
+}
+
+static void wrong_runs(void)
+{
+	ok(!runs_refused("[]") && !runs_refused("[[0,8,[0,1],-1,-1],[8,7,[1,0],2,-1],[15,1,[],-1,65534]]"),
+	   "runs in order are taken, of all partitions or of some");
+	ok(runs_refused("[[0,17,[0],-1,-1]]") && runs_refused("[[16,1,[0],-1,-1]]") && runs_refused("[[0,0,[0],-1,-1]]"),
 	   "a run of partitions that do not exist is refused");
-	ok(layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,1,[]]]}]}") &&
-	   layout_refused("{\"epoch\":1,\"tables\":[{\"name\":\"w\",\"rows\":10,\"cols\":1,\"runs\":[[0,1,[0,1,2,3]]]}]}"),
-	   "a chain has one to three servers");
+	ok(runs_refused("[[0,1,[0,1,2,3],-1,-1]]") && runs_refused("[[0,1,[1,1],-1,-1]]"),
+	   "a chain has at most three servers, each once");
+	ok(runs_refused("[[0,9,[0],-1,-1],[8,8,[0],-1,-1]]") && runs_refused("[[8,8,[0],-1,-1],[0,8,[0],-1,-1]]"),
+	   "runs that overlap or are not in order are refused: they are searched by halves");
+	ok(runs_refused("[[4294967296,1,[0],-1,-1]]") && runs_refused("[[0,4294967297,[0],-1,-1]]") &&
+	   runs_refused("[[-1,1,[0],-1,-1]]") && runs_refused("[[0,1,[65536],-1,-1]]") &&
+	   runs_refused("[[0,1,[65535],-1,-1]]") && runs_refused("[[0,1,[-1],-1,-1]]") &&
+	   runs_refused("[[0,1,[0],65536,-1]]") && runs_refused("[[0,1,[0],-1,-2]]"), "no number is cut to fit");
+	ok(runs_refused("{}") && runs_refused("[1]") && runs_refused("[[0,1,0,-1,-1]]") && runs_refused("[[0,1,[0]]]") &&
+	   runs_refused("[[0,1,[0],-1,-1,0]]") && runs_refused("[[0,1.0,[0],-1,-1]]"), "nor is anything else a run");
+}
+
+static void wrong_layouts(void)
+{
+	static const char one[] = "{\"name\":\"w\",\"rows\":10,\"cols\":1,\"id\":%d,\"partitions\":%d,\"runs\":[]}";
+	static const struct { int id, parts, id2; bool good; } row[] = { { 0, 1, -1, true }, { 1, 1, -1, false },
+		{ 0, 2, -1, false }, { 0, 1, 1, false }, { 0, 1, 0, false } };
+	char text[400], table[2][150];
+	int wrong = 0;
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		snprintf(table[0], sizeof *table, one, row[i].id, row[i].parts);
+		snprintf(table[1], sizeof *table, one, row[i].id2, 1);
+		snprintf(text, sizeof text, "{\"tables\":[%s%s%s]}", table[0], row[i].id2 < 0 ? "" : ",",
+		    row[i].id2 < 0 ? "" : table[1]);
+		wrong += layout_refused(text) == row[i].good;
+	}
+	ok(!wrong, "a table has the number of its place and the partitions of its shape, and stands there once");
+	ok(layout_refused("[]") && layout_refused("1") && layout_refused("{}") && layout_refused("{\"tables\":{}}") &&
+	   layout_refused("{\"epoch\":4294967296,\"tables\":[]}") && layout_refused("{\"epoch\":\"x\",\"tables\":[]}") &&
+	   layout_refused("{\"generation\":-1,\"tables\":[]}") && !layout_refused("{\"tables\":[]}"),
+	   "a layout is an object with tables, an epoch and a generation");
+}
+
+/* A placed layout of these tables. */
+static struct layout named(uint32_t epoch, const char *const *name, unsigned servers)
+{
+	struct layout l = { .epoch = epoch };
+
+	for (; *name; name++)
+		add(&l, dense(*name, 100000, 1));
+	place(&l, servers);
+	return l;
+}
+
+static void updating(void)
+{
+	static const char *const ab[] = { "a", "b", NULL }, *const abc[] = { "a", "b", "c", NULL };
+	static const char *const ba[] = { "b", "a", NULL }, *const a[] = { "a", NULL };
+	struct layout l = { 0 }, fresh = named(1, ab, 1);
+	const struct table *first;
+
+	layout_reserve(&l);
+	ok(layout_update(&l, &fresh) && l.epoch == 1 && l.ntables == 2 && fresh.ntables == 0, "a layout becomes another");
+	first = l.table;
+	fresh = named(2, abc, 3);
+	ok(layout_update(&l, &fresh) && l.epoch == 2 && l.ntables == 3 && l.table == first &&
+	   table_head(layout_find(&l, "c"), 0) != NO_SERVER, "with more tables, where the old ones do not move");
+	fresh = named(3, ba, 1);
+	ok(!layout_update(&l, &fresh) && l.epoch == 2 && l.ntables == 3 && !fresh.table, "not with others under their numbers");
+	fresh = named(3, a, 1);
+	ok(!layout_update(&l, &fresh) && l.epoch == 2 && strcmp(l.table[1].name, "b") == 0, "nor without some of them");
+	layout_release(&l);
 }
 
 int main(void)
@@ -280,5 +368,8 @@ int main(void)
 	spreading();
 	json();
 	wrong_json();
+	wrong_runs();
+	wrong_layouts();
+	updating();
 	return tap_done();
 }

@@ -97,7 +97,7 @@ static void bsp_again(void)
 	   "after the step has closed too");
 	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD, "a push of a step that is not open yet waits");
 	ok(clock_of(&x, 0, 2, 10) == SHARD_HOLD, "and so does its CLOCK");
-	shard_dismiss(x.shard, 1);
+	shard_dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 1, 0);
 	shard_admit(x.shard, 1, inc_of(1), 2);
 	ok(push_w(&x, 1, 1, 10, 9, &r) == SHARD_OK && r.status == PUSH_LATE && pull_w(&x, 2) == -2,
@@ -115,7 +115,7 @@ static void bsp_members(void)
 	push_w(&x, 1, 0, 10, 5, &r);
 	step_of(&x, 0, 0, 10, 1);
 	ok(shard_closed(x.shard) == 0, "a slot without its CLOCK is waited for");
-	shard_dismiss(x.shard, 1);
+	shard_dismiss(x.shard, 1, 0);
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, 1) == -3,
 	   "until it is dismissed: what it had pushed is in the mean");
 	ok(push_w(&x, 1, 1, 10, 5, &r) == SHARD_FENCED && clock_of(&x, 1, 1, 10) == SHARD_FENCED &&
@@ -157,7 +157,7 @@ static void bsp_slot_again(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	step_of(&x, 0, 0, 10, 1);
 	step_of(&x, 1, 0, 90, 1);
-	shard_dismiss(x.shard, 1);
+	shard_dismiss(x.shard, 1, 0);
 	step_of(&x, 0, 1, 10, 1);
 	shard_vote(x.shard, 1, 500, 3, false);
 	shard_admit(x.shard, 1, 500, 3);

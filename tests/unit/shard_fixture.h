@@ -56,8 +56,8 @@ static inline void world_open(struct world *x, const char *mode, bool determinis
 	add_table(x, "w", false, N, 1);
 	add_table(x, "big", false, BIG_N, 1);
 	add_table(x, "rows", true, 100, COLS);
-	layout_place(&x->layout, 1);
-	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL))
+	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
+	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
 		shard_admit(x->shard, i, inc_of(i), 0);

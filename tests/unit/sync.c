@@ -91,11 +91,11 @@ static void bsp(void)
 	sync_clock(&s, 1, 0, 64);
 	ok(!sync_may_close(&s), "a step is not closed while a slot is at it");
 	good = sync_clock(&s, 2, 0, 12);
-	ok(good && sync_may_close(&s) && s.slot[2].clock_examples == 12, "the last CLOCK completes it");
+	ok(good && sync_may_close(&s) && sync_stated(&s, 2, 0) == 12, "the last CLOCK completes it");
 	ok(!sync_may_pull(&s, 1), "its parameters are there when the update is made, not before");
 	s.closed++;
 	ok(sync_may_pull(&s, 1) && !sync_may_close(&s), "then the next step begins");
-	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && s.slot[2].clock_examples == 12,
+	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && sync_stated(&s, 2, 0) == 12,
 	   "a CLOCK that comes again changes nothing");
 	s.slot[1].active = false;
 	sync_clock(&s, 0, 1, 64);

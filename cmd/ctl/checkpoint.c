@@ -1,0 +1,397 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/suggest.h"
+#include "ckpt/dirs.h"
+#include "ckpt/read.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+struct options {
+	const char *dir;
+	int64_t timeout;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long take may wait for the checkpoint (60s)"),
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* ---- where checkpoints are ---------------------------------------------------------- */
+
+/* Living or not: they are files.  NULL and e when no run is meant. */
+static char *find_dir(const struct options *o, struct err *e)
+{
+	char *run = NULL, *dir = NULL;
+	enum err_code rc = rundir_find(o->dir, &run, e);
+
+	if (run && (rc == ERR_OK || rc == ERR_NOTREADY)) {
+		dir = rundir_path(run, "checkpoints");
+		*e = (struct err){ 0 };
+	}
+	free(run);
+	return dir;
+}
+
+/* "1000", "step-000000001000" or a path, as a path of something that is there. */
+static enum err_code resolve(const struct options *o, const char *word, char **path, struct err *e)
+{
+	bool is_step = false;
+	char name[64], *dir;
+	uint64_t step;
+	struct stat st;
+
+	*path = NULL;
+	if (num_uint(word, INT64_MAX, &step)) {
+		snprintf(name, sizeof name, "step-%012llu", (unsigned long long)step);
+		is_step = true;
+	} else if (strncmp(word, "step-", 5) == 0 && !strchr(word, '/')) {
+		snprintf(name, sizeof name, "%.60s", word);
+		is_step = true;
+	}
+	if (is_step) {
+		dir = find_dir(o, e);
+		if (!dir)
+			return e->code;
+		*path = path_join(dir, name);
+		free(dir);
+	} else {
+		*path = mem_strdup(word);
+		for (size_t n = strlen(*path); n > 1 && (*path)[n - 1] == '/'; n--)
+			(*path)[n - 1] = '\0';
+	}
+	if (stat(*path, &st) == 0 && S_ISDIR(st.st_mode))
+		return ERR_OK;
+	err_set(e, ERR_NOTFOUND, "there is no checkpoint \"%s\"; ps-ctl checkpoint ls shows what there is", *path);
+	free(*path);
+	*path = NULL;
+	return ERR_NOTFOUND;
+}
+
+/* ---- take ------------------------------------------------------------------------------ */
+
+static int take(const struct options *o, int nargs, char **args)
+{
+	struct http_client *client = NULL;
+	json_t *body = json_object(), *answer = NULL;
+	struct err e = { 0 };
+	char *dir = NULL;
+	enum err_code rc = rundir_find(o->dir, &dir, &e);
+
+	(void)nargs;
+	(void)args;
+	if (rc == ERR_OK)
+		rc = ctl_connect(dir, &client, &e);
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", "/v1/checkpoints", body, o->timeout, NULL, &answer, &e);
+	if (rc == ERR_OK && o->json)
+		ctl_line("checkpoint", answer);
+	else if (rc == ERR_OK)
+		printf("%lld\n", (long long)json_int(answer, "step", 0));
+	http_client_free(client);
+	json_decref(answer);
+	json_decref(body);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+/* ---- ls and verify ----------------------------------------------------------------------- */
+
+static json_t *entry_json(const struct ckpt_entry *c)
+{
+	return json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:o, s:o}", "step", (json_int_t)c->step, "path", c->path,
+	                 "state", c->whole ? "whole" : "damaged", "why", c->why ? json_string(c->why) : json_null(),
+	                 "generation", c->readable ? json_integer((json_int_t)c->generation) : json_null(),
+	                 "size_bytes", (json_int_t)c->bytes, "created",
+	                 c->created ? json_string(c->created) : json_null(),
+	                 "eval", c->eval ? json_incref(c->eval) : json_null());
+}
+
+static void print_eval(const json_t *eval)
+{
+	const char *key, *between = "";
+	json_t *v;
+
+	json_object_foreach((json_t *)eval, key, v)
+		if (json_is_number(v) && strcmp(key, "examples") != 0) {
+			printf("%s%s %.4g", between, key, json_number_value(v));
+			between = ", ";
+		}
+}
+
+static void print_entry(const struct ckpt_entry *c)
+{
+	char size[16];
+
+	num_human((double)c->bytes, size);
+	printf("%12llu  %-8s %8s  %-24s  ", (unsigned long long)c->step, c->whole ? "whole" : "damaged", size,
+	       c->created ? c->created : "-");
+	if (c->why)
+		fputs(c->why, stdout);
+	else if (c->eval)
+		print_eval(c->eval);
+	else
+		putchar('-');
+	putchar('\n');
+}
+
+/* *dir is where they were looked for. */
+static enum err_code list_all(const struct options *o, bool every_byte, char **dir, struct ckpt_entry **list,
+                              size_t *n, struct err *e)
+{
+	*list = NULL;
+	*n = 0;
+	*dir = find_dir(o, e);
+	return *dir ? ckpt_list(*dir, every_byte, list, n, e) : e->code;
+}
+
+static int ls(const struct options *o, int nargs, char **args)
+{
+	struct ckpt_entry *list;
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir;
+	size_t n;
+
+	(void)nargs;
+	(void)args;
+	rc = list_all(o, false, &dir, &list, &n, &e);
+	if (rc == ERR_OK && n > 0 && !o->json)
+		printf("%12s  %-8s %8s  %-24s  %s\n", "STEP", "STATE", "SIZE", "CREATED", "EVAL");
+	for (size_t i = 0; i < n; i++) {
+		json_t *line = entry_json(&list[i]);
+
+		if (o->json)
+			ctl_line("checkpoint", line);
+		else
+			print_entry(&list[i]);
+		json_decref(line);
+	}
+	ckpt_list_free(list, n);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+/* What it holds, to be compared with the result of a run. */
+static enum err_code digest_of_model(const char *path, char hex[static 65], struct err *e)
+{
+	struct ckpt_reader *r;
+	enum err_code rc = ckpt_open(path, &r, e);
+
+	if (rc == ERR_OK)
+		rc = ckpt_digest(r, hex, e);
+	ckpt_close(r);
+	return rc;
+}
+
+/* One line about one that was read whole; true when it is. */
+static bool tell(const struct options *o, struct ckpt_entry *c)
+{
+	struct err e = { 0 };
+	char hex[65], size[16];
+	json_t *line;
+
+	if (c->whole && digest_of_model(c->path, hex, &e) != ERR_OK) {
+		c->whole = false;
+		c->why = mem_strdup(e.msg);
+	}
+	num_human((double)c->bytes, size);
+	if (o->json) {
+		line = entry_json(c);
+		json_object_set_new(line, "model_digest", c->whole ? json_string(hex) : json_null());
+		ctl_line("checkpoint", line);
+		json_decref(line);
+	} else if (c->whole) {
+		printf("step %llu: whole, %s, model %s\n", (unsigned long long)c->step, size, hex);
+	} else {
+		printf("step %llu: damaged: %s\n", (unsigned long long)c->step, c->why);
+	}
+	return c->whole;
+}
+
+static int verify_all(const struct options *o)
+{
+	struct ckpt_entry *list;
+	struct err e = { 0 };
+	bool good = true;
+	enum err_code rc;
+	char *dir;
+	size_t n;
+
+	rc = list_all(o, true, &dir, &list, &n, &e);
+	if (rc == ERR_OK && n == 0)
+		rc = err_set(&e, ERR_NOTFOUND, "there are no checkpoints in %s", dir);
+	for (size_t i = 0; i < n; i++)
+		good = tell(o, &list[i]) && good;
+	ckpt_list_free(list, n);
+	free(dir);
+	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
+}
+
+static int verify(const struct options *o, int nargs, char **args)
+{
+	struct ckpt_entry c = { 0 };
+	struct err e = { 0 };
+	char *path = NULL;
+	bool good = false;
+	enum err_code rc;
+
+	if (nargs == 0)
+		return verify_all(o);
+	rc = resolve(o, args[0], &path, &e);
+	if (rc == ERR_OK)
+		rc = ckpt_look(path, true, &c, &e);
+	if (rc == ERR_OK)
+		good = tell(o, &c);
+	ckpt_entry_release(&c);
+	free(path);
+	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
+}
+
+/* ---- diff -------------------------------------------------------------------------------- */
+
+struct differing {
+	bool json, same, headed;
+};
+
+static void print_difference(void *ctx, const struct ckpt_difference *d)
+{
+	struct differing *x = ctx;
+	const char *state = !d->in_a ? "only in B" : !d->in_b ? "only in A" : !d->same_shape ? "other shape" :
+	                    ckpt_is_same(d) ? "same" : "differs";
+	json_t *line;
+
+	x->same = x->same && ckpt_is_same(d);
+	if (x->json) {
+		line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I}", "table", d->table, "state", state,
+		                 "values", (json_int_t)d->values, "differ", (json_int_t)d->differ,
+		                 "max_abs", json_of_num(d->max_abs), "rms", json_of_num(d->rms),
+		                 "rows_only_a", (json_int_t)d->rows_only_a, "rows_only_b", (json_int_t)d->rows_only_b);
+		ctl_line("difference", line);
+		json_decref(line);
+		return;
+	}
+	if (!x->headed)
+		printf("%-16s %-11s %12s %12s %10s %10s %11s %11s\n", "TABLE", "STATE", "VALUES", "DIFFER", "MAX",
+		       "RMS", "ROWS-ONLY-A", "ROWS-ONLY-B");
+	x->headed = true;
+	printf("%-16s %-11s %12llu %12llu %10.4g %10.4g %11llu %11llu\n", d->table, state,
+	       (unsigned long long)d->values, (unsigned long long)d->differ, d->max_abs, d->rms,
+	       (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
+}
+
+static int diff(const struct options *o, int nargs, char **args)
+{
+	struct differing x = { .json = o->json, .same = true };
+	struct ckpt_reader *r[2] = { NULL, NULL };
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	(void)nargs;
+	for (int i = 0; rc == ERR_OK && i < 2; i++) {
+		char *path;
+
+		rc = resolve(o, args[i], &path, &e);
+		if (rc == ERR_OK)
+			rc = ckpt_open(path, &r[i], &e);
+		free(path);
+	}
+	if (rc == ERR_OK)
+		rc = ckpt_diff(r[0], r[1], print_difference, &x, &e);
+	ckpt_close(r[0]);
+	ckpt_close(r[1]);
+	return rc != ERR_OK ? ctl_fail(&e) : x.same ? 0 : 1;
+}
+
+/* ---- rm ------------------------------------------------------------------------------------ */
+
+/* All are looked for before the first is removed. */
+static int rm(const struct options *o, int nargs, char **args)
+{
+	char **path = mem_array((size_t)nargs, sizeof *path);
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	for (int i = 0; rc == ERR_OK && i < nargs; i++)
+		rc = resolve(o, args[i], &path[i], &e);
+	for (int i = 0; rc == ERR_OK && i < nargs; i++)
+		rc = ckpt_remove(path[i], &e);
+	for (int i = 0; i < nargs; i++)
+		free(path[i]);
+	free((void *)path);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+/* ---- which ---------------------------------------------------------------------------------- */
+
+static const struct action {
+	const char *name;
+	int min, max;                   /* operands; max -1: any number */
+	const char *wants;
+	int (*run)(const struct options *o, int nargs, char **args);
+} actions[] = {
+	{ "take", 0, 0, "nothing more", take },
+	{ "ls", 0, 0, "nothing more", ls },
+	{ "verify", 0, 1, "at most one STEP or PATH", verify },
+	{ "diff", 2, 2, "two of STEP or PATH", diff },
+	{ "rm", 1, -1, "one STEP or more", rm },
+};
+
+static const struct action *find_action(const char *name, const char **near)
+{
+	const char *names[CTL_COUNT(actions)];
+
+	for (size_t i = 0; i < CTL_COUNT(actions); i++) {
+		if (strcmp(actions[i].name, name) == 0)
+			return &actions[i];
+		names[i] = actions[i].name;
+	}
+	*near = suggest(name, names, CTL_COUNT(actions));
+	return NULL;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	const struct action *a;
+	const char *near = NULL;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	if (nargs == 0)
+		return take(&o, 0, NULL);
+	a = find_action(argv[1], &near);
+	if (!a && near)
+		return ctl_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", argv[1], near);
+	if (!a)
+		return ctl_misuse(self, "there is no \"%.60s\"; there are take, ls, verify, diff and rm", argv[1]);
+	if (nargs - 1 < a->min || (a->max >= 0 && nargs - 1 > a->max))
+		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+	return a->run(&o, nargs - 1, argv + 2);
+}
+
+const struct ctl_cmd ctl_cmd_checkpoint = {
+	"checkpoint",
+	{
+		.prog = "ps-ctl checkpoint", .args = "[take | ls | verify [STEP|PATH] | diff A B | rm STEP ...]",
+		.about = "take, list, check, compare and remove checkpoints",
+		.more = "take (which is also what happens without a word) asks the living cluster for one and "
+		        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
+		        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
+		        "the same, else 1.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
+		.examples = "  ps-ctl checkpoint\n  ps-ctl checkpoint ls\n  ps-ctl -C fashion.run checkpoint verify 1000\n"
+		            "  ps-ctl checkpoint diff 1000 2000\n",
+	},
+	run,
+};

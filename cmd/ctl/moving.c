@@ -1,0 +1,91 @@
+#include "moving.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "launch/rundir.h"
+
+#define CALL (5 * NSEC_PER_SEC)
+#define BAR 30
+
+static void show(const json_t *s, uint64_t most)
+{
+	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
+	int full = most ? (int)((most - left) * BAR / most) : BAR;
+
+	if (!isatty(STDERR_FILENO) || !most)
+		return;
+	fprintf(stderr, "\r[%.*s%.*s] %llu of %llu partitions moved, %lld servers, %lld workers ", full,
+	        "##############################", BAR - full, "                              ",
+	        (unsigned long long)(most - left), (unsigned long long)most, (long long)json_int(s, "servers", 0),
+	        (long long)json_int(s, "workers", 0));
+}
+
+/* Nothing moves, nobody is called for, nobody is on the way out. */
+static bool is_settled(const json_t *s)
+{
+	return json_int(s, "partitions_moving", 0) == 0 && json_array_size(json_object_get(s, "called")) == 0 &&
+	       !json_flag(s, "scaling");
+}
+
+static bool is_over(const json_t *s)
+{
+	const char *state = json_str(s, "state", "");
+
+	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
+}
+
+static enum err_code follow(struct http_client *client, int64_t timeout, struct err *e)
+{
+	int64_t end = clock_now() + timeout, rev = -1;
+	uint64_t most = 0;
+	enum err_code rc = ERR_OK;
+
+	while (rc == ERR_OK && clock_now() < end) {
+		char *path = rev < 0 ? mem_strdup("/v1/status") : mem_printf("/v1/status?rev=%lld&wait=0.2", (long long)rev);
+		json_t *s = NULL;
+		bool done = false;
+
+		rc = http_call(client, "GET", path, NULL, CALL, NULL, &s, e);
+		free(path);
+		if (rc == ERR_OK) {
+			uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
+
+			most = left > most ? left : most;
+			show(s, most);
+			rev = json_int(s, "rev", 0);
+			done = is_settled(s) || is_over(s);
+		}
+		json_decref(s);
+		if (done) {
+			if (isatty(STDERR_FILENO) && most)
+				fputc('\n', stderr);
+			return ERR_OK;
+		}
+	}
+	return rc != ERR_OK ? rc : err_set(e, ERR_TIMEOUT, "it goes on after %.0f s: ps-ctl status tells how far it is",
+	                                   (double)timeout / NSEC_PER_SEC);
+}
+
+int moving(const char *dir, const char *route, json_t *body, int64_t timeout)
+{
+	struct http_client *client = NULL;
+	char *run = NULL;
+	struct err e = { 0 };
+	enum err_code rc = rundir_find(dir, &run, &e);
+
+	if (rc == ERR_OK)
+		rc = ctl_connect(run, &client, &e);
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", route, body, CALL, NULL, NULL, &e);
+	if (rc == ERR_OK)
+		rc = follow(client, timeout, &e);
+	http_client_free(client);
+	json_decref(body);
+	free(run);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}

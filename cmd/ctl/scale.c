@@ -1,0 +1,61 @@
+#include <stddef.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "moving.h"
+
+struct options {
+	const char *dir;
+	int64_t timeout;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is done (60s)"),
+};
+
+/* {"servers":N,"workers":N} of "servers=N" and "workers=N". */
+static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
+{
+	json_t *body = json_object();
+
+	for (int i = 0; i < n; i++) {
+		const char *is = strchr(word[i], '=');
+		int64_t value;
+
+		if ((strncmp(word[i], "servers=", 8) != 0 && strncmp(word[i], "workers=", 8) != 0) ||
+		    !num_int(is + 1, 1, 65535, &value)) {
+			ctl_misuse(self, "\"%s\": must be servers=N or workers=N", word[i]);
+			json_decref(body);
+			return NULL;
+		}
+		word[i][7] = 0;
+		json_object_set_new(body, word[i], json_integer(value));
+	}
+	return body;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	int nargs, code;
+	json_t *body;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	body = wishes(self, argv + 1, nargs);
+	return body ? moving(o.dir, "/v1/scale", body, o.timeout) : 2;
+}
+
+const struct ctl_cmd ctl_cmd_scale = {
+	"scale",
+	{
+		.prog = "ps-ctl scale", .args = "servers=N|workers=N ...",
+		.about = "change how many servers and workers a running cluster has",
+		.more = "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 2,
+		.examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
+	},
+	run,
+};

@@ -1,0 +1,140 @@
+#include "ckpt/names.h"
+
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "format/digest.h"
+
+#define MANIFEST_MAX ((size_t)256 << 20)
+#define SEAL ",\"seal\":\""
+
+void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME])
+{
+	snprintf(out, CKPT_NAME, "server-%u.%s.safetensors", server, state ? "state" : "params");
+}
+
+/* The digits that follow prefix in name, as a number; false without. */
+static bool number_after(const char *name, const char *prefix, uint64_t *out)
+{
+	size_t skip = strlen(prefix), n;
+	char digits[24];
+
+	if (strncmp(name, prefix, skip) != 0)
+		return false;
+	n = strspn(name + skip, "0123456789");
+	if (n >= sizeof digits)
+		return false;
+	memcpy(digits, name + skip, n);
+	digits[n] = 0;
+	return num_uint(digits, INT64_MAX, out);
+}
+
+bool ckpt_file_parse(const char *name, unsigned *server, bool *state)
+{
+	char again[CKPT_NAME];
+	uint64_t n;
+
+	if (!number_after(name, "server-", &n) || n > CKPT_SERVER_MAX)
+		return false;
+	*server = (unsigned)n;
+	*state = strstr(name, ".state.") != NULL;
+	ckpt_file_name(*server, *state, again);
+	return strcmp(name, again) == 0;
+}
+
+void ckpt_step_name(uint64_t step, char out[static CKPT_NAME])
+{
+	snprintf(out, CKPT_NAME, "step-%012" PRIu64, step);
+}
+
+bool ckpt_step_parse(const char *name, uint64_t *step)
+{
+	char again[CKPT_NAME];
+
+	if (!number_after(name, "step-", step))
+		return false;
+	ckpt_step_name(*step, again);
+	return strcmp(name, again) == 0;
+}
+
+bool ckpt_is_unfinished(const char *name)
+{
+	return strncmp(name, ".step-", 6) == 0 && strstr(name, ".tmp-") != NULL;
+}
+
+char *ckpt_hidden_path(const char *dir, uint64_t step)
+{
+	char name[CKPT_NAME], *path;
+	struct stat st;
+
+	ckpt_step_name(step, name);
+	for (;;) {
+		path = mem_printf("%s/.%s.tmp-%08" PRIx32, dir, name, randombytes_random());
+		if (lstat(path, &st) != 0)
+			return path;
+		free(path);
+	}
+}
+
+/* ---- the manifest ------------------------------------------------------------------ */
+
+char *ckpt_manifest_text(const json_t *manifest)
+{
+	char *text = json_text(manifest), *sealed, hex[DIGEST_HEX];
+	size_t n = strlen(text);
+
+	digest_of(text, n, hex);
+	sealed = mem_printf("%.*s" SEAL "%s\"}\n", (int)(n - 1), text, hex);
+	free(text);
+	return sealed;
+}
+
+/* Takes the seal off: what is left is the text that it was made of. */
+static bool unseal(struct buf *text)
+{
+	static const size_t tail = sizeof SEAL - 1 + DIGEST_HEX - 1 + 3;
+	char hex[DIGEST_HEX], *at;
+
+	if (text->len < tail)
+		return false;
+	text->len -= tail;
+	at = (char *)text->data + text->len;
+	if (memcmp(at, SEAL, sizeof SEAL - 1) != 0 || memcmp(at + tail - 3, "\"}\n", 3) != 0)
+		return false;
+	*at = '}';
+	text->len++;
+	digest_of(text->data, text->len, hex);
+	return memcmp(at + sizeof SEAL - 1, hex, DIGEST_HEX - 1) == 0;
+}
+
+json_t *ckpt_manifest_read(const char *path, struct err *e)
+{
+	char *file = path_join(path, CKPT_MANIFEST);
+	struct buf text = BUF_INIT;
+	json_t *m = NULL;
+
+	if (file_read(file, MANIFEST_MAX, &text, e) != ERR_OK) {
+		if (e && e->code == ERR_NOTFOUND)
+			err_set(e, ERR_FORMAT, "\"%s\" is not there", file);
+	} else if (!unseal(&text)) {
+		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal does not fit", file);
+	} else {
+		m = json_parse((const char *)text.data, text.len, MANIFEST_MAX, e);
+		if (!m)
+			err_prefix(e, "\"%s\"", file);
+	}
+	if (m && json_int(m, "v", 0) != 1) {
+		err_set(e, ERR_UNSUPPORTED, "\"%s\" is of version %" PRId64 ", and this program reads version 1",
+		        file, json_int(m, "v", 0));
+		json_decref(m);
+		m = NULL;
+	}
+	buf_release(&text);
+	free(file);
+	return m;
+}

@@ -1,0 +1,454 @@
+#include "ckpt/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "ckpt/names.h"
+#include "ckpt/write.h"
+#include "format/safetensors.h"
+
+#define ELEMENTS_MAX (INT64_C(1) << 40)
+#define COLS_MAX (1 << 20)
+
+/* Where a partition lies. */
+struct place {
+	size_t file, state;             /* state: NO_FILE when the server wrote none */
+	uint64_t begin, n;              /* begin: of a dense partition, in the table */
+	unsigned nslots;
+	uint64_t version, step;
+	const json_t *last;
+	const struct safetensors_tensor *w, *ids, *slot[CKPT_SLOTS_MAX];
+};
+#define NO_FILE SIZE_MAX
+
+struct stored {
+	struct ckpt_table t;            /* first: a ckpt_table is a stored */
+	struct place *place;
+};
+
+struct file {
+	const char *name;
+	struct safetensors *st;
+	size_t used;                    /* tensors that belong to a partition */
+};
+
+struct ckpt_reader {
+	char *path;
+	json_t *manifest;               /* owns all names */
+	struct stored *table;
+	size_t ntables;
+	struct file *file;
+	size_t nfiles;
+	uint64_t bytes;
+};
+
+static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, const char *what)
+{
+	return err_set(e, ERR_FORMAT, "\"%s/" CKPT_MANIFEST "\" is not sound: %s", r->path, what);
+}
+
+/* ---- opening ------------------------------------------------------------------------- */
+
+static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct err *e)
+{
+	struct file *f = &r->file[r->nfiles];
+	int64_t size = json_int(j, "size", -1);
+	enum err_code rc = ERR_OK;
+	struct stat st;
+	unsigned server;
+	bool state;
+	char *path;
+	int fd;
+
+	f->name = json_str(j, "name", "");
+	if (!ckpt_file_parse(f->name, &server, &state))
+		return bad_manifest(r, e, "it names a file that no server writes");
+	path = path_join(r->path, f->name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		rc = err_sys(e, errno == ENOENT || errno == ELOOP ? ERR_FORMAT : ERR_IO, "cannot open \"%s\"", path);
+	else if (fstat(fd, &st) || st.st_size != size)
+		rc = err_set(e, ERR_FORMAT, "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
+		             (int64_t)st.st_size, size);
+	if (!rc)
+		rc = safetensors_open_fd(fd, path, &f->st, e);
+	else if (fd >= 0)
+		close(fd);
+	r->nfiles += f->st != NULL;
+	r->bytes += (uint64_t)size;
+	free(path);
+	return rc;
+}
+
+static enum err_code open_files(struct ckpt_reader *r, struct err *e)
+{
+	const json_t *files = json_object_get(r->manifest, "files"), *j;
+	enum err_code rc;
+	size_t i;
+
+	r->file = mem_try_array(json_array_size(files) + 1, sizeof *r->file);
+	if (!r->file)
+		return err_set(e, ERR_NOMEM, "no memory for the files of \"%s\"", r->path);
+	json_array_foreach(files, i, j) {
+		rc = open_file(r, j, e);
+		if (rc)
+			return rc;
+	}
+	return ERR_OK;
+}
+
+static enum err_code parse_table(struct ckpt_reader *r, const json_t *j, struct err *e)
+{
+	struct stored *s = &r->table[r->ntables];
+	int64_t rows = json_int(j, "rows", -1), cols = json_int(j, "cols", 0), parts = json_int(j, "parts", 0);
+
+	s->t.name = json_str(j, "name", "");
+	s->t.sparse = json_flag(j, "sparse");
+	if (!*s->t.name || strlen(s->t.name) > 200 || ckpt_table_find(r, s->t.name))
+		return bad_manifest(r, e, "a table has no name of its own");
+	if (rows < 0 || cols < 1 || cols > COLS_MAX || rows > ELEMENTS_MAX / cols || parts < 1 ||
+	    (size_t)parts > json_array_size(json_object_get(r->manifest, "parts")))
+		return bad_manifest(r, e, "a table has an impossible shape");
+	s->t.rows = (uint64_t)rows;
+	s->t.cols = (uint32_t)cols;
+	s->t.parts = (uint32_t)parts;
+	s->place = mem_try_array((size_t)parts, sizeof *s->place);
+	if (!s->place)
+		return err_set(e, ERR_NOMEM, "no memory for %" PRId64 " partitions", parts);
+	r->ntables++;
+	return ERR_OK;
+}
+
+static bool u64_at(const json_t *array, size_t i, uint64_t *out)
+{
+	const char *s = json_string_value(json_array_get(array, i));
+
+	return s && num_uint(s, UINT64_MAX, out);
+}
+
+static size_t file_find(const struct ckpt_reader *r, const char *name)
+{
+	for (size_t i = 0; i < r->nfiles; i++)
+		if (strcmp(r->file[i].name, name) == 0)
+			return i;
+	return NO_FILE;
+}
+
+/* ["last"...], which may be left out. */
+static bool parse_last(const json_t *list, struct place *p)
+{
+	uint64_t v;
+
+	p->last = list;
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (!u64_at(list, i, &v))
+			return false;
+	return !list || json_is_array(list);
+}
+
+/* [table index, part, file index, "version", "step", ["last"...]] */
+static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
+                        struct place *p)
+{
+	int64_t file = json_integer_value(json_array_get(j, 2));
+	char state_name[CKPT_NAME];
+	unsigned server = 0;
+	bool state = true;
+
+	if (json_array_size(j) < 5 || json_array_size(j) > 6 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
+	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || file < 0 ||
+	    (uint64_t)file >= r->nfiles || !u64_at(j, 3, &p->version) || !u64_at(j, 4, &p->step) ||
+	    !parse_last(json_array_get(j, 5), p))
+		return false;
+	p->file = (size_t)file;
+	if (!ckpt_file_parse(r->file[p->file].name, &server, &state) || state)
+		return false;
+	ckpt_file_name(server, true, state_name);
+	p->state = file_find(r, state_name);
+	return true;
+}
+
+static const struct safetensors_tensor *look_up(struct ckpt_reader *r, size_t file, const struct ckpt_table *t,
+                                                uint32_t part, const char *suffix)
+{
+	const struct safetensors_tensor *found;
+	char name[256];
+
+	snprintf(name, sizeof name, "%s.%" PRIu32 "%s", t->name, part, suffix);
+	found = safetensors_find(r->file[file].st, name);
+	r->file[file].used += found != NULL;
+	return found;
+}
+
+/* Of the shape that a partition of t has, with n elements or rows? */
+static bool fits(const struct ckpt_table *t, const struct safetensors_tensor *x, uint64_t n)
+{
+	return x->type == SAFETENSORS_F32 && x->rank == (t->sparse ? 2 : 1) && x->shape[0] == n &&
+	       (!t->sparse || x->shape[1] == t->cols);
+}
+
+static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+                                  struct place *p, struct err *e)
+{
+	const char *file = r->file[p->file].name;
+	char suffix[16];
+	bool good;
+
+	p->w = look_up(r, p->file, t, part, "");
+	p->ids = t->sparse ? look_up(r, p->file, t, part, ".ids") : NULL;
+	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
+	good = p->w && fits(t, p->w, p->n) && (!t->sparse || (p->ids && p->ids->type == SAFETENSORS_U64 &&
+	       p->ids->rank == 1 && p->ids->shape[0] == p->n));
+	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
+		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
+		p->slot[p->nslots] = look_up(r, p->state, t, part, suffix);
+		if (!p->slot[p->nslots])
+			break;
+		file = r->file[p->state].name;
+		good = fits(t, p->slot[p->nslots], p->n);
+	}
+	return good ? ERR_OK : err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
+	                               " of table \"%s\" as it should", r->path, file, part, t->name);
+}
+
+static enum err_code lacks_slots(const struct ckpt_reader *r, const struct place *p, struct err *e)
+{
+	size_t file = p->state == NO_FILE ? p->file : p->state;
+
+	return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
+	               "than others of the table", r->path, r->file[file].name);
+}
+
+static enum err_code place_table(struct ckpt_reader *r, size_t index, size_t from, struct err *e)
+{
+	const json_t *parts = json_object_get(r->manifest, "parts");
+	struct stored *s = &r->table[index];
+	uint64_t begin = 0;
+	enum err_code rc;
+
+	for (uint32_t k = 0; k < s->t.parts; k++) {
+		struct place *p = &s->place[k];
+
+		if (!parse_place(r, json_array_get(parts, from + k), index, k, p))
+			return bad_manifest(r, e, "its list of partitions has a fault");
+		rc = find_tensors(r, &s->t, k, p, e);
+		if (rc)
+			return rc;
+		p->begin = begin;
+		begin += p->n;
+		if (p->nslots != s->place[0].nslots)
+			return lacks_slots(r, p->nslots < s->place[0].nslots ? p : &s->place[0], e);
+	}
+	if (!s->t.sparse && begin != s->t.rows * s->t.cols)
+		return bad_manifest(r, e, "a dense table's partitions do not make up the table");
+	return ERR_OK;
+}
+
+static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
+{
+	const json_t *tables = json_object_get(r->manifest, "tables"), *j;
+	size_t i, at = 0;
+	enum err_code rc;
+
+	r->table = mem_try_array(json_array_size(tables) + 1, sizeof *r->table);
+	if (!r->table)
+		return err_set(e, ERR_NOMEM, "no memory for the tables of \"%s\"", r->path);
+	json_array_foreach(tables, i, j) {
+		rc = parse_table(r, j, e);
+		if (!rc)
+			rc = place_table(r, i, at, e);
+		if (rc)
+			return rc;
+		at += r->table[i].t.parts;
+	}
+	if (at != json_array_size(json_object_get(r->manifest, "parts")))
+		return bad_manifest(r, e, "it lists partitions of no table");
+	for (i = 0; i < r->nfiles; i++)
+		if (r->file[i].used != safetensors_count(r->file[i].st))
+			return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
+			               r->file[i].name);
+	return ERR_OK;
+}
+
+enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *e)
+{
+	struct err why = { 0 };
+	json_t *manifest = ckpt_manifest_read(path, &why);
+	struct ckpt_reader *r;
+	enum err_code rc;
+
+	*out = NULL;
+	if (!manifest)
+		return err_set(e, why.code, "%s", why.msg);
+	r = mem_alloc(sizeof *r);
+	r->path = mem_strdup(path);
+	r->manifest = manifest;
+	rc = json_int(manifest, "step", -1) < 0 || !json_is_integer(json_object_get(manifest, "generation")) ?
+	     bad_manifest(r, e, "it has no step or no generation") : ERR_OK;
+	if (!rc)
+		rc = open_files(r, e);
+	if (!rc)
+		rc = open_tables(r, e);
+	if (rc) {
+		ckpt_close(r);
+		return rc;
+	}
+	*out = r;
+	return ERR_OK;
+}
+
+void ckpt_close(struct ckpt_reader *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->ntables; i++)
+		free(r->table[i].place);
+	for (size_t i = 0; i < r->nfiles; i++)
+		safetensors_close(r->file[i].st);
+	free(r->table);
+	free(r->file);
+	json_decref(r->manifest);
+	free(r->path);
+	free(r);
+}
+
+/* ---- what is in it -------------------------------------------------------------------- */
+
+const char *ckpt_path(const struct ckpt_reader *r)
+{
+	return r->path;
+}
+
+uint64_t ckpt_step(const struct ckpt_reader *r)
+{
+	return (uint64_t)json_int(r->manifest, "step", 0);
+}
+
+uint64_t ckpt_bytes(const struct ckpt_reader *r)
+{
+	return r->bytes;
+}
+
+const json_t *ckpt_manifest(const struct ckpt_reader *r)
+{
+	return r->manifest;
+}
+
+size_t ckpt_tables(const struct ckpt_reader *r)
+{
+	return r->ntables;
+}
+
+const struct ckpt_table *ckpt_table_at(const struct ckpt_reader *r, size_t i)
+{
+	return &r->table[i].t;
+}
+
+const struct ckpt_table *ckpt_table_find(const struct ckpt_reader *r, const char *name)
+{
+	for (size_t i = 0; i < r->ntables; i++)
+		if (strcmp(r->table[i].t.name, name) == 0)
+			return &r->table[i].t;
+	return NULL;
+}
+
+static const struct place *place_of(const struct ckpt_table *t, uint32_t part)
+{
+	return &((const struct stored *)t)->place[part];
+}
+
+struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part)
+{
+	const struct place *p = place_of(t, part);
+
+	(void)r;
+	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step,
+		.nlast = json_array_size(p->last) };
+}
+
+void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
+{
+	const struct place *p = place_of(t, part);
+
+	(void)r;
+	for (size_t i = 0; i < json_array_size(p->last); i++)
+		u64_at(p->last, i, &out[i]);
+}
+
+/* ---- values --------------------------------------------------------------------------- */
+
+static enum err_code read_ids(const struct ckpt_reader *r, const struct place *p, uint64_t first, uint64_t n,
+                              uint64_t *ids, struct err *e)
+{
+	const struct file *f = &r->file[p->file];
+	enum err_code rc = safetensors_read_ids(f->st, p->ids, first, n, ids, e);
+
+	for (uint64_t i = 1; !rc && i < n; i++)
+		if (ids[i] <= ids[i - 1])
+			rc = err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: the ids of \"%s\" do not ascend", r->path,
+			             f->name, p->ids->name);
+	return rc;
+}
+
+enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+                             uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
+                             unsigned nslots, struct err *e)
+{
+	const struct place *p = place_of(t, part);
+	uint64_t width = t->sparse ? t->cols : 1;
+	enum err_code rc = ERR_OK;
+
+	if (first > p->n || n > p->n - first || nslots > p->nslots)
+		return err_set(e, ERR_LIMIT, "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u slots "
+		               "in \"%s\"", part, t->name, p->n, t->sparse ? "rows" : "values", p->nslots, r->path);
+	if (ids && t->sparse)
+		rc = read_ids(r, p, first, n, ids, e);
+	if (!rc && w)
+		rc = safetensors_read(r->file[p->file].st, p->w, first * width, n * width, w, e);
+	for (unsigned k = 0; !rc && k < nslots; k++)
+		if (slot[k])
+			rc = safetensors_read(r->file[p->state].st, p->slot[k], first * width, n * width, slot[k], e);
+	return rc;
+}
+
+/* The partition of a dense table that holds element `first`. */
+static uint32_t part_at(const struct ckpt_table *t, uint64_t first)
+{
+	uint32_t lo = 0, hi = t->parts;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (place_of(t, mid)->begin <= first)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
+                              uint64_t n, float *out, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (t->sparse || first > t->rows * t->cols || n > t->rows * t->cols - first)
+		return err_set(e, ERR_LIMIT, "table \"%s\" has no values %" PRIu64 " and on", t->name, first);
+	for (uint32_t k = part_at(t, first); !rc && n > 0; k++) {
+		const struct place *p = place_of(t, k);
+		uint64_t skip = first - p->begin, m = p->n - skip < n ? p->n - skip : n;
+
+		rc = ckpt_read_part(r, t, k, skip, m, NULL, out, NULL, 0, e);
+		first += m;
+		out += m;
+		n -= m;
+	}
+	return rc;
+}

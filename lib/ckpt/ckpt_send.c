@@ -1,0 +1,222 @@
+#include "ckpt/write.h"
+
+#include <inttypes.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "ckpt/names.h"
+#include "format/digest.h"
+#include "format/safetensors.h"
+
+/* One file on its way. */
+struct sending {
+	const struct ckpt_sink *to;
+	const struct ckpt_part *parts;
+	size_t nparts;
+	struct safetensors_writer *w;
+	char name[CKPT_NAME];
+	bool begun;
+	struct digest digest;
+};
+
+static enum err_code check(const struct ckpt_part *parts, size_t n, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ckpt_part *p = &parts[i];
+
+		if (p->nslots > CKPT_SLOTS_MAX || p->nslots != parts[0].nslots)
+			return err_set(e, ERR_FAILED, "table \"%s\": partition %" PRIu32 " has %u slots of the update "
+			               "rule, not %u", p->table, p->part, p->nslots, parts[0].nslots);
+		for (uint64_t k = 1; p->sparse && k < p->n; k++)
+			if (p->ids[k] <= p->ids[k - 1])
+				return err_set(e, ERR_FAILED, "table \"%s\": partition %" PRIu32 " has row %" PRIu64
+				               " behind row %" PRIu64, p->table, p->part, p->ids[k], p->ids[k - 1]);
+	}
+	return ERR_OK;
+}
+
+static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safetensors_type type,
+                         const char *suffix, struct err *e)
+{
+	char *name = mem_printf("%s.%" PRIu32 "%s", p->table, p->part, suffix);
+	uint64_t shape[2] = { p->n, p->cols };
+	enum err_code rc = safetensors_add(s->w, name, type, shape,
+	                                   p->sparse && type == SAFETENSORS_F32 ? 2 : 1, e);
+
+	free(name);
+	return rc;
+}
+
+/* All ids come first: they want the larger alignment. */
+static enum err_code add_params(struct sending *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < s->nparts; i++)
+		if (s->parts[i].sparse)
+			rc = add(s, &s->parts[i], SAFETENSORS_U64, ".ids", e);
+	for (size_t i = 0; !rc && i < s->nparts; i++)
+		rc = add(s, &s->parts[i], SAFETENSORS_F32, "", e);
+	return rc;
+}
+
+static enum err_code add_state(struct sending *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	char suffix[16];
+
+	for (size_t i = 0; i < s->nparts; i++)
+		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++) {
+			snprintf(suffix, sizeof suffix, ".s%u", k);
+			rc = add(s, &s->parts[i], SAFETENSORS_F32, suffix, e);
+		}
+	return rc;
+}
+
+static uint64_t floats(const struct ckpt_part *p)
+{
+	return p->sparse ? p->n * p->cols : p->n;
+}
+
+static enum err_code put_params(struct sending *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < s->nparts; i++)
+		if (s->parts[i].sparse)
+			rc = safetensors_put_ids(s->w, s->parts[i].ids, s->parts[i].n, e);
+	for (size_t i = 0; !rc && i < s->nparts; i++)
+		rc = safetensors_put(s->w, s->parts[i].w, floats(&s->parts[i]), e);
+	return rc;
+}
+
+static enum err_code put_state(struct sending *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < s->nparts; i++)
+		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++)
+			rc = safetensors_put(s->w, s->parts[i].slot[k], floats(&s->parts[i]), e);
+	return rc;
+}
+
+/* The size is known when the first bytes come. */
+static enum err_code give(void *ctx, const void *p, size_t n, struct err *e)
+{
+	struct sending *s = ctx;
+	enum err_code rc;
+
+	if (!s->begun) {
+		rc = s->to->begin(s->to->ctx, s->name, safetensors_size(s->w), e);
+		if (rc)
+			return rc;
+		s->begun = true;
+	}
+	digest_add(&s->digest, p, n);
+	return s->to->put(s->to->ctx, p, n, e);
+}
+
+static enum err_code send_file(struct sending *s, unsigned server, bool state, json_t *files,
+                               struct err *e)
+{
+	char hex[DIGEST_HEX];
+	enum err_code rc;
+
+	ckpt_file_name(server, state, s->name);
+	s->begun = false;
+	s->w = safetensors_writer_new();
+	safetensors_add_meta(s->w, "format", "pskit checkpoint");
+	digest_begin(&s->digest);
+	rc = state ? add_state(s, e) : add_params(s, e);
+	if (!rc)
+		rc = safetensors_begin(s->w, give, s, e);
+	if (!rc)
+		rc = state ? put_state(s, e) : put_params(s, e);
+	if (!rc)
+		rc = safetensors_end(s->w, e);
+	digest_end(&s->digest, hex);
+	if (s->begun)
+		rc = s->to->end(s->to->ctx, rc, hex, e);
+	if (!rc)
+		json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", s->name, "size",
+		                      (json_int_t)safetensors_size(s->w), "blake2b", hex));
+	safetensors_writer_free(s->w);
+	return rc;
+}
+
+static json_t *list_last(const struct ckpt_part *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < p->nlast; i++)
+		json_array_append_new(list, json_of_u64(p->last[i]));
+	return list;
+}
+
+static json_t *describe(const struct ckpt_part *parts, size_t n, unsigned server)
+{
+	json_t *list = json_array();
+	char file[CKPT_NAME];
+
+	ckpt_file_name(server, false, file);
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("[s, I, s, o, o, o]", parts[i].table,
+		                      (json_int_t)parts[i].part, file, json_of_u64(parts[i].version),
+		                      json_of_u64(parts[i].step), list_last(&parts[i])));
+	return list;
+}
+
+enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
+                               const struct ckpt_sink *to, json_t **description, struct err *e)
+{
+	struct sending s = { .to = to, .parts = parts, .nparts = nparts };
+	json_t *files = json_array();
+	enum err_code rc = check(parts, nparts, e);
+
+	*description = NULL;
+	if (!rc)
+		rc = send_file(&s, server, false, files, e);
+	if (!rc && nparts > 0 && parts[0].nslots > 0)
+		rc = send_file(&s, server, true, files, e);
+	if (!rc)
+		*description = json_pack("{s:O, s:o}", "files", files, "parts", describe(parts, nparts, server));
+	json_decref(files);
+	return rc;
+}
+
+/* ---- into a directory -------------------------------------------------------------- */
+
+struct local {
+	const char *dir;
+	struct ckpt_receive *file;
+};
+
+static enum err_code local_begin(void *ctx, const char *name, uint64_t size, struct err *e)
+{
+	struct local *l = ctx;
+
+	return ckpt_receive_begin(l->dir, name, size, false, &l->file, e);
+}
+
+static enum err_code local_put(void *ctx, const void *p, size_t n, struct err *e)
+{
+	struct local *l = ctx;
+
+	return ckpt_receive_put(l->file, p, n, e);
+}
+
+static enum err_code local_end(void *ctx, enum err_code rc, const char *blake2b, struct err *e)
+{
+	struct local *l = ctx;
+
+	return ckpt_receive_end(l->file, rc, blake2b, e);
+}
+
+enum err_code ckpt_write_server(const char *dir, unsigned server, const struct ckpt_part *parts,
+                                size_t nparts, json_t **description, struct err *e)
+{
+	struct local l = { .dir = dir };
+	struct ckpt_sink sink = { &l, local_begin, local_put, local_end };
+
+	return ckpt_send_server(server, parts, nparts, &sink, description, e);
+}

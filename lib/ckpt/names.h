@@ -1,0 +1,35 @@
+#ifndef CKPT_NAMES_H
+#define CKPT_NAMES_H
+
+/* Inside of ckpt/: names of directories and files, and the sealed manifest. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define CKPT_MANIFEST "MANIFEST.json"
+#define CKPT_SERVER_MAX 65535u
+#define CKPT_NAME 64
+
+/* "server-N.params.safetensors", "server-N.state.safetensors". */
+void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME]);
+/* False for any other spelling, so that a name from outside is no path. */
+bool ckpt_file_parse(const char *name, unsigned *server, bool *state);
+/* "step-000000001000", and back. */
+void ckpt_step_name(uint64_t step, char out[static CKPT_NAME]);
+bool ckpt_step_parse(const char *name, uint64_t *step);
+/* ".step-...tmp-...": being made or being removed. */
+bool ckpt_is_unfinished(const char *name);
+
+/* A fresh name DIR/.step-...tmp-RANDOM where nothing is yet. */
+char *ckpt_hidden_path(const char *dir, uint64_t step);
+
+/* Text of a manifest with its seal as the last member: the digest of the text
+ * without it.  Free it. */
+char *ckpt_manifest_text(const json_t *manifest);
+/* The manifest in directory path, seal and "v" checked.  NULL: ERR_FORMAT when
+ * it is damaged or is not there, ERR_UNSUPPORTED for a later "v". */
+json_t *ckpt_manifest_read(const char *path, struct err *e);
+
+#endif

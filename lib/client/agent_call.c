@@ -1,0 +1,162 @@
+#include "client/agent_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+
+/* How often a call looks whether it is to be given up. */
+#define CANCEL_PACE (50 * NSEC_PER_MSEC)
+
+void agent_ring(struct agent *a)
+{
+	uint64_t one = 1;
+
+	if (write(a->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+/* ---- on the agent's thread ------------------------------------------------------ */
+
+void agent_send_asks(struct agent *a)
+{
+	struct ask **p, *ask;
+
+	pthread_mutex_lock(&a->lock);
+	for (p = &a->asks; (ask = *p);) {
+		if (!ask->sent)
+			agent_send(a, ask->text, ask->seq);
+		ask->sent = true;
+		if (!ask->tell) {
+			p = &ask->next;
+			continue;
+		}
+		*p = ask->next;
+		free(ask->text);
+		free(ask);
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_answer(struct agent *a, uint64_t seq, json_t *answer)
+{
+	json_t *error = json_object_get(answer, "error");
+
+	pthread_mutex_lock(&a->lock);
+	for (struct ask *ask = a->asks; ask; ask = ask->next) {
+		if (ask->seq != seq || ask->done)
+			continue;
+		ask->done = true;
+		if (error)
+			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
+		else {
+			ask->answer = answer;
+			answer = NULL;
+		}
+		break;
+	}
+	json_decref(answer);
+	pthread_cond_broadcast(&a->answered);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_unsend(struct agent *a)
+{
+	pthread_mutex_lock(&a->lock);
+	for (struct ask *ask = a->asks; ask; ask = ask->next)
+		ask->sent = false;
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- on any thread ---------------------------------------------------------------- */
+
+static void enqueue(struct agent *a, struct ask *ask)
+{
+	struct ask **p = &a->asks;
+
+	while (*p)
+		p = &(*p)->next;
+	ask->next = NULL;
+	*p = ask;
+	ask->seq = a->next_seq++;
+}
+
+void agent_set_cancel(struct agent *a, int fd)
+{
+	atomic_store(&a->cancel_fd, fd);
+}
+
+bool agent_is_up(struct agent *a)
+{
+	return atomic_load(&a->up);
+}
+
+void agent_tell(struct agent *a, const json_t *msg)
+{
+	struct ask *ask = mem_alloc(sizeof *ask);
+
+	ask->text = json_text(msg);
+	ask->tell = true;
+	pthread_mutex_lock(&a->lock);
+	enqueue(a, ask);
+	pthread_mutex_unlock(&a->lock);
+	agent_ring(a);
+}
+
+static bool cancelled(struct agent *a)
+{
+	struct pollfd p = { atomic_load(&a->cancel_fd), POLLIN, 0 };
+
+	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+/* Until there is an answer, or there will be none: under the lock.  False when
+ * it was given up. */
+static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
+{
+	while (!ask->done && !a->ended && clock_now() < until) {
+		int64_t next = clock_now() + CANCEL_PACE;
+		struct timespec ts;
+
+		if (cancelled(a))
+			return false;
+		next = next < until ? next : until;
+		ts = (struct timespec){ next / NSEC_PER_SEC, next % NSEC_PER_SEC };
+		pthread_cond_timedwait(&a->answered, &a->lock, &ts);
+	}
+	return true;
+}
+
+enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e)
+{
+	struct ask ask = { .text = json_text(msg) }, **p;
+	bool patient;
+
+	*answer = NULL;
+	pthread_mutex_lock(&a->lock);
+	enqueue(a, &ask);
+	pthread_mutex_unlock(&a->lock);
+	agent_ring(a);
+	pthread_mutex_lock(&a->lock);
+	patient = await_answer(a, &ask, clock_now() + timeout_ns);
+	for (p = &a->asks; *p != &ask; p = &(*p)->next)
+		;
+	*p = ask.next;
+	pthread_mutex_unlock(&a->lock);
+	free(ask.text);
+	if (ask.done && !ask.why.code) {
+		*answer = ask.answer;
+		return ERR_OK;
+	}
+	if (ask.done)
+		return err_set(e, ask.why.code, "%s", ask.why.msg);
+	if (!patient)
+		return err_set(e, ERR_STOPPED, "interrupted");
+	if (a->ended)
+		return err_set(e, ERR_UNREACH, "the coordinator is gone: %s", a->fault.msg);
+	return err_set(e, ERR_TIMEOUT, "the coordinator did not answer within %lld s",
+	    (long long)(timeout_ns / NSEC_PER_SEC));
+}

@@ -1,0 +1,168 @@
+#include "coord/coord_state.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* What peers say to the coordinator, and what it answers. */
+
+/* A worker under `wait` that was silent for too long, but is the same: nobody
+ * has taken its slot, and its step is still open. */
+static void heard(struct coord *c, unsigned slot, int64_t now)
+{
+	struct member_worker *w = &c->worker[slot];
+
+	w->seen = now;
+	if (!w->lost_at || c->cfg.on_worker_loss != COORD_WAIT)
+		return;
+	w->lost_at = 0;
+	coord_event(c, "worker_back", "worker-%u is back", slot);
+	coord_changed(c);
+}
+
+static void beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
+{
+	json_t *stats = json_object_get(msg, "stats"), **keep;
+
+	if (self->kind == COORD_SERVER && c->server[self->index].incarnation == self->incarnation) {
+		c->server[self->index].seen = now;
+		c->server[self->index].gone_at = 0;
+		keep = &c->server[self->index].stats;
+	} else if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation) {
+		heard(c, self->index, now);
+		keep = &c->worker[self->index].stats;
+	} else {
+		return;
+	}
+	if (stats) {
+		json_decref(*keep);
+		*keep = json_incref(stats);
+	}
+}
+
+/* Who is done or leaves sends its figures for the last time. */
+static void last_figures(struct member_worker *w, const json_t *msg)
+{
+	if (!json_object_get(msg, "steps"))
+		return;
+	json_decref(w->stats);
+	w->stats = json_deep_copy(msg);
+	json_object_del(w->stats, "op");
+	json_object_set(w->stats, "step", json_object_get(msg, "steps"));
+}
+
+static json_t *from_server(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
+    struct err *e)
+{
+	struct member_server *s = &c->server[self->index];
+
+	s->seen = now;
+	if (strcmp(op, "ack") == 0)
+		s->acked = (uint64_t)json_int(msg, "rev", 0);
+	else if (strcmp(op, "snap") == 0)
+		snap_answer(c, self->index, msg);
+	else if (strcmp(op, "leave") == 0)
+		server_wants_out(c, self->index, now);
+	else if (strcmp(op, "copied") == 0)
+		server_copied(c, self->index, msg, now);
+	else if (strcmp(op, "unreachable") == 0)
+		server_unreachable(c, self->index, msg, now);
+	else if (strcmp(op, "vote") == 0)
+		change_vote(c, self->index, msg);
+	else
+		err_set(e, ERR_PROTO, "no such operation for a server");
+	coord_progress(c, now);
+	return NULL;
+}
+
+/* Who has not yet completed the steps before this one. */
+static json_t *who_is_behind(const struct coord *c, unsigned asker, int64_t step, int64_t now)
+{
+	char text[600] = "";
+	size_t at = 0;
+
+	for (unsigned i = 0; i < c->nworkers && at < sizeof text - 100; i++) {
+		const struct member_worker *w = &c->worker[i];
+		int64_t theirs = json_int(w->stats, "step", 0);
+
+		if (i == asker || w->state != WORKER_ACTIVE || theirs >= step)
+			continue;
+		at += (size_t)snprintf(text + at, sizeof text - at, "%sworker-%u (%s, pid %lld) is at step %lld, heard of %lld ms ago",
+		    at ? "; " : "", i, w->host, (long long)w->pid, (long long)theirs,
+		    (long long)((now - w->seen) / NSEC_PER_MSEC));
+	}
+	return json_pack("{s:s}", "text", text);
+}
+
+static json_t *from_worker(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
+    struct err *e)
+{
+	struct member_worker *w = &c->worker[self->index];
+	json_t *answer = NULL;
+
+	if (w->incarnation != self->incarnation) {
+		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced", self->index);
+		return NULL;
+	}
+	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
+		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start ps-work train once more", self->index);
+		return NULL;
+	}
+	heard(c, self->index, now);
+	if (strcmp(op, "done") == 0 || strcmp(op, "leave") == 0 || strcmp(op, "fail") == 0)
+		last_figures(w, msg);
+	if (strcmp(op, "lease") == 0)
+		answer = job_lease(c, self->index, msg, e);
+	else if (strcmp(op, "confirm") == 0) {
+		w->epoch = (uint32_t)json_int(msg, "epoch", 0);
+		servers_join(c, now);
+	} else if (strcmp(op, "who") == 0)
+		answer = who_is_behind(c, self->index, json_int(msg, "step", 0), now);
+	else if (strcmp(op, "done") == 0)
+		job_done(c, self->index);
+	else if (strcmp(op, "result") == 0)
+		job_result(c, self->index, msg, now);
+	else if (strcmp(op, "eval") == 0) {
+		json_decref(c->last_eval);
+		c->last_eval = json_deep_copy(msg);
+		coord_event(c, "eval", "step %lld: loss %.6g accuracy %.4f", (long long)json_int(msg, "step", 0),
+		    json_num(json_object_get(msg, "eval"), "loss", 0),
+		    json_num(json_object_get(msg, "eval"), "accuracy", 0));
+	} else if (strcmp(op, "fail") == 0)
+		coord_fail(c, json_str(msg, "message", "a worker failed"), now);
+	else if (strcmp(op, "leave") == 0) {
+		if (c->tasks)
+			tasks_return(c->tasks, self->index);
+		if (w->state == WORKER_ACTIVE)
+			change_queue(c, CHANGE_LEAVE, self->index, WORKER_LEFT);
+	} else
+		err_set(e, ERR_PROTO, "no such operation for a worker");
+	coord_progress(c, now);
+	if (!answer && (!e || !e->code))
+		answer = json_object();
+	return answer;
+}
+
+json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	const char *op = json_str(msg, "op", "");
+	json_t *answer = NULL;
+
+	if (strcmp(op, "beat") == 0) {
+		beat(c, self, msg, now);
+		return NULL;
+	}
+	if (strcmp(op, "server_join") == 0)
+		answer = join_server(c, self, msg, now, e);
+	else if (strcmp(op, "worker_join") == 0)
+		answer = join_worker(c, self, msg, now, e);
+	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)
+		answer = join_tables(c, msg, e);
+	else if (self->kind == COORD_SERVER)
+		return from_server(c, self, op, msg, now, e);
+	else if (self->kind == COORD_WORKER)
+		return from_worker(c, self, op, msg, now, e);
+	else
+		err_set(e, ERR_FORBIDDEN, "operation \"%s\" is not for this session", op);
+	coord_progress(c, now);
+	return answer;
+}

@@ -1,0 +1,131 @@
+#include "coord/coord_state.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "coord/place.h"
+
+/* A server that another could not reach gets no copies for so long. */
+#define SHUN (30 * NSEC_PER_SEC)
+
+/* The servers that may hold partitions, those first that may get more. */
+static size_t usable(const struct coord *c, int64_t now, uint16_t *out, size_t *njoin)
+{
+	size_t n = 0;
+
+	for (int shunned = 0; shunned < 2; shunned++) {
+		for (unsigned i = 0; i < c->nservers; i++)
+			if (c->server[i].live && !c->server[i].leaving && (now < c->server[i].shunned) == shunned)
+				out[n++] = (uint16_t)i;
+		if (!shunned)
+			*njoin = n;
+	}
+	return n;
+}
+
+void servers_place(struct coord *c)
+{
+	uint16_t server[COORD_SERVERS_MAX];
+	size_t njoin, n = usable(c, INT64_MAX, server, &njoin);
+
+	layout_place(&c->layout, server, n, c->cfg.replicas);
+}
+
+bool servers_mend(struct coord *c, int64_t now)
+{
+	uint16_t server[COORD_SERVERS_MAX];
+	uint64_t moving, all;
+	size_t njoin, n = usable(c, now, server, &njoin);
+	bool changed = place_mend(&c->layout, server, njoin, n, c->cfg.replicas);
+
+	place_progress(&c->layout, &moving, &all);
+	if (c->rebalance && !changed && !moving) {
+		changed = place_balance(&c->layout, server, njoin);
+		c->rebalance = changed;
+	}
+	if (!changed)
+		return false;
+	c->layout.epoch++;
+	place_progress(&c->layout, &moving, &all);
+	coord_event(c, "copying", "epoch %u: %llu of %llu partitions are being copied", c->layout.epoch,
+	    (unsigned long long)moving, (unsigned long long)all);
+	return true;
+}
+
+void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
+{
+	struct member_server *s = &c->server[i];
+	char why[400];
+	uint32_t lost;
+
+	s->live = false;
+	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host, (long long)s->pid, how);
+	change_server_gone(c);
+	if (!c->placed) {
+		coord_changed(c);
+		return;
+	}
+	lost = place_drop(&c->layout, i);
+	c->layout.epoch++;
+	if (lost) {
+		c->data_lost = true;
+		snprintf(why, sizeof why, "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is gone", i,
+		    s->host, (long long)s->pid, how, c->cfg.replicas > 1 ? "no other copy left" : "one copy of each partition");
+		coord_fail(c, why, now);
+		return;
+	}
+	coord_event(c, "failover", "epoch %u: the other copies of what server-%u held go on", c->layout.epoch, i);
+	servers_mend(c, now);
+	coord_changed(c);
+}
+
+void server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now)
+{
+	int64_t server = json_int(msg, "server", -1);
+
+	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 || server >= c->nservers ||
+	    !c->server[server].live)
+		return;
+	if (place_copied(&c->layout, (unsigned)server, from)) {
+		coord_event(c, "copied", "server-%lld has its copies from server-%u", (long long)server, from);
+		servers_join(c, now);
+	}
+}
+
+/* Every worker that trains tells the servers that join, too, what it pushes: else
+ * they would take a step for complete that is not. */
+static bool all_know(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && !c->worker[i].lost_at && c->worker[i].epoch < c->layout.epoch)
+			return false;
+	return true;
+}
+
+void servers_join(struct coord *c, int64_t now)
+{
+	if (!all_know(c) || !place_joined(&c->layout))
+		return;
+	c->layout.epoch++;
+	coord_event(c, "layout", "epoch %u: servers have taken their places", c->layout.epoch);
+	servers_mend(c, now);
+	coord_changed(c);
+}
+
+/* Both may be well, and only the line between them down: the one that comes
+ * after the other in a chain can be spared. */
+void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now)
+{
+	int64_t server = json_int(msg, "server", -1);
+
+	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 || server >= c->nservers ||
+	    !c->server[server].live || !c->placed)
+		return;
+	if (!place_unlink(&c->layout, from, (unsigned)server))
+		return;
+	c->server[server].shunned = now + SHUN;
+	c->layout.epoch++;
+	coord_event(c, "unreachable", "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
+	    c->layout.epoch, from, (long long)server, (int)(SHUN / NSEC_PER_SEC));
+	servers_mend(c, now);
+	coord_changed(c);
+}

@@ -1,0 +1,47 @@
+#include "coord/coord_state.h"
+
+#include "base/json.h"
+
+/* A job that goes on from a checkpoint: same tables, next generation, and every
+ * slot at the step that it had completed. */
+
+void resume_begin(struct coord *c)
+{
+	const json_t *m = c->cfg.resume, *item, *deal = json_object_get(json_object_get(m, "data"), "deal");
+	size_t i;
+
+	c->layout.generation = (uint32_t)json_int(m, "generation", 1) + 1;
+	c->layout.epoch = (uint32_t)json_int(m, "epoch", 0);
+	json_array_foreach(json_object_get(m, "tables"), i, item) {
+		struct table shape, *t;
+
+		if (!table_from_json(item, &shape, NULL))
+			layout_add(&c->layout, &shape, &t, NULL);
+	}
+	c->first_step = (uint64_t)json_int(m, "step", 0);
+	c->first_at = (struct deal_pos){ (uint64_t)json_int(deal, "epoch", 0), (uint64_t)json_int(deal, "offset", 0) };
+}
+
+/* In bsp all slots are at the checkpoint's step; else each at its own. */
+void resume_members(struct coord *c)
+{
+	const json_t *item;
+	size_t i;
+
+	for (unsigned k = 0; k < c->nworkers; k++)
+		c->worker[k].from = c->first_step;
+	json_array_foreach(json_object_get(c->cfg.resume, "slots"), i, item) {
+		int64_t slot = json_int(item, "slot", -1);
+
+		if (!c->cfg.bsp && slot >= 0 && slot < c->nworkers)
+			c->worker[slot].from = (uint64_t)json_int(item, "clock", 0);
+	}
+}
+
+void resume_tasks(struct coord *c)
+{
+	const json_t *tasks = json_object_get(json_object_get(c->cfg.resume, "data"), "tasks");
+
+	if (json_is_object(tasks))
+		tasks_from_json(c->tasks, tasks);
+}

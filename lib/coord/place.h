@@ -1,0 +1,40 @@
+#ifndef COORD_PLACE_H
+#define COORD_PLACE_H
+
+#include "coord/layout.h"
+
+/* Changes of a layout while it is in use.  Pure; the owner locks, and raises
+ * the epoch when something has changed. */
+
+/* A server is gone: take it out of all chains.  Returns how many partitions
+ * have no copy left. */
+uint32_t place_drop(struct layout *l, unsigned server);
+
+/* Where copies are wanted, name one server to join: `server` are the n that may
+ * hold partitions, of which the first njoin may get more; at most one joins a
+ * run at a time.  Copies are missing where a chain is shorter than `replicas`;
+ * and a server in a chain that is not among the n shall leave.  Returns how
+ * many runs have changed. */
+size_t place_mend(struct layout *l, const uint16_t *server, size_t njoin, size_t n, unsigned replicas);
+
+/* Move runs from servers that hold much to servers that hold little, until no
+ * single move makes it more even.  Nothing is moved where a server joins. */
+size_t place_balance(struct layout *l, const uint16_t *server, size_t n);
+
+/* The joining server has copies of the runs of which `from` is the last.  Returns
+ * of how many that was not known. */
+size_t place_copied(struct layout *l, unsigned server, unsigned from);
+/* Servers that have their copies take their places, and who was to leave goes.
+ * Returns how many runs have changed. */
+size_t place_joined(struct layout *l);
+/* Take `server` out where it comes right after `from`.  Returns how many runs
+ * have changed. */
+size_t place_unlink(struct layout *l, unsigned from, unsigned server);
+
+/* What a server holds or will hold, in elements (rows of sparse tables as the
+ * shape says). */
+uint64_t place_load(const struct layout *l, unsigned server);
+/* Partitions with a copy on the way, and all partitions. */
+void place_progress(const struct layout *l, uint64_t *moving, uint64_t *all);
+
+#endif

@@ -1,0 +1,260 @@
+#include "server/keep.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ckpt/dirs.h"
+#include "ckpt/write.h"
+#include "launch/rundir.h"
+
+/* The coordinator's checkpoints: one thread decides when, agrees with the
+ * servers on a step, has them write, and commits.  The host's lock is held but
+ * while files are touched. */
+
+#define AHEAD 2
+#define TRIES 40
+
+struct keep {
+	struct host *host;
+	pthread_t thread;
+	bool started, stop, busy;
+	char *dir;
+	struct conf_every every;
+	struct ckpt_keep rule;
+	int64_t next_time;
+	uint64_t next_step, wanted;     /* wanted: how many were asked for */
+	struct keep_last last;
+};
+
+/* ---- one checkpoint, step by step -------------------------------------------------------- */
+
+/* Until the state is no longer this one; false when it is to be given up. */
+static bool while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
+{
+	struct host *h = k->host;
+
+	while (coord_snap_state(h->coord) == state) {
+		enum coord_phase phase = coord_phase(h->coord);
+
+		if (k->stop || (phase != COORD_RUNNING && phase != COORD_FINISHING))
+			return false;
+		/* One that waits for its step gives way to one that is asked for. */
+		if (state == SNAP_ASKED && k->wanted > wanted)
+			return false;
+		host_wait(h, 0);
+	}
+	return true;
+}
+
+static enum err_code commit(struct keep *k, struct ckpt *c, const json_t *descriptions, const json_t *head, char **path,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *d;
+	size_t i;
+
+	json_array_foreach((json_t *)descriptions, i, d)
+		if (!rc)
+			rc = ckpt_add(c, d, e);
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	rc = ckpt_commit(c, head, path, e);
+	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
+		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);
+	return rc;
+}
+
+/* The servers have their partitions as they are at one step: have them written. */
+static enum err_code write_all(struct keep *k, char **path, struct err *e)
+{
+	struct host *h = k->host;
+	uint64_t step = coord_snap_step(h->coord);
+	json_t *head, *descriptions;
+	struct ckpt *c;
+	enum err_code rc;
+
+	host_unlock(h);
+	rc = ckpt_begin(k->dir, step, &c, e);
+	host_lock(h);
+	if (rc)
+		return rc;
+	if (coord_snap_state(h->coord) == SNAP_TAKEN)
+		coord_snap_write(h->coord, ckpt_tmp(c));
+	if (!while_state(k, SNAP_WRITING, UINT64_MAX) || coord_snap_state(h->coord) != SNAP_SAVED) {
+		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY, "%s",
+		    coord_snap_state(h->coord) == SNAP_FAILED ? coord_snap_message(h->coord) : "the servers have changed meanwhile");
+		host_unlock(h);
+		ckpt_abort(c);
+		host_lock(h);
+		return e->code;
+	}
+	head = json_deep_copy(coord_snap_head(h->coord));
+	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
+	host_unlock(h);
+	rc = commit(k, c, descriptions, head, path, e);
+	json_decref(head);
+	json_decref(descriptions);
+	host_lock(h);
+	return rc;
+}
+
+/* exact: of that step, or none; else of the first that can be had. */
+static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wanted, struct err *e)
+{
+	struct host *h = k->host;
+	enum err_code rc = err_set(e, ERR_NOTREADY, "no job is running: there is nothing to save");
+	char *path = NULL;
+
+	for (unsigned i = 0; i < TRIES && coord_snap_begin(h->coord, step); i++) {
+		enum coord_snap state;
+
+		rc = err_set(e, ERR_STOPPED, "it was given up");
+		if (!while_state(k, SNAP_ASKED, wanted))
+			break;
+		state = coord_snap_state(h->coord);
+		if (state == SNAP_BROKEN)
+			continue;
+		if (state == SNAP_TAKEN)
+			rc = write_all(k, &path, e);
+		else if (state == SNAP_FAILED)
+			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(h->coord));
+		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) || (state == SNAP_LATE && exact))
+			break;
+		/* The servers are further: ask for a step beyond, further each time. */
+		step = coord_snap_frontier(h->coord) + AHEAD + (UINT64_C(1) << (i < 30 ? i : 30));
+	}
+	if (!rc) {
+		*e = (struct err){ 0 };
+		k->last.step = coord_snap_step(h->coord);
+		free(k->last.path);
+		k->last.path = path;
+		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
+	}
+	coord_snap_end(h->coord);
+	return rc;
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+static void asked_for(struct keep *k)
+{
+	uint64_t wanted = k->wanted;
+	struct err e = { 0 };
+
+	k->busy = true;
+	k->last.rc = one(k, coord_frontier(k->host->coord) + AHEAD, false, UINT64_MAX, &e);
+	k->last.why = e;
+	k->last.done = wanted;
+	k->busy = false;
+	if (k->last.rc)
+		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+	host_kick(k->host);
+}
+
+static void periodic(struct keep *k)
+{
+	uint64_t every = (uint64_t)k->every.steps, step = coord_frontier(k->host->coord);
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (every) {
+		/* The next multiple that is still ahead of everybody. */
+		if (k->next_step <= step)
+			k->next_step = (step / every + 1) * every;
+		rc = one(k, k->next_step, true, k->wanted, &e);
+		if (!rc || k->wanted == k->last.done)
+			k->next_step += every;
+	} else {
+		k->next_time = clock_now() + k->every.time;
+		rc = one(k, step + AHEAD, false, k->wanted, &e);
+	}
+	/* A full disk costs a checkpoint, not the job. */
+	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
+		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+	if (rc && !k->stop && k->wanted == k->last.done)
+		host_wait(k->host, 0);
+}
+
+static void *run(void *ctx)
+{
+	struct keep *k = ctx;
+	struct host *h = k->host;
+
+	host_lock(h);
+	while (!k->stop) {
+		bool due = k->every.steps || (k->every.time && clock_now() >= k->next_time);
+
+		if (k->wanted > k->last.done)
+			asked_for(k);
+		else if (due && coord_phase(h->coord) == COORD_RUNNING)
+			periodic(k);
+		else
+			host_wait(h, k->every.time ? k->next_time : 0);
+	}
+	host_unlock(h);
+	return NULL;
+}
+
+/* ---- from outside, under the host's lock --------------------------------------------------------- */
+
+uint64_t keep_want(struct keep *k)
+{
+	/* One that is under way may have begun before what the asker means. */
+	k->wanted++;
+	return k->wanted;
+}
+
+const struct keep_last *keep_last(const struct keep *k)
+{
+	return &k->last;
+}
+
+const char *keep_dir(const struct keep *k)
+{
+	return k->dir;
+}
+
+enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)
+{
+	struct keep *k;
+
+	if (!h->server->cfg.id->run_dir)
+		return ERR_OK;
+	k = mem_alloc(sizeof *k);
+	k->host = h;
+	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
+	k->every = c->checkpoint_every;
+	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last, .every = (uint64_t)c->keep_every, .best = (size_t)c->keep_best };
+	k->next_time = clock_now() + k->every.time;
+	h->keep = k;
+	if (pthread_create(&k->thread, NULL, run, k))
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	k->started = true;
+	return ERR_OK;
+}
+
+void keep_stop(struct host *h)
+{
+	struct keep *k = h->keep;
+
+	if (!k)
+		return;
+	host_lock(h);
+	k->stop = true;
+	host_unlock(h);
+	if (k->started)
+		pthread_join(k->thread, NULL);
+}
+
+void keep_free(struct keep *k)
+{
+	if (!k)
+		return;
+	free(k->last.path);
+	free(k->dir);
+	free(k);
+}

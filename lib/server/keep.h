@@ -1,0 +1,28 @@
+#ifndef SERVER_KEEP_H
+#define SERVER_KEEP_H
+
+#include "server/host.h"
+
+/* The coordinator's checkpoints.  All calls but start and stop under the host's
+ * lock. */
+struct keep;
+
+/* What became of the last one that was asked for. */
+struct keep_last {
+	uint64_t done;                  /* the number keep_want gave */
+	enum err_code rc;
+	struct err why;
+	uint64_t step;
+	char *path;                     /* of the newest that was made, or NULL */
+};
+
+enum err_code keep_start(struct host *h, const struct conf *c, struct err *e);
+void keep_stop(struct host *h);
+void keep_free(struct keep *k);
+
+/* Ask for one: when keep_last tells of this number or a later one, it is done. */
+uint64_t keep_want(struct keep *k);
+const struct keep_last *keep_last(const struct keep *k);
+const char *keep_dir(const struct keep *k);
+
+#endif

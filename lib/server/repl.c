@@ -1,0 +1,414 @@
+#include "server/repl_state.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "launch/rundir.h"
+
+/* Links to the servers that hold the next copies.  One thread owns them all;
+ * what is to be sent stays with its partition (shard/copy.c), so that a link
+ * has only to know which partitions have something. */
+
+#define RETRY_MIN (5 * NSEC_PER_MSEC)
+#define RETRY_MAX (200 * NSEC_PER_MSEC)
+#define REPL_TICK (20 * NSEC_PER_MSEC)
+/* Copies of partitions under way at once, to a server that joins. */
+#define FEED_AHEAD 16u
+#define REPORT_EVERY (1 * NSEC_PER_SEC)
+
+static struct shard *shard_of(const struct repl *r)
+{
+	return atomic_load(&r->server->shard);
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+static void drop_link(struct link *l)
+{
+	if (!l->conn)
+		return;
+	loop_del(l->repl->loop, &l->h);
+	conn_free(l->conn);
+	l->conn = NULL;
+	l->up = false;
+	batcher_release(&l->batcher);
+	l->batcher = (struct batcher){ 0 };
+	if (!l->down_since)
+		l->down_since = clock_now();
+	l->next_try = clock_now() + l->retry;
+	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+}
+
+static void pump(struct link *l)
+{
+	struct todo t;
+	struct err e;
+
+	while (l->up && conn_queued(l->conn) <= LINK_QUEUE_MAX && link_next(l, &t)) {
+		shard_send(shard_of(l->repl), (uint16_t)l->index, l->session, t.table, t.part, link_put, l);
+		if (conn_queued(l->conn) > LINK_QUEUE_MAX) {
+			/* It may have more than went out. */
+			pthread_mutex_lock(&l->repl->lock);
+			link_add(l, t);
+			pthread_mutex_unlock(&l->repl->lock);
+		}
+	}
+	if (!l->conn)
+		return;
+	if (l->up)
+		batcher_flush(&l->batcher, l->conn);
+	if (conn_write(l->conn, &e)) {
+		drop_link(l);
+		return;
+	}
+	loop_mod(l->repl->loop, &l->h, EPOLLIN | (conn_queued(l->conn) ? EPOLLOUT : 0));
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+static void take_copied(struct link *l, const uint8_t *payload, size_t len)
+{
+	struct shard *s = shard_of(l->repl);
+	struct msg_copied c;
+
+	for (size_t i = 0; msg_get_copied(payload, len, i, &c); i++)
+		shard_sent(s, (uint16_t)l->index, c.table, c.part, c.seq);
+	shard_settle(s);
+}
+
+static enum conn_verdict one_record(struct link *l, const struct record *r, const uint8_t *payload)
+{
+	struct err e = { 0 };
+
+	if (r->type == REC_COPIED && r->epoch >= l->repl->epoch) {
+		take_copied(l, payload, r->len);
+	} else if (r->type == REC_NACK) {
+		msg_get_nack(payload, r->len, &e);
+		log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index, e.msg);
+		return CONN_DROP;
+	}
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+	size_t at = 0;
+
+	if (r->type != REC_BATCH)
+		return one_record(ctx, r, payload);
+	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+		if (one_record(ctx, &sub, body) != CONN_TAKEN)
+			return CONN_DROP;
+	return e.code ? CONN_DROP : CONN_TAKEN;
+}
+
+static void on_live(void *ctx, const struct hs_server_info *unused)
+{
+	struct link *l = ctx;
+
+	(void)unused;
+	l->up = true;
+	l->down_since = l->reported = 0;
+	l->retry = RETRY_MIN;
+	l->session = ++l->repl->next_session;
+	shard_resend(shard_of(l->repl), (uint16_t)l->index);
+}
+
+static const struct conn_handler handler = { .live = on_live, .record = on_record };
+
+static void on_event(void *ctx, uint32_t events)
+{
+	struct link *l = ctx;
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	if (events & EPOLLOUT)
+		rc = conn_write(l->conn, &e);
+	if (!rc && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		rc = conn_read(l->conn, &e);
+	if (rc) {
+		log_debug(l->repl->server->cfg.log, "link to server-%u: %s", l->index, e.msg);
+		drop_link(l);
+		return;
+	}
+	pump(l);
+}
+
+static void dial(struct link *l)
+{
+	struct server *s = l->repl->server;
+	struct hs_client_info info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
+	int fd, dirfd = -1;
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	memcpy(info.cluster, s->cfg.id->conn.cluster, sizeof info.cluster);
+	snprintf(addr, sizeof addr, "%s", l->tcp);
+	if (l->unix_path[0] && s->cfg.id->run_dir && access(l->unix_path, R_OK | W_OK) == 0) {
+		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &e);
+		snprintf(addr, sizeof addr, "unix:%s", sock);
+	}
+	if (!rc)
+		rc = net_connect(addr, &fd, &e);
+	if (dirfd >= 0)
+		close(dirfd);
+	if (rc) {
+		l->next_try = clock_now() + l->retry;
+		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+		return;
+	}
+	l->conn = conn_dial(fd, &s->cfg.id->conn, l->key, &info, &handler, l);
+	l->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = l };
+	if (loop_add(l->repl->loop, &l->h, EPOLLIN | EPOLLOUT, &e))
+		drop_link(l);
+}
+
+/* ---- joining servers ------------------------------------------------------------------------ */
+
+/* Give copies, so many at a time; tell the coordinator when a server has all
+ * that it shall have from us. */
+static void feed(struct link *l)
+{
+	struct repl *r = l->repl;
+	struct shard *s = shard_of(r);
+	uint64_t begun;
+	json_t *msg;
+
+	shard_fed(s, (uint16_t)l->index, &l->fed_all, &begun, &l->fed_done);
+	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD && shard_feed(s, (uint16_t)l->index))
+		begun++;
+	if (!l->fed_all || l->fed_done < l->fed_all)
+		return;
+	l->told = true;
+	msg = json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)l->index, "epoch", (json_int_t)r->epoch);
+	agent_tell(r->server->agent, msg);
+	json_decref(msg);
+}
+
+static void report(struct link *l, int64_t now)
+{
+	json_t *msg;
+
+	if (!l->down_since || now - l->down_since < REPORT_EVERY || now - l->reported < REPORT_EVERY)
+		return;
+	l->reported = now;
+	msg = json_pack("{s:s, s:i, s:I}", "op", "unreachable", "server", (int)l->index, "epoch", (json_int_t)l->repl->epoch);
+	agent_tell(l->repl->server->agent, msg);
+	json_decref(msg);
+}
+
+static void tick(void *ctx)
+{
+	struct repl *r = ctx;
+	int64_t now = clock_now();
+	uint64_t all = 0, done = 0;
+
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		if (l->joins && !l->told)
+			feed(l);
+		all += l->joins ? l->fed_all : 0;
+		done += l->joins ? l->fed_done : 0;
+		if (!l->live || !l->wanted)
+			continue;
+		if (!l->conn && now >= l->next_try)
+			dial(l);
+		report(l, now);
+	}
+	atomic_store(&r->server->fed_all, all);
+	atomic_store(&r->server->fed_done, done);
+}
+
+/* ---- from other threads ----------------------------------------------------------------------- */
+
+static void poked(void *ctx)
+{
+	struct repl *r = ctx;
+	int64_t now = clock_now();
+
+	pthread_mutex_lock(&r->lock);
+	r->posted = false;
+	pthread_mutex_unlock(&r->lock);
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		if (l->up) {
+			pump(l);
+		} else if (l->live && !l->conn && now >= l->next_try) {
+			l->wanted = true;
+			dial(l);
+		}
+	}
+}
+
+void repl_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
+{
+	struct repl *r = ((struct server *)server)->repl;
+	bool post = false;
+
+	pthread_mutex_lock(&r->lock);
+	if (index < r->nlinks) {
+		link_add(r->link[index], (struct todo){ table, part });
+		post = !r->posted;
+		r->posted = true;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (post)
+		loop_post(r->loop, poked, r);
+}
+
+struct news {
+	struct repl *repl;
+	json_t *servers;
+	uint32_t epoch;
+	bool joins[COORD_SERVERS_MAX];
+};
+
+static void take_server(struct link *l, const json_t *j)
+{
+	bool live = json_flag(j, "live");
+	uint8_t key[KEY_BYTES] = { 0 };
+	const char *tcp = json_str(j, "tcp", "");
+
+	if (live && !key_from_text(json_str(j, "key", ""), key))
+		live = false;
+	if (!live || strcmp(tcp, l->tcp) != 0 || memcmp(key, l->key, sizeof key) != 0) {
+		drop_link(l);
+		l->down_since = l->reported = l->next_try = 0;
+		l->retry = RETRY_MIN;
+		l->wanted = false;
+	}
+	snprintf(l->tcp, sizeof l->tcp, "%s", tcp);
+	snprintf(l->unix_path, sizeof l->unix_path, "%s", json_str(j, "unix", ""));
+	memcpy(l->key, key, sizeof key);
+	l->live = live;
+	if (!live) {
+		pthread_mutex_lock(&l->repl->lock);
+		l->ntodo = 0;
+		pthread_mutex_unlock(&l->repl->lock);
+	}
+}
+
+/* What is under way was made for the old epoch, and is sent again. */
+static void take_news(void *ctx)
+{
+	struct news *n = ctx;
+	struct repl *r = n->repl;
+	const json_t *j;
+	size_t i;
+
+	json_array_foreach(n->servers, i, j)
+		take_server(r->link[i], j);
+	for (i = 0; n->epoch != r->epoch && i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		l->joins = n->joins[i];
+		l->told = false;
+		if (l->up) {
+			l->session = ++r->next_session;
+			shard_resend(shard_of(r), (uint16_t)i);
+		}
+	}
+	r->epoch = n->epoch;
+	json_decref(n->servers);
+	free(n);
+	poked(r);
+	tick(r);
+}
+
+void repl_prepare(struct repl *r, const json_t *view)
+{
+	size_t n = json_array_size(json_object_get(view, "servers"));
+
+	for (size_t i = r->nlinks; i < n && i < COORD_SERVERS_MAX; i++) {
+		r->link[i] = mem_alloc(sizeof **r->link);
+		r->link[i]->repl = r;
+		r->link[i]->index = (unsigned)i;
+		r->link[i]->retry = RETRY_MIN;
+		atomic_store(&r->nlinks, (unsigned)i + 1);
+	}
+}
+
+/* Whom do we, as the last of a chain, give copies to? */
+static void note_joins(struct news *n, const struct layout *l, unsigned self)
+{
+	for (size_t t = 0; t < l->ntables; t++)
+		for (size_t k = 0; k < l->table[t].nruns; k++) {
+			const struct run *run = &l->table[t].run[k];
+
+			if (run->nchain && run->chain[run->nchain - 1] == self && run->joining < COORD_SERVERS_MAX)
+				n->joins[run->joining] = true;
+		}
+}
+
+void repl_view(struct repl *r, const json_t *view, const struct layout *layout)
+{
+	struct news *n = mem_alloc(sizeof *n);
+
+	n->repl = r;
+	n->servers = json_deep_copy(json_object_get(view, "servers"));
+	n->epoch = layout->epoch;
+	note_joins(n, layout, (unsigned)r->server->cfg.index);
+	loop_post(r->loop, take_news, n);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void *run(void *ctx)
+{
+	loop_run(((struct repl *)ctx)->loop);
+	return NULL;
+}
+
+enum err_code repl_start(struct server *s, struct err *e)
+{
+	struct repl *r = mem_alloc(sizeof *r);
+	enum err_code rc;
+
+	r->server = s;
+	pthread_mutex_init(&r->lock, NULL);
+	rc = loop_new(&r->loop, e);
+	if (!rc) {
+		loop_tick(r->loop, REPL_TICK, tick, r);
+		if (pthread_create(&r->thread, NULL, run, r))
+			rc = err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	if (rc) {
+		loop_free(r->loop);
+		pthread_mutex_destroy(&r->lock);
+		free(r);
+		return rc;
+	}
+	s->repl = r;
+	return ERR_OK;
+}
+
+void repl_stop(struct repl *r)
+{
+	if (!r)
+		return;
+	loop_stop(r->loop);
+	pthread_join(r->thread, NULL);
+}
+
+void repl_free(struct repl *r)
+{
+	if (!r)
+		return;
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		drop_link(r->link[i]);
+		free(r->link[i]->todo);
+		free(r->link[i]);
+	}
+	loop_free(r->loop);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}

@@ -1,0 +1,185 @@
+#include "server/save.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "ckpt/write.h"
+
+enum order { ORDER_NONE, ORDER_TAKE, ORDER_WRITE, ORDER_END };
+
+struct save {
+	struct server *server;
+	pthread_t thread;
+	pthread_mutex_t lock;           /* all below */
+	pthread_cond_t changed;
+	bool stop, woken;
+	enum order order;
+	uint64_t id, step;
+	char *dir;
+};
+
+static void tell(struct save *s, uint64_t id, json_t *msg)
+{
+	json_object_set_new(msg, "op", json_string("snap"));
+	json_object_set_new(msg, "id", json_integer((json_int_t)id));
+	agent_tell(s->server->agent, msg);
+	json_decref(msg);
+}
+
+static void failed(struct save *s, uint64_t id, const char *why)
+{
+	tell(s, id, json_pack("{s:s, s:s}", "state", "failed", "message", why));
+}
+
+static void add_clock(void *ctx, uint32_t slot, uint64_t clock, bool active)
+{
+	char name[16];
+
+	(void)active;
+	snprintf(name, sizeof name, "%u", slot);
+	json_object_set_new(ctx, name, json_integer((json_int_t)clock));
+}
+
+/* ---- without the lock ------------------------------------------------------------------ */
+
+/* True when the picture is whole. */
+static bool look(struct save *s, struct shard *sh, uint64_t id)
+{
+	json_t *clocks;
+
+	switch (shard_snap_take(sh)) {
+	case SHARD_OK:
+		clocks = json_object();
+		shard_snap_clocks(sh, add_clock, clocks);
+		tell(s, id, json_pack("{s:s, s:o}", "state", "taken", "clocks", clocks));
+		return true;
+	case SHARD_BAD:
+		failed(s, id, "no memory for a copy of the partitions");
+		shard_snap_end(sh);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void begin(struct save *s, struct shard *sh, uint64_t id, uint64_t step)
+{
+	if (!shard_snap_begin(sh, step))
+		tell(s, id, json_pack("{s:s, s:I}", "state", "late", "frontier", (json_int_t)shard_step(sh)));
+}
+
+static void write_files(struct save *s, struct shard *sh, uint64_t id, const char *dir)
+{
+	json_t *description = NULL;
+	struct ckpt_part *parts;
+	size_t n = shard_snap_parts(sh, &parts);
+	struct err e = { 0 };
+
+	if (!s->server->cfg.id->run_dir)
+		err_set(&e, ERR_UNSUPPORTED, "this server joined by a file, and cannot write to the run directory");
+	else
+		ckpt_write_server(dir, (unsigned)s->server->cfg.index, parts, n, &description, &e);
+	if (e.code)
+		failed(s, id, e.msg);
+	else
+		tell(s, id, json_pack("{s:s, s:o}", "state", "saved", "description", description));
+	free(parts);
+	shard_snap_end(sh);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void *run(void *ctx)
+{
+	struct save *s = ctx;
+	bool waiting = false;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		struct shard *sh = atomic_load(&s->server->shard);
+		enum order order = s->order;
+		uint64_t id = s->id, step = s->step;
+		char *dir = s->dir;
+
+		if (!sh || (order == ORDER_NONE && !(waiting && s->woken))) {
+			pthread_cond_wait(&s->changed, &s->lock);
+			continue;
+		}
+		s->order = ORDER_NONE;
+		s->woken = false;
+		s->dir = NULL;
+		pthread_mutex_unlock(&s->lock);
+		if (order == ORDER_TAKE)
+			begin(s, sh, id, step);
+		if (order == ORDER_WRITE)
+			write_files(s, sh, id, dir);
+		if (order == ORDER_END)
+			shard_snap_end(sh);
+		if (order == ORDER_TAKE || order == ORDER_NONE)
+			waiting = !look(s, sh, id);
+		else
+			waiting = false;
+		free(dir);
+		pthread_mutex_lock(&s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+void save_wake(struct save *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->woken = true;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void save_notice(struct save *s, const json_t *msg)
+{
+	const char *op = json_str(msg, "op", "");
+
+	pthread_mutex_lock(&s->lock);
+	s->order = strcmp(op, "snapshot") == 0 ? ORDER_TAKE : strcmp(op, "save") == 0 ? ORDER_WRITE : ORDER_END;
+	s->id = (uint64_t)json_int(msg, "id", 0);
+	s->step = (uint64_t)json_int(msg, "step", 0);
+	free(s->dir);
+	s->dir = mem_strdup(json_str(msg, "dir", ""));
+	atomic_store(&s->server->saving, s->order != ORDER_END);
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+enum err_code save_start(struct server *server, struct err *e)
+{
+	struct save *s = mem_alloc(sizeof *s);
+
+	s->server = server;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	if (pthread_create(&s->thread, NULL, run, s)) {
+		free(s);
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	server->save = s;
+	return ERR_OK;
+}
+
+void save_stop(struct save *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stop = true;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+}
+
+void save_free(struct save *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
+	free(s->dir);
+	free(s);
+}

@@ -1,0 +1,217 @@
+#include "base/endian.h"
+#include "base/mem.h"
+#include "codec/codec.h"
+#include "shard/copy.h"
+
+/* The receiving side: what the copy before this one sends (copy.c writes it). */
+
+#define HEAD_BYTES 24
+
+struct incoming {
+	const struct copy *c;
+	uint64_t version, examples;
+	uint32_t n, nrows;
+	const uint8_t *list;            /* slots, or for a state (last, due, claims) by slot */
+	const uint8_t *body;
+	size_t nbody;
+};
+
+static bool parse(const struct copy *c, const uint8_t *p, size_t len, struct incoming *in)
+{
+	size_t nlist;
+
+	if (len < HEAD_BYTES)
+		return false;
+	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
+		.nrows = get_le32(p + 20), .list = p + HEAD_BYTES };
+	if (c->kind == COPY_PUSH)
+		nlist = 0;
+	else
+		nlist = c->kind == COPY_STATE ? 8 + (size_t)in->n * 24 : ((size_t)in->n * 4 + 7) / 8 * 8;
+	if (len - HEAD_BYTES < nlist)
+		return false;
+	in->body = in->list + nlist;
+	in->nbody = len - HEAD_BYTES - nlist;
+	return true;
+}
+
+/* ---- a step's sum, or that there is none --------------------------------------- */
+
+static enum shard_answer take_sum(struct shard *s, struct part *p, const struct incoming *in)
+{
+	uint64_t step = in->c->step;
+	uint32_t cols = p->table->cols;
+	size_t want = p->table->sparse ? (size_t)in->nrows * (8 + cols * 4) : p->n * 4;
+	const uint8_t *values = in->body + (p->table->sparse ? (size_t)in->nrows * 8 : 0);
+
+	if (in->nbody && (in->nbody != want || (uintptr_t)values % 4))
+		return SHARD_BAD;
+	/* Had before: the sender has not heard that we have. */
+	if (step < p->step || in->version < p->version + (in->nbody != 0))
+		return SHARD_OK;
+	if (in->version != p->version + (in->nbody != 0))
+		return SHARD_BAD;
+	snap_before_update(s, p, step);
+	if (!part_update(p, &s->cfg, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows, in->body,
+	        in->examples))
+		return SHARD_BAD;
+	for (uint32_t i = 0; i < in->n; i++)
+		part_set_last(p, get_le32(in->list + (size_t)i * 4), step + 1);
+	gate_seen(s, step + 1);
+	return SHARD_OK;
+}
+
+/* ---- a push ------------------------------------------------------------------------ */
+
+static enum shard_answer take_push(struct shard *s, struct part *p, const struct incoming *in)
+{
+	size_t nids = (size_t)in->nrows * 8;
+	struct push push = { .slot = in->n, .step = in->c->step, .table = in->c->table, .part = in->c->part,
+		.codec = in->c->codec, .examples = (uint32_t)in->examples, .payload = in->body + nids,
+		.len = in->nbody - nids, .nrows = in->nrows, .ids = in->body };
+	const struct codec *codec = codec_by_id(push.codec);
+
+	if (in->version <= p->version && in->nbody)
+		return SHARD_OK;
+	if (in->nbody) {
+		if (in->nbody < nids || in->version != p->version + 1 || !codec ||
+		    codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
+			return SHARD_BAD;
+		snap_before_update(s, p, p->step);
+		if (!part_apply(p, &s->cfg, &push))
+			return SHARD_BAD;
+	}
+	if (push.slot != SHARD_OUTSIDE && part_last(p, push.slot) <= push.step)
+		part_set_last(p, push.slot, push.step + 1);
+	return SHARD_OK;
+}
+
+/* ---- a whole copy -------------------------------------------------------------------- */
+
+static const uint8_t *get_rows(struct rows *rows, const uint8_t *at, size_t *left, uint32_t n, size_t stride)
+{
+	size_t bytes = (size_t)n * (8 + stride * 4);
+
+	if (*left < bytes)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		bool made;
+		float *row = rows_put(rows, get_le64(at + (size_t)i * 8), &made);
+
+		if (!row)
+			return NULL;
+		memcpy(row, at + (size_t)n * 8 + i * stride * 4, stride * 4);
+	}
+	*left -= bytes;
+	return at + bytes;
+}
+
+static const uint8_t *get_floats(float *x, const uint8_t *at, size_t *left, size_t n)
+{
+	if (!at || *left < n * 4)
+		return NULL;
+	memcpy(x, at, n * 4);
+	*left -= n * 4;
+	return at + n * 4;
+}
+
+static bool get_state(const struct shard *s, struct part *p, const struct incoming *in)
+{
+	size_t nslots = s->cfg.rule->nslots, cols = p->table->cols, left = in->nbody;
+	const uint8_t *at = in->body;
+
+	if (p->table->sparse) {
+		at = get_rows(p->rows, at, &left, in->nrows, cols * (1 + nslots));
+		if (at && p->prev_rows)
+			at = get_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
+	} else {
+		at = get_floats(p->w, at, &left, p->n);
+		at = get_floats(p->state, at, &left, p->n * nslots);
+		if (at && p->prev)
+			at = get_floats(p->prev, at, &left, p->n);
+	}
+	return at && left == 0;
+}
+
+static enum shard_answer take_state(struct shard *s, struct part *p, const struct incoming *in)
+{
+	if (part_alloc(p, &s->cfg, NULL))
+		return SHARD_BAD;
+	if (!get_state(s, p, in)) {
+		part_retire(p);
+		return SHARD_BAD;
+	}
+	p->version = in->version;
+	p->step = in->c->step;
+	p->prev_same = get_le32(in->list + 4);
+	for (uint32_t i = 0; i < in->n; i++) {
+		const uint8_t *at = in->list + 8 + (size_t)i * 24;
+
+		part_set_last(p, i, get_le64(at));
+		/* Beside what was told here meanwhile. */
+		part_merge_due(p, i, get_le64(at + 8), get_le64(at + 16));
+	}
+	p->here = true;
+	atomic_store(&p->gone, false);
+	gate_seen(s, p->step);
+	return SHARD_OK;
+}
+
+/* A copy that has others after it hands on what it took. */
+static void hand_on(struct shard *s, struct part *p, const struct incoming *in)
+{
+	const struct copy *c = in->c;
+
+	if (p->to != NO_SERVER)
+		copy_pass_on(s, p, c, in->list - HEAD_BYTES, (size_t)(in->body - in->list) + HEAD_BYTES, in->body, in->nbody);
+	copy_settle(p);
+}
+
+static enum shard_answer take(struct shard *s, struct part *p, const struct incoming *in)
+{
+	uint64_t version = p->version, step = p->step;
+	enum shard_answer a;
+
+	if (p->head || (!p->here && in->c->kind != COPY_STATE))
+		return SHARD_ELSEWHERE;
+	if (!copy_may_send(p)) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	if (in->c->kind == COPY_STATE)
+		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK : take_state(s, p, in);
+	else if (in->c->kind == COPY_PUSH)
+		a = take_push(s, p, in);
+	else
+		a = take_sum(s, p, in);
+	if (a == SHARD_OK && in->c->kind != COPY_STATE && (p->version != version || p->step != step || !in->nbody))
+		hand_on(s, p, in);
+	if (a == SHARD_OK) {
+		gate_pass(s, p);
+		copy_settle(p);
+	}
+	return a;
+}
+
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *payload, size_t len, uint64_t *steps,
+    uint64_t *version)
+{
+	struct part *p = shard_part(s, c->table, c->part);
+	struct incoming in;
+	enum shard_answer a;
+	bool wake;
+
+	if (!p || !parse(c, payload, len, &in))
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	*version = in.version;
+	*steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1;
+	pthread_mutex_lock(&p->lock);
+	a = take(s, p, &in);
+	wake = a == SHARD_OK && p->waited;
+	if (wake)
+		p->waited = false;
+	pthread_mutex_unlock(&p->lock);
+	if (wake)
+		s->cfg.wake(s->cfg.ctx);
+	return a;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# P1 and P2 counted: while workers are killed, each acknowledged push is in the
+# model once, and each other at most once.
+
+load lib/helper
+
+setup() {
+	setup_dir
+	SOAK=$BATS_TEST_DIRNAME/fault/soak
+	export PS_BIN=$BIN TMPDIR=$T
+}
+
+teardown() {
+	teardown_dir
+}
+
+ledger() {
+	"$BIN/fault/ledger" "$@"
+}
+
+# A cluster of one server, and one ledger worker that has taken 50 steps.
+fifty_steps() {
+	write_csv data.csv 3
+	cat >c.json <<-END
+	{ "sync": "$1", "job": { "model": "linear", "data": "data.csv?label=y", "steps": 1000000, "optimizer": "sgd", "lr": 1 } }
+	END
+	background ps-serve c.json
+	wait_for 10 test -S c.run/ctl.sock
+	ledger work -C c.run --book books --steps 50 --cells 64 2>work.err
+}
+
+check() {
+	run ledger check -C c.run --book books --cells 64
+	echo "$output"
+}
+
+@test "the ledger sees what is lost and what counts twice" {
+	fifty_steps bsp
+	check
+	[ "$status" -eq 0 ]
+	[ "$output" = "begun 50 acknowledged 50 lost 0 doubled 0 torn 0" ]
+	cp -r books true
+	# One more is said to be acknowledged than was pushed: lost in both tables.
+	printf 'begin 60\nack 60 1 1\n' >>books/0-*
+	check
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"begun 51 acknowledged 51 lost 2 doubled 0 torn 0" ]]
+	# Begun and not acknowledged may be there or not, also when the line was cut.
+	cp true/* books
+	sed -i 's/^ack 49 .*/doubt 49/' books/0-*
+	printf 'begin 50\nack 5' >>books/0-*
+	check
+	[ "$status" -eq 0 ]
+	[[ "$output" == *"begun 51 acknowledged 49 lost 0 doubled 0 torn 0" ]]
+	# What is in the model without a push.
+	grep -vE '^[a-z]+ 7( |$)' true/0-* >books/"$(ls true)"
+	check
+	[ "$status" -eq 1 ]
+	[[ "$output" == *"begun 49 acknowledged 49 lost 0 doubled 2 torn 0" ]]
+}
+
+@test "a push from elsewhere is seen by the ledger" {
+	fifty_steps asp
+	ps-work pull -C c.run ledger >g.npy
+	ps-work push -C c.run ledger <g.npy
+	check
+	[ "$status" -eq 1 ]
+	# Each cell has been taken back.
+	[[ "$output" == *"lost 50 doubled 0 torn 0" ]]
+}
+
+@test "twenty workers are killed: nothing is lost, nothing counts twice" {
+	seed=$RANDOM
+	SEED=$seed SYNC=bsp KILLS=12 EVERY=0.3 VICTIMS=workers run "$SOAK" 60s
+	echo "$output"
+	echo "# ${lines[-1]}" >&3
+	[ "$status" -eq 0 ]
+	SEED=$seed SYNC=asp KILLS=8 EVERY=0.3 VICTIMS=workers run "$SOAK" 60s
+	echo "$output"
+	echo "# ${lines[-1]}" >&3
+	[ "$status" -eq 0 ]
+}

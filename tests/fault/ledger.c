@@ -1,0 +1,107 @@
+#include "tests/fault/ledger.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/opt.h"
+
+struct options {
+	const char *run_dir, *join, *book;
+	int64_t slot, steps, cells;
+};
+
+static const struct opt opts[] = {
+	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join by a file of ps-ctl invite", NULL, 0, 0 },
+	{ "book", 0, OPT_STR, offsetof(struct options, book), "DIR", "where the books are", NULL, 0, 0 },
+	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0, LEDGER_SLOTS - 1 },
+	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
+	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)", NULL, 2, 65536 },
+};
+
+static const struct opt_spec spec = {
+	.prog = "ledger",
+	.args = "work|check",
+	.about = "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
+	.more = "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
+	    "is lost, counts twice or is torn; it may run while workers do.",
+	.examples = "  ledger work -C demo.run --book books --slot 1\n"
+	    "  ledger check -C demo.run --book books\n",
+	.opts = opts,
+	.nopts = sizeof opts / sizeof *opts,
+	.min_args = 1,
+	.max_args = 1,
+};
+
+static int fail(const struct err *e)
+{
+	fprintf(stderr, "ledger: %s\n", e->msg);
+	return err_exit_code(e->code);
+}
+
+static int check(const struct ledger_config *cfg)
+{
+	struct ledger_sums s;
+	struct err e;
+
+	if (ledger_check(cfg, &s, &e))
+		return fail(&e);
+	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64 " torn %" PRIu64 "\n", s.begun,
+	    s.acked, s.lost, s.doubled, s.torn);
+	return s.lost || s.doubled || s.torn;
+}
+
+static int work(struct ledger_config *cfg)
+{
+	struct err e;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	cfg->interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (file_mkdirs(cfg->book, 0700, &e) || ledger_work(cfg, &e))
+		return fail(&e);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .cells = 2048 };
+	struct ledger_config cfg = { 0 };
+	struct identity id;
+	struct log log;
+	struct err e;
+	char name[32];
+	bool worker;
+	int nargs, code;
+
+	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
+	case OPT_EXIT_OK:
+		return 0;
+	case OPT_EXIT_USAGE:
+		return 2;
+	case OPT_GO:
+		break;
+	}
+	worker = strcmp(argv[1], "work") == 0;
+	if ((!worker && strcmp(argv[1], "check") != 0) || !o.book || !o.run_dir == !o.join) {
+		fputs("ledger: work or check, --book DIR, and -C DIR or --join FILE\n", stderr);
+		return 2;
+	}
+	snprintf(name, sizeof name, "worker-%d", (int)o.slot);
+	if (key_init(&e) || (o.join ? identity_from_join(o.join, &id, &e) :
+	    identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
+		return fail(&e);
+	signal(SIGPIPE, SIG_IGN);
+	log_init(&log, worker ? name : "check", 2, LOG_LEVEL_INFO);
+	cfg = (struct ledger_config){ .id = &id, .book = o.book, .slot = (uint32_t)o.slot, .cells = (uint32_t)o.cells,
+		.steps = (uint64_t)o.steps, .log = &log };
+	code = worker ? work(&cfg) : check(&cfg);
+	identity_release(&id);
+	return code;
+}

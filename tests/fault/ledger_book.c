@@ -1,0 +1,211 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "tests/fault/ledger.h"
+
+#define BOOK_MAX (1u << 30)
+
+struct book {
+	int fd;
+	char *path;
+};
+
+uint64_t ledger_row(const struct table *rows, uint32_t slot, uint32_t cell)
+{
+	uint64_t id = (uint64_t)cell << 16;
+
+	for (uint32_t before = 0;; id++)
+		if (table_part_of(rows, id) == cell % rows->nparts && before++ == slot)
+			return id;
+}
+
+uint32_t ledger_unit(const struct conf *c)
+{
+	uint32_t unit = 1;
+
+	for (uint32_t n = 2; c->sync.kind == SYNC_bsp && n <= c->workers.max; n++) {
+		uint32_t step = unit;
+
+		while (unit % n)
+			unit += step;
+	}
+	return unit;
+}
+
+/* ---- writing ------------------------------------------------------------------- */
+
+enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out, struct err *e)
+{
+	struct book *b = mem_alloc(sizeof *b);
+
+	b->path = mem_printf("%s/%" PRIu32 "-%016" PRIx64, dir, slot, incarnation);
+	b->fd = open(b->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+	if (b->fd < 0) {
+		err_sys(e, ERR_IO, "cannot create \"%s\"", b->path);
+		book_close(b);
+		return ERR_IO;
+	}
+	*out = b;
+	return ERR_OK;
+}
+
+void book_close(struct book *b)
+{
+	if (!b)
+		return;
+	if (b->fd >= 0)
+		close(b->fd);
+	free(b->path);
+	free(b);
+}
+
+enum err_code book_begin(struct book *b, uint64_t step, struct err *e)
+{
+	char line[48];
+	int n = snprintf(line, sizeof line, "begin %" PRIu64 "\n", step);
+	enum err_code rc = fd_write_all(b->fd, line, (size_t)n, e);
+
+	if (!rc && fdatasync(b->fd))
+		rc = err_sys(e, ERR_IO, "cannot sync \"%s\"", b->path);
+	return rc;
+}
+
+enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t sparse, struct err *e)
+{
+	char line[80];
+	int n = snprintf(line, sizeof line, "ack %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", step, dense, sparse);
+
+	return fd_write_all(b->fd, line, (size_t)n, e);
+}
+
+enum err_code book_doubt(struct book *b, uint64_t step, struct err *e)
+{
+	char line[48];
+	int n = snprintf(line, sizeof line, "doubt %" PRIu64 "\n", step);
+
+	return fd_write_all(b->fd, line, (size_t)n, e);
+}
+
+/* ---- reading --------------------------------------------------------------------- */
+
+/* A line: an ack comes before a begin of the same step. */
+struct entry {
+	uint64_t step;
+	bool begin;
+	uint64_t dense, sparse;
+};
+
+static bool parse(char *line, struct entry *out)
+{
+	char *save = NULL, *word = strtok_r(line, " ", &save), *step = strtok_r(NULL, " ", &save);
+	char *dense = strtok_r(NULL, " ", &save), *sparse = strtok_r(NULL, " ", &save);
+
+	*out = (struct entry){ .begin = word && word[0] != 'a' };
+	return word && step && num_uint(step, UINT64_MAX, &out->step) && (out->begin || (dense && sparse &&
+	    num_uint(dense, UINT32_MAX, &out->dense) && num_uint(sparse, UINT32_MAX, &out->sparse)));
+}
+
+/* A line without its end was being written when its writer died. */
+static enum err_code read_file(const char *path, struct buf *entries, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc = file_read(path, BOOK_MAX, &text, e);
+	char *line = (char *)text.data, *end;
+
+	while (!rc && text.len && (end = strchr(line, '\n'))) {
+		struct entry entry;
+
+		*end = 0;
+		if (!parse(line, &entry))
+			rc = err_set(e, ERR_FORMAT, "\"%s\": a line \"%.40s\"", path, line);
+		else
+			buf_append(entries, &entry, sizeof entry);
+		line = end + 1;
+	}
+	buf_release(&text);
+	return rc;
+}
+
+static int by_step(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : x->begin - y->begin;
+}
+
+/* A step counts once, whoever began it and however often. */
+static void count(struct buf *entries, uint32_t cells, struct tally_cell *out, struct tally *sums)
+{
+	struct entry *entry = (struct entry *)(void *)entries->data;
+	size_t n = entries->len / sizeof *entry;
+
+	if (n)
+		qsort(entry, n, sizeof *entry, by_step);
+	for (size_t i = 0; i < n; i++) {
+		struct tally_cell *c = &out[entry[i].step % cells];
+
+		if (i && entry[i].step == entry[i - 1].step)
+			continue;
+		sums->begun++;
+		sums->acked += !entry[i].begin;
+		c->open += entry[i].begin;
+		c->dense += entry[i].dense;
+		c->sparse += entry[i].sparse;
+	}
+}
+
+static enum err_code read_all(const char *dir, DIR *d, struct buf *entries, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	struct dirent *entry;
+
+	while (!rc && (entry = readdir(d))) {
+		char slot[8], *dash = strchr(entry->d_name, '-'), *path;
+		int64_t n;
+
+		if (!dash || dash - entry->d_name >= (ptrdiff_t)sizeof slot)
+			continue;
+		snprintf(slot, sizeof slot, "%.*s", (int)(dash - entry->d_name), entry->d_name);
+		if (!num_int(slot, 0, LEDGER_SLOTS - 1, &n))
+			continue;
+		path = path_join(dir, entry->d_name);
+		rc = read_file(path, &entries[n], e);
+		free(path);
+	}
+	return rc;
+}
+
+enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e)
+{
+	struct buf entries[LEDGER_SLOTS] = { 0 };
+	DIR *d = opendir(dir);
+	enum err_code rc;
+
+	*out = (struct tally){ 0 };
+	if (!d)
+		return err_sys(e, ERR_NOTFOUND, "cannot read the directory \"%s\"", dir);
+	rc = read_all(dir, d, entries, e);
+	closedir(d);
+	for (int i = 0; i < LEDGER_SLOTS; i++) {
+		out->cell[i] = mem_array(cells, sizeof **out->cell);
+		count(&entries[i], cells, out->cell[i], out);
+		buf_release(&entries[i]);
+	}
+	if (rc)
+		tally_release(out);
+	return rc;
+}
+
+void tally_release(struct tally *t)
+{
+	for (int i = 0; i < LEDGER_SLOTS; i++)
+		free(t->cell[i]);
+	*t = (struct tally){ 0 };
+}

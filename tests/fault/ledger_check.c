@@ -1,0 +1,130 @@
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tests/fault/ledger.h"
+#include "work/tool.h"
+
+#define SAY_MOST 20
+
+struct check {
+	const struct ledger_config *cfg;
+	struct tool tool;
+	const struct table *dense, *rows;
+	uint32_t unit, slots;
+	/* Before the model is read, and after it: what is acknowledged before must be
+	 * there, what is begun after may not. */
+	struct tally before, after;
+	float *cell, *row;              /* slots x cells, and LEDGER_WIDTH for each */
+	uint64_t strange;               /* rows that are nobody's */
+	unsigned said;
+	struct ledger_sums *sums;
+};
+
+/* ---- reading the model ------------------------------------------------------------- */
+
+static enum err_code take_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct check *c = ctx;
+
+	(void)e;
+	for (size_t i = 0; i < n; i++) {
+		uint32_t slot = 0, cell = (uint32_t)(ids[i] >> 16);
+
+		while (slot < c->slots && ledger_row(c->rows, slot, cell) != ids[i])
+			slot++;
+		if (cell >= c->cfg->cells || slot == c->slots)
+			c->strange++;
+		else
+			memcpy(c->row + ((size_t)slot * c->cfg->cells + cell) * LEDGER_WIDTH, rows + i * LEDGER_WIDTH,
+			    LEDGER_WIDTH * sizeof *rows);
+	}
+	return ERR_OK;
+}
+
+static enum err_code read_model(struct check *c, struct err *e)
+{
+	struct conf conf;
+	enum err_code rc = tool_table(&c->tool, LEDGER_ROWS, &c->rows, e);
+
+	if (!rc)
+		rc = tool_table(&c->tool, LEDGER_DENSE, &c->dense, e);
+	if (!rc && (c->dense->cols != c->cfg->cells || c->dense->rows > LEDGER_SLOTS))
+		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells", c->dense->cols, c->cfg->cells);
+	if (!rc)
+		rc = conf_from_json(json_object_get(c->tool.view, "config"), &conf, e);
+	if (rc)
+		return rc;
+	c->unit = ledger_unit(&conf);
+	conf_release(&conf);
+	c->slots = (uint32_t)c->dense->rows;
+	c->cell = mem_array((size_t)c->slots * c->cfg->cells, sizeof *c->cell);
+	c->row = mem_array((size_t)c->slots * c->cfg->cells, LEDGER_WIDTH * sizeof *c->row);
+	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, c->cell, e);
+	if (!rc)
+		rc = client_wait(c->tool.client, CLIENT_NOW, e);
+	return rc ? rc : client_scan(c->tool.client, c->rows, take_rows, c, e);
+}
+
+/* ---- comparing ------------------------------------------------------------------------ */
+
+/* Of steps that were acknowledged meanwhile the model may lack the part that it
+ * is known by now to have. */
+static void judge(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v, uint64_t acked,
+    uint64_t after)
+{
+	uint64_t most = after + (uint64_t)c->unit * c->after.cell[slot][cell].open;
+	bool torn = v != truncf(v), lost = v < (float)acked, doubled = v > (float)most;
+
+	if (!torn && !lost && !doubled)
+		return;
+	c->sums->torn += torn;
+	c->sums->lost += lost;
+	c->sums->doubled += doubled;
+	if (c->said++ < SAY_MOST)
+		log_error(c->cfg->log, "slot %u cell %u of the %s table is %.9g: %llu acknowledged, at most %llu begun", slot,
+		    cell, where, (double)v, (unsigned long long)acked, (unsigned long long)most);
+}
+
+static void compare(struct check *c)
+{
+	for (uint32_t w = 0; w < c->slots; w++) {
+		for (uint32_t k = 0; k < c->cfg->cells; k++) {
+			const struct tally_cell *before = &c->before.cell[w][k], *after = &c->after.cell[w][k];
+			size_t at = (size_t)w * c->cfg->cells + k;
+			const float *row = c->row + at * LEDGER_WIDTH;
+
+			judge(c, "dense", w, k, c->cell[at], before->dense, after->dense);
+			judge(c, "sparse", w, k, row[0], before->sparse, after->sparse);
+			for (uint32_t i = 1; i < LEDGER_WIDTH; i++)
+				c->sums->torn += row[i] != row[0];
+		}
+	}
+	c->sums->torn += c->strange;
+	c->sums->begun = c->after.begun;
+	c->sums->acked = c->before.acked;
+}
+
+enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *out, struct err *e)
+{
+	struct check c = { .cfg = cfg, .sums = out };
+	enum err_code rc = tally_read(cfg->book, cfg->cells, &c.before, e);
+
+	*out = (struct ledger_sums){ 0 };
+	if (rc)
+		return rc;
+	rc = tool_open(cfg->id, "auto", 30 * NSEC_PER_SEC, cfg->log, &c.tool, e);
+	if (!rc) {
+		rc = read_model(&c, e);
+		if (!rc)
+			rc = tally_read(cfg->book, cfg->cells, &c.after, e);
+		if (!rc)
+			compare(&c);
+		tool_close(&c.tool);
+	}
+	free(c.cell);
+	free(c.row);
+	tally_release(&c.before);
+	tally_release(&c.after);
+	return rc;
+}

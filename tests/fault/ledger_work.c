@@ -1,0 +1,416 @@
+#include <poll.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "shard/shard.h"
+#include "tests/fault/ledger.h"
+#include "work/cluster.h"
+#include "work/evaluate.h"
+
+#define CALL_TIMEOUT (60 * NSEC_PER_SEC)
+/* Any number will do, if it is everybody's. */
+#define EXAMPLES 1000000
+
+struct worker {
+	const struct ledger_config *cfg;
+	struct cluster *cluster;
+	struct client *client;
+	struct conf conf;
+	struct book *book;
+	json_t *view;
+	uint32_t slot;
+	uint64_t incarnation, from, step;
+	_Atomic uint64_t shown;         /* step, for the heartbeat */
+	const struct table *dense, *rows;
+	uint32_t unit, slots;
+	float *gradient, *seen;         /* of the dense table */
+	uint64_t bad;                   /* receipts that were late or refused */
+	double sum;                     /* of the dense table, as pulled last */
+	float row[LEDGER_WIDTH];        /* a row's gradient */
+	/* Of every slot the cell that this step adds to: as it was before. */
+	float cell_before[LEDGER_SLOTS], row_before[LEDGER_SLOTS * LEDGER_WIDTH];
+	uint32_t confirmed;             /* epoch that the coordinator was told of */
+	bool admitted;                  /* a view has shown us in our slot */
+	bool joined;
+};
+
+/* ---- the cluster ----------------------------------------------------------------- */
+
+static bool interrupted(const struct worker *w)
+{
+	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static const json_t *own_row(const json_t *view)
+{
+	return json_object_get(view, "worker");
+}
+
+static enum err_code refresh(struct worker *w, struct err *e)
+{
+	const json_t *row;
+
+	if (cluster_changed(w->cluster) || !w->view) {
+		json_decref(w->view);
+		w->view = cluster_view(w->cluster);
+		if (w->client && client_view(w->client, w->view, e))
+			return e->code;
+	}
+	if (cluster_lost(w->cluster, e) || view_over(w->view, e))
+		return e->code;
+	row = own_row(w->view);
+	if (w->joined && json_u64s(row, "incarnation", 0) != w->incarnation)
+		return err_set(e, ERR_FENCED, "slot %u has another holder", w->slot);
+	if (w->joined && strcmp(json_str(row, "state", ""), "lost") == 0)
+		return err_set(e, ERR_FENCED, "slot %u was taken for dead", w->slot);
+	return ERR_OK;
+}
+
+/* As a worker does: servers that join wait for this. */
+static void confirm(struct worker *w)
+{
+	uint32_t epoch = w->client ? client_confirmed(w->client) : 0;
+	json_t *msg;
+
+	if (epoch <= w->confirmed)
+		return;
+	w->confirmed = epoch;
+	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
+	agent_tell(cluster_agent(w->cluster), msg);
+	json_decref(msg);
+}
+
+static bool cancelled(void *ctx, struct err *why)
+{
+	if (refresh(ctx, why) != ERR_OK)
+		return true;
+	confirm(ctx);
+	return false;
+}
+
+static void who(void *ctx, uint64_t step, struct buf *out)
+{
+	struct worker *w = ctx;
+	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
+
+	if (agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
+		buf_puts(out, json_str(answer, "text", ""));
+		json_decref(answer);
+	}
+	json_decref(msg);
+}
+
+static json_t *stats(void *ctx)
+{
+	struct worker *w = ctx;
+
+	return json_pack("{s:I}", "step", (json_int_t)atomic_load(&w->shown));
+}
+
+static enum err_code call(struct worker *w, json_t *msg, struct err *e)
+{
+	json_t *answer;
+	enum err_code rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+/* ---- joining ----------------------------------------------------------------------- */
+
+static json_t *tables(const struct worker *w)
+{
+	struct table t = { .sparse = true, .cols = LEDGER_WIDTH, .rows = w->cfg->cells };
+	json_t *list = json_array();
+
+	snprintf(t.name, sizeof t.name, LEDGER_ROWS);
+	json_array_append_new(list, table_to_json(&t));
+	t = (struct table){ .rows = (uint64_t)w->conf.workers.max, .cols = w->cfg->cells };
+	snprintf(t.name, sizeof t.name, LEDGER_DENSE);
+	json_array_append_new(list, table_to_json(&t));
+	return list;
+}
+
+static enum err_code join(struct worker *w, struct err *e)
+{
+	char host[64] = "";
+	json_t *msg, *answer;
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "evaluates", 0, "slot",
+	    (int)w->cfg->slot, "pid", (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables", tables(w));
+	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	if (!rc) {
+		w->slot = (uint32_t)json_int(answer, "slot", 0);
+		agent_set_join(cluster_agent(w->cluster), msg);
+		json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+/* As a training worker: a slot that was ours once and is not active is lost. */
+static bool may_begin(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const json_t *row = own_row(view);
+	struct err ignored;
+
+	if (!view)
+		return false;
+	if (view_over(view, &ignored))
+		return true;
+	if (json_u64s(row, "incarnation", 0) != w->incarnation)
+		return w->admitted;
+	w->admitted = true;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
+}
+
+static enum err_code find_tables(struct worker *w, struct err *e)
+{
+	enum err_code rc = client_view(w->client, w->view, e);
+
+	if (rc)
+		return rc;
+	w->dense = layout_find(client_layout(w->client), LEDGER_DENSE);
+	w->rows = layout_find(client_layout(w->client), LEDGER_ROWS);
+	if (!w->dense || !w->rows || w->dense->cols != w->cfg->cells || w->dense->nparts != 1)
+		return err_set(e, ERR_CONFIG, "the cluster has no ledger of one partition with %u cells a slot", w->cfg->cells);
+	return ERR_OK;
+}
+
+static enum err_code begin(struct worker *w, struct err *e)
+{
+	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
+		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
+		.who = who, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
+	json_t *view;
+	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, -1, &view, e);
+
+	if (rc)
+		return rc;
+	json_decref(view);
+	w->joined = true;
+	rc = refresh(w, e);
+	if (!rc)
+		rc = client_new(&cc, &w->client, e);
+	if (!rc)
+		rc = find_tables(w, e);
+	if (!rc)
+		rc = book_open(w->cfg->book, w->slot, w->incarnation, &w->book, e);
+	if (rc)
+		return rc;
+	w->slots = (uint32_t)w->conf.workers.max;
+	w->unit = ledger_unit(&w->conf);
+	w->gradient = mem_array(table_elements(w->dense), sizeof *w->gradient);
+	w->seen = mem_array(table_elements(w->dense), sizeof *w->seen);
+	for (uint32_t i = 0; i < LEDGER_WIDTH; i++)
+		w->row[i] = -(float)w->unit;
+	w->from = w->step = (uint64_t)json_int(own_row(w->view), "from", 0);
+	log_info(w->cfg->log, "slot %u begins at step %llu", w->slot, (unsigned long long)w->from);
+	return ERR_OK;
+}
+
+/* ---- a step --------------------------------------------------------------------------- */
+
+static uint32_t cell_of(const struct worker *w, uint64_t step)
+{
+	return (uint32_t)(step % w->cfg->cells);
+}
+
+static float *own_gradient(struct worker *w, uint64_t step)
+{
+	return w->gradient + (size_t)w->slot * w->cfg->cells + cell_of(w, step);
+}
+
+/* What the step added for each slot, `stride` floats apart.  In bsp: equal parts
+ * of one unit to who pushed, and nothing to the rest; else the own unit.  The
+ * own part to *part. */
+static enum err_code judge(const struct worker *w, const char *what, const float *before, const float *after,
+    size_t stride, uint32_t *part, struct err *e)
+{
+	float own = after[w->slot * stride] - before[w->slot * stride], sum = 0;
+	bool bsp = w->conf.sync.kind == SYNC_bsp, equal = own > 0;
+
+	for (uint32_t v = 0; v < w->slots; v++) {
+		float added = after[v * stride] - before[v * stride];
+
+		sum += added;
+		equal &= !bsp || added == 0 || added == own;
+	}
+	*part = (uint32_t)own;
+	if (equal && (bsp ? sum : own) == (float)w->unit)
+		return ERR_OK;
+	return err_set(e, ERR_FAILED, "WRONG SUM: step %llu has added %.9g of %u to own cell of the %s table, %.9g in all",
+	    (unsigned long long)w->step - 1, (double)own, w->unit, what, (double)sum);
+}
+
+/* What was pushed at the step before has its receipts: look what it did. */
+static enum err_code look(struct worker *w, const float *rows, struct err *e)
+{
+	float cells[LEDGER_SLOTS];
+	uint32_t last = cell_of(w, w->step - 1), dense, sparse;
+	double sum = 0;
+	enum err_code rc;
+
+	for (uint32_t v = 0; v < w->slots; v++)
+		cells[v] = w->seen[(size_t)v * w->cfg->cells + last];
+	for (uint64_t i = 0; i < table_elements(w->dense); i++)
+		sum += (double)w->seen[i];
+	if (sum < w->sum)
+		return err_set(e, ERR_FAILED, "WENT BACK: at step %llu the table's sum is %.17g after %.17g",
+		    (unsigned long long)w->step, sum, w->sum);
+	w->sum = sum;
+	rc = judge(w, "dense", w->cell_before, cells, 1, &dense, e);
+	if (!rc)
+		rc = judge(w, "sparse", w->row_before, rows, LEDGER_WIDTH, &sparse, e);
+	return rc ? rc : book_ack(w->book, w->step - 1, dense, sparse, e);
+}
+
+/* Wait for the receipts of the step before, and see what it has done; and how
+ * the cells are that this one will add to. */
+static enum err_code await_receipts(struct worker *w, struct err *e)
+{
+	uint64_t ids[2 * LEDGER_SLOTS], bad;
+	float rows[2 * LEDGER_SLOTS * LEDGER_WIDTH];
+	struct client_stats cs;
+	uint32_t n = w->slots;
+	enum err_code rc;
+
+	for (uint32_t v = 0; v < n; v++) {
+		ids[v] = ledger_row(w->rows, v, cell_of(w, w->step));
+		ids[n + v] = ledger_row(w->rows, v, cell_of(w, w->step - 1));
+	}
+	rc = client_want_rows(w->client, w->rows, w->step, ids, w->step > w->from ? 2 * n : n, rows, e);
+	if (!rc)
+		rc = client_want(w->client, w->dense, w->step, w->seen, e);
+	if (!rc)
+		rc = client_wait(w->client, w->step, e);
+	if (rc)
+		return rc;
+	client_stats(w->client, &cs);
+	bad = cs.receipts[PUSH_LATE] + cs.receipts[PUSH_REFUSED];
+	if (w->step > w->from) {
+		*own_gradient(w, w->step - 1) = 0;
+		rc = bad > w->bad ? book_doubt(w->book, w->step - 1, e) : look(w, rows + n * LEDGER_WIDTH, e);
+	}
+	w->bad = bad;
+	memcpy(w->row_before, rows, n * LEDGER_WIDTH * sizeof *rows);
+	for (uint32_t v = 0; v < n; v++)
+		w->cell_before[v] = w->seen[(size_t)v * w->cfg->cells + cell_of(w, w->step)];
+	return rc;
+}
+
+static enum err_code one_step(struct worker *w, struct err *e)
+{
+	uint64_t id = ledger_row(w->rows, w->slot, cell_of(w, w->step));
+	enum err_code rc = await_receipts(w, e);
+
+	if (!rc)
+		rc = refresh(w, e);
+	/* Nothing is in doubt or asked: a new layout may come in. */
+	if (!rc)
+		rc = find_tables(w, e);
+	if (!rc)
+		rc = book_begin(w->book, w->step, e);
+	*own_gradient(w, w->step) = -(float)w->unit;
+	if (!rc)
+		rc = client_push(w->client, w->dense, w->step, 1, w->gradient, e);
+	if (!rc)
+		rc = client_push_rows(w->client, w->rows, w->step, 1, &id, 1, w->row, e);
+	if (!rc)
+		rc = client_clock(w->client, w->step, 0, e);
+	atomic_store(&w->shown, ++w->step);
+	return rc;
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+static bool settled(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err ignored;
+
+	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+}
+
+static enum err_code finish(struct worker *w, struct err *e)
+{
+	enum err_code rc = await_receipts(w, e);
+	char hex[65];
+
+	if (!rc)
+		rc = client_done(w->client, e);
+	if (!rc)
+		rc = call(w, json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
+	while (!rc) {
+		json_t *view;
+		bool over;
+
+		rc = cluster_await(w->cluster, settled, w, 0, -1, &view, e);
+		if (rc)
+			break;
+		rc = view_over(view, e);
+		over = strcmp(json_str(view, "phase", ""), "done") == 0;
+		json_decref(view);
+		if (rc || over)
+			break;
+		rc = model_digest(w->client, hex, e);
+		if (!rc)
+			rc = call(w, json_pack("{s:s, s:I, s:s}", "op", "result", "step", (json_int_t)w->step, "digest", hex), e);
+	}
+	return rc;
+}
+
+static enum err_code live(struct worker *w, struct err *e)
+{
+	json_t *view = cluster_view(w->cluster);
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &w->conf, e);
+
+	json_decref(view);
+	if (!rc && w->conf.workers.max > LEDGER_SLOTS)
+		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_SLOTS);
+	if (!rc) {
+		agent_set_pace(cluster_agent(w->cluster), w->conf.heartbeat, w->conf.deadline);
+		rc = join(w, e);
+	}
+	if (!rc)
+		rc = begin(w, e);
+	while (!rc && !interrupted(w) && (!w->cfg->steps || w->step < w->cfg->steps))
+		rc = one_step(w, e);
+	return rc ? rc : finish(w, e);
+}
+
+enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
+{
+	struct worker w = { .cfg = cfg };
+	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
+	enum err_code rc;
+
+	randombytes_buf(&w.incarnation, sizeof w.incarnation);
+	w.incarnation >>= 1;
+	cc.incarnation = w.incarnation;
+	rc = cluster_open(&cc, &w.cluster, e);
+	if (!rc)
+		rc = live(&w, e);
+	client_free(w.client);
+	cluster_close(w.cluster);
+	conf_release(&w.conf);
+	book_close(w.book);
+	json_decref(w.view);
+	free(w.gradient);
+	free(w.seen);
+	return rc;
+}

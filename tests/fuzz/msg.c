@@ -1,0 +1,214 @@
+#include <math.h>
+
+#include "base/endian.h"
+#include "base/json.h"
+#include "coord/layout.h"
+#include "wire/msg.h"
+
+/* Any bytes are the body of a message or refused, and what was read lies within
+ * the input.  The first byte says which body the rest is. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void check(bool good)
+{
+	if (!good)
+		abort();
+}
+
+/* A table's number above 16 bits. */
+static bool wide(const uint8_t *p)
+{
+	return get_le16(p + 2) != 0;
+}
+
+static void runs(const uint8_t *p, size_t n)
+{
+	struct buf b = BUF_INIT;
+	struct msg_run r;
+	size_t i;
+
+	for (i = 0; msg_get_run(p, n, i, &r); i++) {
+		check((i + 1) * MSG_RUN_BYTES <= n);
+		buf_clear(&b);
+		msg_put_run(&b, &r);
+		check(memcmp(b.data, p + i * MSG_RUN_BYTES, MSG_RUN_BYTES) == 0);
+	}
+	check(i == n / MSG_RUN_BYTES || wide(p + i * MSG_RUN_BYTES));
+	check(msg_runs_valid(p, n) == (i * MSG_RUN_BYTES == n));
+	buf_release(&b);
+}
+
+static void receipts(const uint8_t *p, size_t n)
+{
+	struct buf b = BUF_INIT;
+	struct msg_receipt r;
+	size_t i;
+
+	for (i = 0; msg_get_receipt(p, n, i, &r); i++) {
+		check((i + 1) * MSG_RECEIPT_BYTES <= n);
+		buf_clear(&b);
+		msg_put_receipt(&b, &r);
+		/* The last four bytes are for later, and not looked at. */
+		check(memcmp(b.data, p + i * MSG_RECEIPT_BYTES, MSG_RECEIPT_BYTES - 4) == 0);
+	}
+	check(i == n / MSG_RECEIPT_BYTES);
+	buf_release(&b);
+}
+
+static void copied(const uint8_t *p, size_t n)
+{
+	struct buf b = BUF_INIT;
+	struct msg_copied c;
+	size_t i;
+
+	for (i = 0; msg_get_copied(p, n, i, &c); i++) {
+		check((i + 1) * MSG_COPIED_BYTES <= n);
+		buf_clear(&b);
+		msg_put_copied(&b, &c);
+		check(memcmp(b.data, p + i * MSG_COPIED_BYTES, MSG_COPIED_BYTES) == 0);
+	}
+	check(i == n / MSG_COPIED_BYTES || wide(p + i * MSG_COPIED_BYTES));
+	buf_release(&b);
+}
+
+static void nack(const uint8_t *p, size_t n)
+{
+	struct err e = { 0 };
+	enum err_code code = msg_get_nack(p, n, &e);
+
+	check(code != ERR_OK && e.code == code && err_name(code) && err_text(code) && err_exit_code(code) != 0);
+	check(n < 4 || strlen(e.msg) <= n - 4);
+	for (const char *c = e.msg; *c; c++)
+		check((uint8_t)*c >= 0x20 && *c != 0x7f);
+}
+
+/* Two bytes of width, then the body. */
+static void rows(const uint8_t *p, size_t n)
+{
+	const uint8_t *ids, *values;
+	uint32_t width, rows_n;
+	uint8_t *same;
+
+	if (n < 2)
+		return;
+	width = get_le16(p);
+	p += 2;
+	n -= 2;
+	if (!msg_get_rows(p, n, width, &rows_n, &ids, &values))
+		return;
+	check(ids == p + MSG_ROWS_HEAD && (size_t)rows_n <= n / 8);
+	check(values == ids + (size_t)rows_n * 8 && values + (size_t)rows_n * width * 4 == p + n);
+	same = malloc(n);
+	check(same != NULL);
+	msg_put_rows_head(same, rows_n);
+	check(memcmp(same, p, MSG_ROWS_HEAD) == 0);
+	free(same);
+}
+
+static void batch(const uint8_t *p, size_t n)
+{
+	uint8_t head[RECORD_HEADER];
+	const uint8_t *payload;
+	struct err e = { 0 };
+	struct record r;
+	size_t at = 0, before = 0;
+
+	while (msg_batch_next(p, n, &at, &r, &payload, &e)) {
+		check(!(r.flags & RECORD_TO_CLIENT));
+		for (size_t i = before + RECORD_HEADER + r.len; i < at; i++)
+			check(p[i] == 0);
+		check(!e.code && at <= n && at >= before + RECORD_HEADER + r.len && at % 8 == 0);
+		check(payload == p + before + RECORD_HEADER && r.type != REC_BATCH && r.type != REC_BYE);
+		record_encode(&r, head);
+		check(memcmp(head, p + before, sizeof head) == 0);
+		before = at;
+	}
+	check(at == before && (at == n) == !e.code);
+	check(!msg_batch_next(p, n, &at, &r, &payload, NULL) && at == before);
+}
+
+static void table(const json_t *j)
+{
+	struct table t, again;
+	struct err e = { 0 };
+	json_t *back;
+
+	if (table_from_json(j, &t, &e)) {
+		check(e.code != ERR_OK && e.msg[0]);
+		return;
+	}
+	check(t.name[0] && strlen(t.name) < sizeof t.name && t.cols > 0 && (t.sparse || t.rows > 0));
+	check(t.rows <= (UINT64_C(1) << 40) / t.cols && isfinite(t.init_limit) && t.init_limit >= 0);
+	back = table_to_json(&t);
+	check(back && table_from_json(back, &again, &e) == ERR_OK);
+	check(strcmp(t.name, again.name) == 0 && t.sparse == again.sparse && t.decay == again.decay &&
+	      t.rows == again.rows && t.cols == again.cols && t.init == again.init && t.seed == again.seed);
+	json_decref(back);
+}
+
+static void layout_within(const struct layout *l)
+{
+	for (size_t i = 0; i < l->ntables; i++) {
+		const struct table *t = &l->table[i];
+
+		check(t->id == i && t->nparts > 0 && layout_find(l, t->name) == t);
+		check(table_part_of(t, i) < t->nparts || !t->sparse);
+		for (size_t k = 0; k < t->nruns; k++) {
+			const struct run *r = &t->run[k];
+
+			check(r->first < t->nparts && r->count <= t->nparts - r->first);
+			check(r->nchain <= CHAIN_MAX && r->count > 0);
+			check(k == 0 || r->first >= r[-1].first + r[-1].count);
+			check(table_run(t, r->first) == r && table_run(t, r->first + r->count - 1) == r);
+		}
+	}
+}
+
+static void layout(const json_t *j)
+{
+	struct layout l, again;
+	struct err e = { 0 };
+	json_t *back, *twice;
+
+	if (layout_from_json(j, &l, &e)) {
+		check(e.code != ERR_OK && e.msg[0] && l.ntables == 0);
+		return;
+	}
+	layout_within(&l);
+	back = layout_to_json(&l);
+	check(back && layout_from_json(back, &again, &e) == ERR_OK && again.ntables == l.ntables);
+	twice = layout_to_json(&again);
+	check(json_equal(back, twice));
+	json_decref(back);
+	json_decref(twice);
+	layout_release(&l);
+	layout_release(&again);
+}
+
+static void json(const uint8_t *p, size_t n, void (*use)(const json_t *j))
+{
+	struct err e = { 0 };
+	json_t *j = json_parse((const char *)p, n, RECORD_MAX, &e);
+
+	check(j || (e.code && e.msg[0]));
+	if (j)
+		use(j);
+	json_decref(j);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	if (n == 0)
+		return 0;
+	switch (data[0] % 8) {
+	case 0: runs(data + 1, n - 1); break;
+	case 1: receipts(data + 1, n - 1); break;
+	case 2: copied(data + 1, n - 1); break;
+	case 3: nack(data + 1, n - 1); break;
+	case 4: rows(data + 1, n - 1); break;
+	case 5: batch(data + 1, n - 1); break;
+	case 6: json(data + 1, n - 1, table); break;
+	default: json(data + 1, n - 1, layout); break;
+	}
+	return 0;
+}

@@ -1,0 +1,353 @@
+#include <sodium.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/endian.h"
+#include "wire/conn.h"
+
+/* Any bytes are records or an error.  The first byte of an input says how the
+ * rest is fed:
+ *   0 mod 4  a header to the decoder
+ *   1 mod 4  raw bytes to a server, from a stranger
+ *   2 mod 4  records to a server, from a peer that has its keys, payloads clear
+ *   3 mod 4  the same, payloads sealed
+ * and a script of records is, again and again:
+ *   u8 how, below; u16 length of the payload, or a whole header of 64 bytes;
+ *   then the payload, cut where the input ends */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+enum how {
+	HOW_TYPE = 31,          /* type of a header that is made here */
+	HOW_HEADER = 32,        /* the header stands in the input */
+	HOW_BAD_TAG = 64,
+	HOW_CUT = 128,          /* the server reads in the midst of it */
+};
+
+struct world {
+	struct conn *server;
+	int fd;                 /* the peer's end */
+	struct session session; /* and keys */
+	/* what is to come out: the last record, not yet delivered */
+	const uint8_t *head, *payload;
+	uint8_t *place;
+	bool live, due, held;
+	unsigned admitted;
+};
+
+static void check(bool good)
+{
+	if (!good)
+		abort();
+}
+
+/* ---- the decoder -------------------------------------------------------------- */
+
+static void decode(const uint8_t *data, size_t n)
+{
+	uint8_t head[RECORD_HEADER] = { 0 }, again[RECORD_HEADER];
+	struct record r;
+	struct err e = { 0 };
+
+	memcpy(head, data, n < sizeof head ? n : sizeof head);
+	if (record_decode(head, &r, &e)) {
+		check(e.code == ERR_PROTO && e.msg[0]);
+		return;
+	}
+	check(r.len <= RECORD_MAX && record_type_name(r.type));
+	record_encode(&r, again);
+	check(memcmp(head, again, sizeof head) == 0);
+	for (unsigned role = 0; role < 8; role++)
+		check(!record_role_may(r.type, role) || (role >= 1 && role <= 5));
+}
+
+/* ---- the server's handler ------------------------------------------------------ */
+
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
+{
+	struct world *w = ctx;
+
+	(void)key, (void)reply, (void)e;
+	check(info->slot == 5);
+	w->admitted++;
+	return ERR_OK;
+}
+
+static void live(void *ctx, const struct hs_server_info *server)
+{
+	struct world *w = ctx;
+
+	check(!server && w->admitted == 1 && !w->live);
+	w->live = true;
+}
+
+/* Every second length gets memory of exact size, the others the conn's own. */
+static uint8_t *place(void *ctx, const struct record *r)
+{
+	struct world *w = ctx;
+
+	check(r->len > 0 && r->len <= RECORD_MAX);
+	free(w->place);
+	w->place = r->len % 2 ? malloc(r->len) : NULL;
+	return w->place;
+}
+
+/* Only what was sent whole and with the right tags comes here, once. */
+static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	uint8_t head[RECORD_HEADER];
+	struct world *w = ctx;
+
+	record_encode(r, head);
+	check(w->live && w->due && memcmp(head, w->head, sizeof head) == 0);
+	check(r->type != REC_BYE && !(r->flags & RECORD_TO_CLIENT));
+	check(!r->len || memcmp(payload, w->payload, r->len) == 0);
+	w->held = !w->held && r->seq % 2;
+	if (w->held)
+		return CONN_HOLD;
+	w->due = false;
+	return r->type == REC_CTL ? CONN_DROP : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { admit, live, place, record };
+
+/* ---- both ends ------------------------------------------------------------------ */
+
+static struct conn_identity identity;
+static struct key_pair peer_key;
+
+static void keys(void)
+{
+	uint8_t secret[KEY_BYTES], psk[KEY_BYTES];
+	struct key_pair k;
+
+	check(key_init(NULL) == ERR_OK);
+	memset(secret, 1, sizeof secret);
+	key_pair_from_secret(&k, secret);
+	memset(psk, 3, sizeof psk);
+	hs_identity_init(&identity.hs, &k, psk);
+	memset(secret, 2, sizeof secret);
+	key_pair_from_secret(&peer_key, secret);
+}
+
+static void begin(struct world *w, enum suite suite)
+{
+	int fd[2];
+
+	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) == 0);
+	w->fd = fd[1];
+	w->server = conn_accept(fd[0], &identity, suite, 0, &handler, w);
+	check(conn_write(w->server, NULL) == ERR_OK);
+}
+
+static void end(struct world *w)
+{
+	conn_free(w->server);
+	close(w->fd);
+	free(w->place);
+}
+
+/* All that the server can do with what it has got. */
+static enum err_code turn(struct world *w)
+{
+	struct err e = { 0 };
+	enum err_code rc = conn_read(w->server, &e);
+
+	while (!rc && conn_is_held(w->server))
+		rc = conn_retry(w->server, &e);
+	check(rc == e.code && (!rc || e.msg[0]));
+	if (rc)
+		return rc;
+	return conn_write(w->server, NULL);
+}
+
+/* Written in pieces of what a socket surely takes; not all when the server has
+ * ended it. */
+static enum err_code feed(struct world *w, const uint8_t *p, size_t n)
+{
+	enum err_code rc = ERR_OK;
+
+	while (n && !rc) {
+		size_t k = n < 16384 ? n : 16384;
+
+		check(write(w->fd, p, k) == (ssize_t)k);
+		p += k;
+		n -= k;
+		if (n)
+			rc = turn(w);
+	}
+	return rc;
+}
+
+static void expect(struct world *w, uint8_t *p, size_t n)
+{
+	check(recv(w->fd, p, n, 0) == (ssize_t)n);
+}
+
+static void shake_hands(struct world *w, enum suite suite)
+{
+	uint8_t hello[HS_HELLO_BYTES], msg1[HS_MSG1_BYTES], msg2[HS_MSG2_BYTES], suites;
+	static const struct hs_client_info info = { .incarnation = 4, .slot = 5, .role = 1 };
+	struct hs_server_info server;
+	struct hs_client hc;
+	uint64_t hint;
+
+	expect(w, hello, sizeof hello);
+	check(hs_client_read_hello(&hc, hello, &suites, &hint, NULL) == ERR_OK);
+	check(hs_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite, &info, msg1, NULL) == ERR_OK);
+	check(feed(w, msg1, sizeof msg1) == ERR_OK && turn(w) == ERR_OK && w->admitted == 1 && !conn_is_live(w->server));
+	expect(w, msg2, sizeof msg2);
+	check(hs_client_read2(&hc, msg2, &server, &w->session, NULL) == ERR_OK);
+	hs_client_wipe(&hc);
+}
+
+/* ---- strangers -------------------------------------------------------------------- */
+
+static void stranger(const uint8_t *data, size_t n)
+{
+	struct world w = { 0 };
+	enum err_code rc;
+
+	begin(&w, SUITE_POLY1305);
+	rc = feed(&w, data, n);
+	if (!rc)
+		rc = turn(&w);
+	/* The challenge is fresh: no bytes thought of before can be right. */
+	check(!w.live && !w.admitted && !conn_is_live(w.server) && conn_queued(w.server) == 0);
+	check(n < HS_MSG1_BYTES ? rc == ERR_OK : rc == ERR_PROTO || rc == ERR_AUTH);
+	shutdown(w.fd, SHUT_WR);
+	check(rc || turn(&w) == ERR_CLOSED);
+	end(&w);
+}
+
+/* ---- records ------------------------------------------------------------------------ */
+
+struct input {
+	const uint8_t *p;
+	size_t left;
+};
+
+static size_t take(struct input *in, void *out, size_t n)
+{
+	size_t k = n < in->left ? n : in->left;
+
+	memset(out, 0, n);
+	memcpy(out, in->p, k);
+	in->p += k;
+	in->left -= k;
+	return k;
+}
+
+/* The next header and its payload as they stand in the input: *there of its bytes. */
+static uint8_t next(struct input *in, uint8_t head[static RECORD_HEADER], uint8_t **payload, size_t *there)
+{
+	struct record r = { 0 };
+	uint8_t how, len[2];
+	uint32_t n;
+
+	take(in, &how, 1);
+	if (how & HOW_HEADER) {
+		take(in, head, RECORD_HEADER);
+	} else {
+		take(in, len, sizeof len);
+		r.type = how & HOW_TYPE;
+		r.len = get_le16(len);
+		r.seq = in->left;
+		record_encode(&r, head);
+	}
+	n = get_le32(head + 8);
+	n = n > RECORD_MAX ? 0 : n;
+	*payload = malloc(n + 1);
+	check(*payload != NULL);
+	*there = take(in, *payload, n);
+	return how;
+}
+
+/* One record to the server; false when that ends the connection. */
+static bool one(struct world *w, struct input *in)
+{
+	uint8_t head[RECORD_HEAD], tag[RECORD_TAG], *clear, *wire;
+	size_t there, n;
+	uint8_t how = next(in, head, &clear, &there);
+	bool whole, good, fine, ended;
+	enum err_code rc;
+	struct record r;
+
+	fine = record_decode(head, &r, NULL) == ERR_OK;
+	n = get_le32(head + 8);
+	n = n > RECORD_MAX ? 0 : n;
+	whole = there == n;
+	wire = malloc(n + 1);
+	check(wire != NULL);
+	memcpy(wire, clear, n);
+	check(session_seal_header(&w->session, head, head + RECORD_HEADER));
+	check(!n || session_seal_payload(&w->session, wire, n, session_is_sealed(&w->session) ? wire : NULL, tag));
+	session_next_tx(&w->session);
+	if (how & HOW_BAD_TAG)
+		(n ? tag : head + RECORD_HEADER)[7] ^= 1;
+	good = fine && whole && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT) && r.type != REC_BYE;
+	w->head = head;
+	w->payload = clear;
+	w->due = good;
+
+	rc = feed(w, head, how & HOW_CUT ? 33 : RECORD_HEAD);
+	if (how & HOW_CUT) {
+		check(turn(w) == ERR_OK && w->due == good);
+		rc = feed(w, head + 33, RECORD_HEAD - 33);
+		/* What an ended peer would still send must not matter. */
+		rc = rc ? rc : turn(w);
+	}
+	if (!rc)
+		rc = feed(w, wire, there);
+	if (!rc && n && whole)
+		rc = feed(w, tag, sizeof tag);
+	if (!rc)
+		rc = turn(w);
+	check(!w->due && w->live == conn_is_live(w->server));
+	if (!good && !rc)
+		check(!whole);          /* nothing but a cut record leaves it waiting */
+	if (good)
+		check(r.type == REC_CTL ? rc == ERR_PROTO : rc == ERR_OK);
+	if (fine && !good && r.type == REC_BYE && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT))
+		check(rc == ERR_CLOSED && conn_said_bye(w->server));
+	ended = rc || !whole;
+	free(wire);
+	free(clear);
+	return !ended;
+}
+
+static void records(const uint8_t *data, size_t n, enum suite suite)
+{
+	struct input in = { data, n };
+	struct world w = { 0 };
+	bool going = true;
+
+	begin(&w, suite);
+	shake_hands(&w, suite);
+	check(conn_suite(w.server) == suite && conn_queued(w.server) == 0);
+	for (int i = 0; going && in.left && i < 64; i++)
+		going = one(&w, &in);
+	shutdown(w.fd, SHUT_WR);
+	if (going)
+		check(turn(&w) == ERR_CLOSED && !conn_said_bye(w.server));
+	session_wipe(&w.session);
+	end(&w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	static bool ready;
+
+	if (!ready)
+		keys();
+	ready = true;
+	if (n == 0)
+		return 0;
+	switch (data[0] % 4) {
+	case 0: decode(data + 1, n - 1); break;
+	case 1: stranger(data + 1, n - 1); break;
+	case 2: records(data + 1, n - 1, SUITE_POLY1305); break;
+	default: records(data + 1, n - 1, SUITE_CHACHA20POLY1305); break;
+	}
+	return 0;
+}

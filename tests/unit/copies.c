@@ -1,0 +1,515 @@
+/* Partitions with copies, one interleaving at a time: those that break designs
+ * which are almost right. */
+#include <math.h>
+
+#include "copies_fixture.h"
+
+static const char *const modes[] = { "bsp", "ssp:1", "asp" };
+
+static bool step_of(struct net *x, unsigned head, uint64_t step, const char *chain, struct receipt *r)
+{
+	bool good = true;
+
+	for (uint32_t slot = 0; slot < x->slots; slot++)
+		for (uint16_t t = 0; t < TABLES; t++)
+			good &= push(x, head, t, slot, step, r) == SHARD_OK && r->status <= PUSH_MERGED;
+	for (uint32_t slot = 0; slot < x->slots; slot++)
+		for (const char *c = chain; *c; c++)
+			good &= clock_of(x, (unsigned)(*c - '0'), slot, step, 3) == SHARD_OK;
+	return good;
+}
+
+/* ---- whole and alike -------------------------------------------------------------------- */
+
+static void alike(void)
+{
+	static const char *const chains[] = { "01", "012" }, *const rules[] = { "sgd", "adagrad", "adam", "momentum" };
+
+	for (unsigned m = 0; m < 3; m++)
+		for (unsigned c = 0; c < 2; c++)
+			for (unsigned k = 0; k < 4; k++) {
+				struct net *x = net_open(modes[m], m == 0 && k % 2, rules[k], chains[c], 2);
+				struct receipt r;
+				bool good = true;
+
+				for (uint64_t step = 0; step < 5; step++) {
+					good &= step_of(x, 0, step, chains[c], &r);
+					net_settle(x);
+					good &= is_safe(x, 0, &r);
+				}
+				ok(good && all_alike(x, 5) && !x->bad, "%s, %s, chain of %zu: copies are alike, optimizer state too",
+				   modes[m], rules[k], strlen(chains[c]));
+				net_close(x);
+			}
+}
+
+static void receipts_wait(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "sgd", "012", 1);
+		struct receipt r;
+		float w[8];
+		uint64_t v, old;
+
+		pull(x, 2, W, SYNC_NEVER, w, &old);
+		push(x, 0, W, 0, 0, &r);
+		for (unsigned i = 0; i < 3; i++)
+			clock_of(x, i, 0, 0, 1);
+		ok(!is_safe(x, 0, &r), "%s: the head alone is no promise", modes[m]);
+		net_send(x, 0, 1);
+		net_deliver(x, 0, 1);
+		ok(!net_answer(x, 1, 0) && !is_safe(x, 0, &r), "%s: nor two of three", modes[m]);
+		ok(pull(x, 0, W, 0, w, &v) == SHARD_ELSEWHERE && pull(x, 1, W, 0, w, &v) == SHARD_ELSEWHERE,
+		   "%s: neither answers pulls", modes[m]);
+		ok(pull(x, 2, W, SYNC_NEVER, w, &v) == SHARD_OK && v == old, "%s: the last shows what it has", modes[m]);
+		ok(m > 0 || pull(x, 2, W, 1, w, &v) == SHARD_HOLD, "and no step that it has not");
+		net_send(x, 1, 2);
+		net_deliver(x, 1, 2);
+		ok(pull(x, 2, W, 1, w, &v) == SHARD_OK && v == old + 1, "%s: the last has it, and shows it", modes[m]);
+		ok(!is_safe(x, 0, &r), "%s: the head has not heard of that", modes[m]);
+		net_answer(x, 2, 1);
+		net_answer(x, 1, 0);
+		ok(is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == 3, "%s: then it promises, three copies", modes[m]);
+		ok(push(x, 1, W, 0, 1, &r) == SHARD_ELSEWHERE && push(x, 2, W, 0, 1, &r) == SHARD_ELSEWHERE,
+		   "%s: pushes go to the head alone", modes[m]);
+		net_close(x);
+	}
+}
+
+/* ---- the head dies ------------------------------------------------------------------------ */
+
+/* A pull answered from a version that only the dead head had: the version would
+ * go back. */
+static void nothing_shown_that_can_be_lost(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "adagrad", "01", 1);
+		struct receipt r, again;
+		float before[8], after[8];
+		uint64_t seen, v;
+
+		step_of(x, 0, 0, "01", &r);
+		net_settle(x);
+		step_of(x, 0, 1, "01", &r);     /* is lost with the head */
+		ok(pull(x, 1, W, SYNC_NEVER, before, &seen) == SHARD_OK && seen == 1, "%s: only what both have is shown", modes[m]);
+		net_kill(x, 0);
+		net_chain(x, "1", -1);
+		ok(pull(x, 1, W, SYNC_NEVER, after, &v) == SHARD_OK && v >= seen && memcmp(before, after, 16) == 0,
+		   "%s: and it is there when the head has died", modes[m]);
+		ok(push(x, 1, W, 0, 1, &again) == SHARD_OK && again.status <= PUSH_MERGED,
+		   "%s: what had no receipt is taken once more", modes[m]);
+		ok(push(x, 1, W, 0, 0, &again) == SHARD_OK && again.status == PUSH_DUPLICATE,
+		   "%s: what had one is known", modes[m]);
+		net_close(x);
+	}
+}
+
+/* The clocks are with the next copy before the head's sum is: the step is not
+ * over there, neither while the head lives nor when it has died. */
+static void a_claim_is_waited_for(void)
+{
+	for (unsigned dies = 0; dies < 2; dies++) {
+		struct net *x = net_open("bsp", false, "sgd", "01", 2);
+		struct receipt r;
+		float w[8];
+		uint64_t v;
+
+		push(x, 0, W, 0, 0, &r);
+		push(x, 0, W, 1, 0, &r);
+		for (uint32_t slot = 0; slot < 2; slot++)
+			for (unsigned i = 0; i < 2; i++)
+				clock_of(x, i, slot, 0, 1);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a copy that knows of pushes waits for their sum");
+		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0, "and not for what nobody pushed");
+		if (dies) {
+			net_kill(x, 0);
+			net_chain(x, "1", -1);
+			ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "nor is the step over when it has become the head");
+			ok(push(x, 1, W, 1, 0, &r) == SHARD_OK && r.status == PUSH_MERGED && pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+			   "one of two is not enough");
+			ok(push(x, 1, W, 0, 0, &r) == SHARD_OK && r.status == PUSH_MERGED, "both come again");
+		} else {
+			net_settle(x);
+		}
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "then the step is shown");
+		net_close(x);
+	}
+}
+
+/* The head's successor has not closed the step, although its clocks say so: what
+ * a slot stated at its CLOCK is kept until it has. */
+static void means_survive(void)
+{
+	float want = 0, row[8];
+	uint64_t v;
+
+	for (unsigned dies = 0; dies < 2; dies++) {
+		struct net *x = net_open("bsp", false, "sgd", "01", 2);
+		unsigned head = dies;
+		struct receipt r;
+
+		push(x, 0, ROWS, 1, 0, &r);
+		for (unsigned i = 0; i < 2; i++) {
+			clock_of(x, i, 0, 0, 0);        /* two examples, none of them here */
+			clock_of(x, i, 1, 0, 2);
+		}
+		if (dies) {
+			net_kill(x, 0);
+			net_chain(x, "1", -1);
+			/* It needs nothing of this table, and goes on. */
+			clock_of(x, 1, 0, 1, 0);
+			push(x, 1, ROWS, 1, 0, &r);
+		}
+		net_settle(x);
+		ok(pull(x, 1, ROWS, 1, row, &v) == SHARD_OK && v == 1 && is_safe(x, head, &r), "the step is made");
+		if (dies)
+			ok(row[0] == want, "and is the mean over all examples: %.6f, not %.6f", (double)want, (double)row[0]);
+		want = row[0];
+		net_close(x);
+	}
+}
+
+/* The same, and the slot has no further part when the sum comes: it said that it
+ * is done, or is taken for dead. */
+static void a_claim_of_one_that_is_gone(void)
+{
+	for (unsigned how = 0; how < 2; how++) {
+		const char *what = how ? "lost" : "done";
+		struct net *x = net_open("bsp", false, "sgd", "01", 2);
+		struct receipt r;
+		float w[8];
+		uint64_t v;
+
+		push(x, 0, W, 0, 0, &r);
+		for (unsigned i = 0; i < 2; i++) {
+			clock_of(x, i, 0, 0, 1);
+			if (how)
+				shard_dismiss(x->node[i].s, 0, 3);
+			else
+				shard_done(x->node[i].s, 0, inc_of(0));
+		}
+		for (unsigned i = 2; i-- > 0;)
+			clock_of(x, i, 1, 0, 0);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a push of a worker that is %s is waited for by the copy", what);
+		net_settle(x);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == shard_version(x->node[0].s, W, 0) && v == 1,
+		   "and its sum is not passed over (version %llu)", (unsigned long long)v);
+		ok(is_safe(x, 0, &r), "before it is said to be everywhere");
+		ok(all_alike(x, 1) || how == 0, "copies are alike");
+		net_close(x);
+	}
+}
+
+/* A worker that closed a step on one server and died before it told the next: the
+ * copy cannot tell from its clocks that the step is over. */
+static void torn_steps(void)
+{
+	for (unsigned who = 0; who < 2; who++) {
+		struct net *x = net_open("bsp", false, "adagrad", "01", 2);
+		struct receipt r;
+		float w[8];
+		uint64_t v;
+
+		push(x, 0, W, 0, 0, &r);
+		push(x, 0, W, 1, 0, &r);
+		for (unsigned i = 0; i < 2; i++)
+			clock_of(x, i, 0, 0, 1);
+		clock_of(x, who, 1, 0, 1);      /* to one of the two */
+		for (unsigned i = 0; i < 2; i++)
+			shard_dismiss(x->node[i].s, 1, 2);
+		net_settle(x);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
+		   "a half-told step ends alike on both (told: %s)", who ? "the copy" : "the head");
+		/* Of the next step it gave nothing; nobody knows that yet. */
+		push(x, 0, ROWS, 0, 1, &r);
+		for (unsigned i = 2; i-- > 0;)
+			clock_of(x, i, 0, 1, 2);
+		net_settle(x);
+		ok(is_safe(x, 0, &r) && pull(x, 1, W, 2, w, &v) == SHARD_OK && v == 1, "and so does the one after it");
+		net_close(x);
+	}
+	{
+		/* It pushed to one partition, and not to the other that it claims. */
+		struct net *x = net_open("bsp", false, "sgd", "01", 2);
+		struct receipt r;
+		float w[8];
+		uint64_t v;
+
+		push(x, 0, W, 1, 0, &r);
+		push(x, 0, W, 0, 0, &r);
+		push(x, 0, ROWS, 0, 0, &r);
+		for (unsigned i = 2; i-- > 0;)
+			clock_of(x, i, 0, 0, 3);
+		clock_of(x, 1, 1, 0, 3);
+		for (unsigned i = 2; i-- > 0;)
+			shard_dismiss(x->node[i].s, 1, 2);
+		net_settle(x);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 1,
+		   "a step is averaged, partition by partition, over those who came");
+		net_close(x);
+	}
+}
+
+/* A head that sleeps, is succeeded, and goes on: nobody takes its copies, and so
+ * it can promise nothing. */
+static void the_old_head(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
+		struct receipt r, other;
+		float w[8];
+		uint64_t v;
+
+		step_of(x, 0, 0, "01", &other);
+		net_settle(x);
+		net_layout(x, "1", -1);
+		net_view(x, 1);                 /* server 0 sleeps */
+		ok(push(x, 1, W, 0, 1, &other) == SHARD_OK && clock_of(x, 1, 0, 1, 1) == SHARD_OK && is_safe(x, 1, &other),
+		   "%s: the new head goes on alone", modes[m]);
+		ok(push(x, 0, W, 0, 1, &r) == SHARD_OK && clock_of(x, 0, 0, 1, 1) == SHARD_OK, "%s: the old one takes a push", modes[m]);
+		net_settle(x);
+		ok(!is_safe(x, 0, &r), "%s: and cannot acknowledge it", modes[m]);
+		ok(pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE, "%s: nor answer a pull", modes[m]);
+		ok(shard_version(x->node[1].s, W, 0) == 2, "%s: its copies count for nothing", modes[m]);
+		/* An answer of the old epoch that was on its way counts no more. */
+		net_view(x, 0);
+		ok(push(x, 0, W, 0, 2, &r) == SHARD_ELSEWHERE && shard_version(x->node[0].s, W, 0) == 2 &&
+		   pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE, "%s: when it hears of its end it gives all up", modes[m]);
+		net_close(x);
+	}
+}
+
+/* The middle of three becomes the head while it still owes the last something
+ * that is no sum. */
+static void promoted_with_debts(void)
+{
+	float nan[N] = { NAN, NAN, NAN, NAN };
+	struct net *x = net_open("bsp", false, "sgd", "012", 1);
+	struct receipt r;
+
+	push_values(x, 0, W, 0, 0, nan, &r);
+	ok(r.status == PUSH_REFUSED, "a step with nothing but a refused push");
+	for (unsigned i = 0; i < 3; i++)
+		clock_of(x, i, 0, 0, 1);
+	net_send(x, 0, 1);
+	net_deliver(x, 0, 1);
+	net_deliver(x, 0, 1);
+	net_kill(x, 0);
+	net_chain(x, "12", -1);
+	net_settle(x);
+	ok(push(x, 1, W, 0, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "the new head takes pushes");
+	for (unsigned i = 1; i < 3; i++)
+		clock_of(x, i, 0, 1, 1);
+	net_settle(x);
+	ok(shard_closed(x->node[1].s) == 2 && is_safe(x, 1, &r), "and makes their steps");
+	net_close(x);
+}
+
+/* ---- who joins ----------------------------------------------------------------------------- */
+
+static bool fed(struct net *x, unsigned by, unsigned to)
+{
+	uint64_t all, begun, done;
+
+	shard_fed(x->node[by].s, (uint16_t)to, &all, &begun, &done);
+	return all == TABLES && done == all;
+}
+
+/* The last becomes the only one while it gives a copy away. */
+static void promoted_while_feeding(void)
+{
+	struct net *x = net_open("bsp", false, "sgd", "01", 1);
+	struct receipt r;
+
+	net_start(x, 2);
+	net_chain(x, "01", 2);
+	while (shard_feed(x->node[1].s, 2))
+		;
+	net_kill(x, 0);
+	net_chain(x, "1", 2);
+	net_settle(x);
+	step_of(x, 1, 0, "12", &r);
+	net_settle(x);
+	ok(fed(x, 1, 2), "a copy is made although its giver becomes the head meanwhile");
+	ok(shard_closed(x->node[1].s) == 1 && is_safe(x, 1, &r), "and steps go on");
+	net_chain(x, "12", -1);
+	net_settle(x);
+	ok(shard_closed(x->node[1].s) == 1 && all_alike(x, 1), "on both alike");
+	net_close(x);
+}
+
+/* A copy for a joining server while pushes go on; its link breaks after `cut`
+ * events of any kind, and is made again. */
+static bool joins(const char *mode, bool deterministic, const char *chain, unsigned cut, bool again)
+{
+	struct net *x = net_open(mode, deterministic, "adagrad", chain, 2);
+	unsigned last = (unsigned)(chain[strlen(chain) - 1] - '0'), events = 0;
+	char longer[8], told[8];
+	struct receipt r;
+	bool good = true;
+	uint64_t step = 0;
+
+	snprintf(longer, sizeof longer, "%s3", chain);
+	snprintf(told, sizeof told, "%s", longer);
+	for (; step < 2; step++) {
+		good &= step_of(x, 0, step, chain, &r);
+		net_settle(x);
+	}
+	net_start(x, 3);
+	net_chain(x, chain, 3);
+	/* As a worker does that hears of a new server. */
+	for (uint32_t slot = 0; slot < 2; slot++)
+		clock_of(x, 3, slot, step - 1, 3);
+	for (unsigned round = 0; round < 400 && !(fed(x, last, 3) && step > 5); round++) {
+		if (round % 5 == 0 && step < 9 && is_safe(x, 0, &r))
+			good &= step_of(x, 0, step++, told, &r);
+		if (round % 3 == 1)
+			shard_feed(x->node[last].s, 3);
+		for (unsigned a = 0; a < last; a++) {
+			net_send(x, a, a + 1);
+			net_deliver(x, a, a + 1);
+			net_answer(x, a + 1, a);
+		}
+		events += net_send(x, last, 3) > 0;
+		if (events == cut)
+			net_relink(x, last, 3), events++;
+		events += net_deliver(x, last, 3);
+		if (events == cut)
+			net_relink(x, last, 3), events++;
+		if (again && round % 7 == 6)    /* and what has no answer once more */
+			net_relink(x, last, 3);
+		if (round % 2)
+			events += net_answer(x, 3, last);
+		if (events == cut)
+			net_relink(x, last, 3), events++;
+	}
+	good &= fed(x, last, 3);
+	net_layout(x, longer, -1);
+	for (unsigned i = NODES; i-- > 0;)
+		if (x->node[i].s)
+			net_view(x, i);
+	net_settle(x);
+	good &= is_safe(x, 0, &r) && step_of(x, 0, step++, longer, &r);
+	net_settle(x);
+	good &= is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == strlen(longer) && !x->bad;
+	good &= all_alike(x, step);
+	net_close(x);
+	return good;
+}
+
+static void joining(void)
+{
+	static const char *const chains[] = { "0", "01" };
+
+	for (unsigned m = 0; m < 3; m++)
+		for (unsigned c = 0; c < 2; c++) {
+			unsigned bad = 0, worst = 0;
+
+			for (unsigned cut = 0; cut < 60; cut++)
+				for (unsigned k = 0; k < 4; k++)
+					if (!joins(modes[m], m == 0 && k % 2, chains[c], cut, k / 2)) {
+						bad++;
+						worst = cut * 10 + k;
+					}
+			ok(bad == 0, "%s, chain of %zu: a server joins, its link broken anywhere (%u of 240, last %u)", modes[m],
+			   strlen(chains[c]), bad, worst);
+		}
+}
+
+/* What a joining server dies of: nothing else does. */
+static void joiner_dies(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
+		struct receipt r;
+		bool good = true;
+
+		net_start(x, 2);
+		net_chain(x, "01", 2);
+		shard_feed(x->node[1].s, 2);
+		net_send(x, 1, 2);
+		net_deliver(x, 1, 2);
+		net_answer(x, 2, 1);            /* nothing counts without it now, and it dies */
+		good &= step_of(x, 0, 0, "01", &r);
+		net_send(x, 0, 1);
+		while (net_deliver(x, 0, 1))
+			;
+		net_answer(x, 1, 0);
+		ok(!shard_is_safe(x->node[0].s, W, 0, m ? 0 : 1, m ? 1 : 0), "%s: a copy that counts is waited for", modes[m]);
+		net_kill(x, 2);
+		net_chain(x, "01", -1);
+		net_settle(x);
+		good &= is_safe(x, 0, &r) && step_of(x, 0, 1, "01", &r);
+		net_settle(x);
+		ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: when it is out all goes on", modes[m]);
+		net_close(x);
+	}
+}
+
+/* ---- nothing at all -------------------------------------------------------------------------- */
+
+/* A push of no rows: allowed on the wire, and no reason for copies to part. */
+static void empty_pushes(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
+		struct push none = { .incarnation = inc_of(0), .table = ROWS, .examples = 2, .payload = (const uint8_t *)"",
+			.ids = (const uint8_t *)"" };
+		struct receipt r;
+
+		shard_push(x->node[0].s, &none, &r);
+		for (unsigned i = 0; i < 2; i++)
+			clock_of(x, i, 0, 0, 2);
+		net_settle(x);
+		step_of(x, 0, 1, "01", &r);
+		net_settle(x);
+		ok(!x->bad && is_safe(x, 0, &r), "%s: after a push of no rows copies go on", modes[m]);
+		ok(shard_version(x->node[0].s, ROWS, 0) == shard_version(x->node[1].s, ROWS, 0), "%s: at one version", modes[m]);
+		net_close(x);
+	}
+}
+
+/* What comes from another server is checked as what comes from anybody. */
+static void malformed(void)
+{
+	struct net *x = net_open("bsp", false, "sgd", "01", 1);
+	uint8_t bytes[64] = { 0 };
+	uint64_t steps, version;
+	unsigned taken = 0;
+
+	for (unsigned kind = COPY_SUM; kind <= COPY_STATE; kind++)
+		for (size_t len = 0; len < 24; len++) {
+			struct copy c = { .kind = (enum copy_kind)kind, .table = W };
+
+			taken += shard_copy(x->node[1].s, &c, bytes, len, &steps, &version) != SHARD_BAD;
+		}
+	ok(taken == 0, "a copy shorter than its head is malformed");
+	memset(bytes, 0xff, sizeof bytes);
+	for (unsigned kind = COPY_SUM; kind <= COPY_STATE; kind++) {
+		struct copy c = { .kind = (enum copy_kind)kind, .table = W, .step = 3 };
+
+		/* A state for one that has its copy is only a repetition. */
+		taken += shard_copy(x->node[1].s, &c, bytes, 56, &steps, &version) == SHARD_OK && kind != COPY_STATE;
+	}
+	ok(taken == 0, "and so is one with figures beyond its end");
+	net_close(x);
+}
+
+int main(void)
+{
+	alike();
+	receipts_wait();
+	nothing_shown_that_can_be_lost();
+	a_claim_is_waited_for();
+	means_survive();
+	a_claim_of_one_that_is_gone();
+	torn_steps();
+	the_old_head();
+	promoted_with_debts();
+	promoted_while_feeding();
+	joining();
+	joiner_dies();
+	empty_pushes();
+	malformed();
+	return tap_done();
+}

@@ -1,0 +1,68 @@
+/* Listening and connecting: names with several addresses, full backlogs. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tap.h"
+#include "wire/net.h"
+
+static char dir[] = "/tmp/ps-net.XXXXXX";
+
+/* A process that listens and accepts nothing. */
+static void full_backlog(void)
+{
+	char path[64], addr[80], bound[NET_TEXT], again[NET_TEXT];
+	int listener, other, fd[64], n = 0;
+	struct err e = { 0 };
+	int64_t begin = clock_now();
+	enum err_code rc;
+
+	snprintf(path, sizeof path, "%s/sock", dir);
+	snprintf(addr, sizeof addr, "unix:%s", path);
+	if (net_listen(addr, 1, &listener, bound, &e))
+		abort();
+	while ((rc = net_connect(addr, &fd[n], &e)) == ERR_OK && n < 63)
+		n++;
+	ok(n > 0 && n < 63 && rc == ERR_UNREACH && fd[n] == -1, "a socket whose backlog is full is not reached: %s", e.msg);
+	ok(net_listen(addr, 1, &other, again, &e) == ERR_EXISTS && clock_now() - begin < NSEC_PER_SEC,
+	   "and is in use all the same, which is found out without waiting");
+	while (n)
+		close(fd[--n]);
+	close(listener);
+	rc = net_listen(addr, 1, &other, again, &e);
+	ok(rc == ERR_OK, "the socket of a process that has gone is replaced");
+	close(other);
+	unlink(path);
+}
+
+static void names(void)
+{
+	char bound[NET_TEXT], addr[NET_TEXT + 16], taken[NET_TEXT];
+	struct err e = { 0 };
+	int listener, fd, other;
+
+	if (net_listen("127.0.0.1:0", 4, &listener, bound, &e))
+		abort();
+	snprintf(addr, sizeof addr, "localhost%s", strrchr(bound, ':'));
+	ok(net_connect(addr, &fd, &e) == ERR_OK, "a name is reached by whichever of its addresses answers");
+	close(fd);
+	ok(net_listen(bound, 4, &other, taken, &e) == ERR_EXISTS && strstr(e.msg, "in use"), "a port that is taken: %s", e.msg);
+	close(listener);
+	ok(net_listen("localhost:0", 4, &listener, bound, &e) == ERR_OK && net_connect(bound, &fd, &e) == ERR_OK,
+	   "a name can be listened on");
+	close(fd);
+	close(listener);
+	ok(net_connect("no-port", &fd, &e) == ERR_CONFIG && fd == -1, "what is no address is none");
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		abort();
+	full_backlog();
+	names();
+	rmdir(dir);
+	return tap_done();
+}

@@ -81,8 +81,9 @@ within() {
 	wait_for 20 is running
 	kill -s STOP "$(pid_of worker-1)"
 	kill -s INT "$pid"
-	within 4000 finish
-	[ "$status" -eq 130 ]
+	within 6000 finish
+	# Frozen a moment later than the signal came, it was still worth a checkpoint.
+	[ "$status" -eq 130 ] || [ "$status" -eq 75 ]
 	grep -q 'waiting for worker-1 (frozen)' err
 	none_left "$T"
 }
@@ -131,10 +132,16 @@ within() {
 		before=$(ps-ctl status --json | jq 'select(.kind == "cluster").step')
 		ps-ctl stop --json >first &
 		second=$!
-		run -0 ps-ctl stop --json
-		wait "$second"
+		run ps-ctl stop --json
+		# One of them may come when all is over.
+		wait "$second" || [ $? -eq 3 ]
+		[ "$status" -eq 0 ] || [ "$status" -eq 3 ]
+		if [ ! -s first ]; then
+			echo "$output" >first
+		elif [ "$status" -eq 0 ]; then
+			cmp first <(echo "$output")
+		fi
 		[ "$(jq -r '.state, .reason' first | paste -sd' ')" = "stopped ps-ctl stop" ]
-		cmp first <(echo "$output")
 		[ "$(jq .steps first)" -ge "$before" ]
 		finish
 		none_left "$T"

@@ -37,6 +37,7 @@ enum err_code runner_signals(struct runner *r, struct err *e)
 	/* A shell's background job has SIGINT ignored; who sends it means it. */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
+	signal(SIGUSR2, SIG_DFL);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR2);

@@ -69,7 +69,6 @@ static void clear_doubts(struct link *l)
 static void claim(struct client *c, const struct doubt *d)
 {
 	const struct run *run = table_run(d->table, d->part);
-	struct msg_run m = { d->table->id, d->part, 1 };
 
 	if (d->step != c->claim_step)
 		for (unsigned i = 0; i < c->nlinks; i++)
@@ -77,9 +76,9 @@ static void claim(struct client *c, const struct doubt *d)
 	c->claim_step = d->step;
 	for (unsigned i = 0; i < run->nchain; i++)
 		if (run->chain[i] < c->nlinks)
-			msg_put_run(&c->link[run->chain[i]]->claims, &m);
+			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part);
 	if (run->joining < c->nlinks)
-		msg_put_run(&c->link[run->joining]->claims, &m);
+		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part);
 }
 
 static void add_doubt(struct link *l, const struct doubt *d)

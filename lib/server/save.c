@@ -71,9 +71,13 @@ static void write_files(struct save *s, struct shard *sh, uint64_t id, const cha
 {
 	json_t *description = NULL;
 	struct ckpt_part *parts;
-	size_t n = shard_snap_parts(sh, &parts);
 	struct err e = { 0 };
+	size_t n;
 
+	if (!shard_snap_parts(sh, &parts, &n)) {
+		failed(s, id, "the layout has changed meanwhile");
+		return;
+	}
 	if (!s->server->cfg.id->run_dir)
 		err_set(&e, ERR_UNSUPPORTED, "this server joined by a file, and cannot write to the run directory");
 	else
@@ -82,8 +86,7 @@ static void write_files(struct save *s, struct shard *sh, uint64_t id, const cha
 		failed(s, id, e.msg);
 	else
 		tell(s, id, json_pack("{s:s, s:o}", "state", "saved", "description", description));
-	free(parts);
-	shard_snap_end(sh);
+	shard_snap_release(parts, n);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -120,6 +123,7 @@ static void *run(void *ctx)
 			waiting = false;
 		free(dir);
 		pthread_mutex_lock(&s->lock);
+		atomic_store(&s->server->saving, waiting || s->order == ORDER_TAKE);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -127,6 +131,10 @@ static void *run(void *ctx)
 
 void save_wake(struct save *s)
 {
+	struct shard *sh = atomic_load(&s->server->shard);
+
+	if (sh && !shard_snap_due(sh))
+		return;
 	pthread_mutex_lock(&s->lock);
 	s->woken = true;
 	pthread_cond_signal(&s->changed);
@@ -143,7 +151,7 @@ void save_notice(struct save *s, const json_t *msg)
 	s->step = (uint64_t)json_int(msg, "step", 0);
 	free(s->dir);
 	s->dir = mem_strdup(json_str(msg, "dir", ""));
-	atomic_store(&s->server->saving, s->order != ORDER_END);
+	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 }

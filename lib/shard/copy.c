@@ -6,9 +6,6 @@
 /* Changes of a partition that the next copy may have to be sent again. */
 #define SENT_MAX 16u
 
-/* version, examples, how many slots follow, rows in the body. */
-#define HEAD_BYTES 24
-
 static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead, size_t nbody)
 {
 	struct copy *c = mem_alloc(sizeof *c);
@@ -18,7 +15,7 @@ static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step,
 	c->part = p->index;
 	c->step = step;
 	c->version = p->version;
-	c->nhead = HEAD_BYTES + (nhead + 7) / 8 * 8;
+	c->nhead = COPY_HEAD + (nhead + 7) / 8 * 8;
 	c->head = mem_alloc(c->nhead);
 	c->nbody = nbody;
 	return c;
@@ -111,7 +108,7 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 		return;
 	}
 	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step, (size_t)n * 4, 0);
-	who(p, step, c->head + HEAD_BYTES);
+	who(p, step, c->head + COPY_HEAD);
 	if (p->contributions && p->table->sparse) {
 		rows_body(c, p);
 	} else if (p->contributions) {
@@ -228,7 +225,7 @@ static void put_slot(const struct shard *s, const struct part *p, uint32_t slot,
 static void send_state(struct shard *s, struct part *p)
 {
 	struct copy *c = copy_new(p, COPY_STATE, p->step, 8 + p->nlast * 24, put_state(s, p, NULL));
-	uint8_t *at = c->head + HEAD_BYTES;
+	uint8_t *at = c->head + COPY_HEAD;
 
 	put_le32(at, p->prev_rows ? (uint32_t)rows_count(p->prev_rows) : 0);
 	put_le32(at + 4, p->prev_same);
@@ -284,67 +281,56 @@ void copy_redirect(struct shard *s, struct part *p, uint16_t to, uint64_t proces
 	copy_settle(p);
 }
 
-static bool feed_part(struct shard *s, struct part *p, uint16_t server)
+/* False when a copy was begun. */
+static bool begin_feed(struct shard *s, struct part *p, void *ctx)
 {
-	bool begun = false;
+	uint16_t server = *(const uint16_t *)ctx;
 
-	pthread_mutex_lock(&p->lock);
-	if (p->here && p->tail && p->feed == server && p->to == NO_SERVER) {
-		p->to = server;
-		p->to_process = p->feed_process;
-		p->must = p->synced = false;
-		/* Without room for a second sum the step's close would wait for ever. */
-		if (p->head && part_alloc_head(p, &s->cfg, NULL)) {
-			p->to = NO_SERVER;
-		} else {
-			send_state(s, p);
-			begun = true;
-		}
+	if (!p->here || !p->tail || p->feed != server || p->to != NO_SERVER)
+		return true;
+	p->to = server;
+	p->to_process = p->feed_process;
+	p->must = p->synced = false;
+	/* Without room for a second sum the step's close would wait for ever. */
+	if (p->head && part_alloc_head(p, &s->cfg, NULL)) {
+		p->to = NO_SERVER;
+		return true;
 	}
-	pthread_mutex_unlock(&p->lock);
-	return begun;
+	send_state(s, p);
+	return false;
 }
 
-struct feed_count {
+bool shard_feed(struct shard *s, uint16_t server)
+{
+	return !shard_each(s, begin_feed, &server);
+}
+
+struct fed {
 	uint16_t server;
 	uint64_t all, begun, done;
 };
 
-bool shard_feed(struct shard *s, uint16_t server)
+static bool count_fed(struct shard *s, struct part *p, void *ctx)
 {
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
+	struct fed *f = ctx;
 
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (p && feed_part(s, p, server))
-				return true;
-		}
+	(void)s;
+	if (p->here && p->tail && p->feed == f->server) {
+		f->all++;
+		f->begun += p->to == f->server;
+		f->done += p->to == f->server && p->synced;
 	}
-	return false;
+	return true;
 }
 
 void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done)
 {
-	*all = *begun = *done = 0;
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
+	struct fed f = { .server = server };
 
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			if (p->here && p->tail && p->feed == server) {
-				*all += 1;
-				*begun += p->to == server;
-				*done += p->to == server && p->synced;
-			}
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
+	shard_each(s, count_fed, &f);
+	*all = f.all;
+	*begun = f.begun;
+	*done = f.done;
 }
 
 /* ---- the link's side -------------------------------------------------------------------- */
@@ -396,20 +382,16 @@ void shard_sent(struct shard *s, uint16_t server, uint16_t table, uint32_t part,
 	pthread_mutex_unlock(&p->lock);
 }
 
+static bool resend(struct shard *s, struct part *p, void *ctx)
+{
+	uint16_t server = *(const uint16_t *)ctx;
+
+	if (p->to == server && p->sent)
+		s->cfg.forward(s->cfg.ctx, server, p->table->id, p->index);
+	return true;
+}
+
 void shard_resend(struct shard *s, uint16_t server)
 {
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			if (p->to == server && p->sent)
-				s->cfg.forward(s->cfg.ctx, server, (uint16_t)t, i);
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
+	shard_each(s, resend, &server);
 }

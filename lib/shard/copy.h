@@ -3,6 +3,10 @@
 
 #include "shard/gate.h"
 
+/* What a copy's head begins with: version, examples, how many slots follow, rows
+ * in the body. */
+#define COPY_HEAD 24
+
 /* The sending side of a partition's copies; its lock is held. */
 
 /* The open step has been closed with (or without) a sum, which is still in the

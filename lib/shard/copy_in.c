@@ -5,8 +5,6 @@
 
 /* The receiving side: what the copy before this one sends (copy.c writes it). */
 
-#define HEAD_BYTES 24
-
 struct incoming {
 	const struct copy *c;
 	uint64_t version, examples;
@@ -20,18 +18,18 @@ static bool parse(const struct copy *c, const uint8_t *p, size_t len, struct inc
 {
 	size_t nlist;
 
-	if (len < HEAD_BYTES)
+	if (len < COPY_HEAD)
 		return false;
 	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
-		.nrows = get_le32(p + 20), .list = p + HEAD_BYTES };
+		.nrows = get_le32(p + 20), .list = p + COPY_HEAD };
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
 		nlist = c->kind == COPY_STATE ? 8 + (size_t)in->n * 24 : ((size_t)in->n * 4 + 7) / 8 * 8;
-	if (len - HEAD_BYTES < nlist)
+	if (len - COPY_HEAD < nlist)
 		return false;
 	in->body = in->list + nlist;
-	in->nbody = len - HEAD_BYTES - nlist;
+	in->nbody = len - COPY_HEAD - nlist;
 	return true;
 }
 
@@ -67,15 +65,18 @@ static enum shard_answer take_push(struct shard *s, struct part *p, const struct
 {
 	size_t nids = (size_t)in->nrows * 8;
 	struct push push = { .slot = in->n, .step = in->c->step, .table = in->c->table, .part = in->c->part,
-		.codec = in->c->codec, .examples = (uint32_t)in->examples, .payload = in->body + nids,
-		.len = in->nbody - nids, .nrows = in->nrows, .ids = in->body };
+		.codec = in->c->codec, .examples = (uint32_t)in->examples, .nrows = in->nrows, .ids = in->body };
 	const struct codec *codec = codec_by_id(push.codec);
 
 	if (in->version <= p->version && in->nbody)
 		return SHARD_OK;
+	/* A refused push has no body. */
 	if (in->nbody) {
-		if (in->nbody < nids || in->version != p->version + 1 || !codec ||
-		    codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
+		if (in->nbody < nids || in->version != p->version + 1 || !codec)
+			return SHARD_BAD;
+		push.payload = in->body + nids;
+		push.len = in->nbody - nids;
+		if (codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;
 		snap_before_update(s, p, p->step);
 		if (!part_apply(p, &s->cfg, &push))
@@ -163,7 +164,7 @@ static void hand_on(struct shard *s, struct part *p, const struct incoming *in)
 	const struct copy *c = in->c;
 
 	if (p->to != NO_SERVER)
-		copy_pass_on(s, p, c, in->list - HEAD_BYTES, (size_t)(in->body - in->list) + HEAD_BYTES, in->body, in->nbody);
+		copy_pass_on(s, p, c, in->list - COPY_HEAD, (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
 	copy_settle(p);
 }
 

@@ -32,21 +32,11 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 
 /* Steps were closed before it was known that not all copies have the CLOCKs to
  * go by: say how far they are. */
-static void recap(struct shard *s)
+static bool recap(struct shard *s, struct part *p, void *ctx)
 {
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			gate_recap(s, p);
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
+	(void)ctx;
+	gate_recap(s, p);
+	return true;
 }
 
 void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
@@ -62,7 +52,7 @@ void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
 	p->until = until;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (news)
-		recap(s);
+		shard_each(s, recap, NULL);
 	shard_settle(s);
 }
 
@@ -349,34 +339,6 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	part_reopen(p);
 }
 
-/* Close what is complete of steps below `floor`; the oldest step that is not
- * closed then, or UINT64_MAX. */
-static uint64_t close_parts(struct shard *s, uint64_t floor)
-{
-	uint32_t ntables = atomic_load(&s->ntables);
-	uint64_t oldest = UINT64_MAX, examples;
-
-	for (uint32_t t = 0; t < ntables; t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			while (p->here && p->head && p->step < floor && gate_complete(s, p, &examples)) {
-				gate_close_part(s, p, examples);
-				p->waited = false;      /* the caller wakes everybody */
-			}
-			if (p->here && p->head && p->step < oldest)
-				oldest = p->step;
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
-	return oldest;
-}
-
 static bool pushed_nowhere(const struct shard *s, const struct part *p)
 {
 	for (uint32_t i = 0; i < p->nlast; i++)
@@ -400,28 +362,48 @@ void gate_pass(struct shard *s, struct part *p)
 	pthread_mutex_unlock(&s->gate.lock);
 }
 
-/* Copies have no pushes of their own to go by: CLOCKs tell who pushes what. */
-static void pass_copies(struct shard *s)
+/* ---- all partitions -------------------------------------------------------------- */
+
+struct closing {
+	uint64_t floor, oldest;         /* close steps below this; the oldest that is open then */
+};
+
+/* Is it open though the clocks have passed it?  The last one that stops being so
+ * has the step closed: true. */
+static bool mark_behind(struct shard *s, struct part *p, bool behind)
 {
-	uint32_t ntables = atomic_load(&s->ntables);
+	bool was = p->behind;
 
-	for (uint32_t t = 0; t < ntables; t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
+	p->behind = behind;
+	if (behind && !was)
+		atomic_fetch_add(&s->gate.behind, 1);
+	return was && !behind && atomic_fetch_sub(&s->gate.behind, 1) == 1;
+}
 
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
+bool gate_caught_up(struct shard *s, struct part *p)
+{
+	return p->behind && mark_behind(s, p, false);
+}
 
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			if (p->here && !p->head) {
-				gate_pass(s, p);
-				copy_settle(p);
-				p->waited = false;
-			}
-			pthread_mutex_unlock(&p->lock);
-		}
+/* Copies have no pushes of their own to go by: CLOCKs tell who pushes what. */
+static bool close_part(struct shard *s, struct part *p, void *ctx)
+{
+	struct closing *c = ctx;
+	uint64_t examples;
+
+	while (p->here && p->head && p->step < c->floor && gate_complete(s, p, &examples)) {
+		gate_close_part(s, p, examples);
+		p->waited = false;              /* the caller wakes everybody */
 	}
+	mark_behind(s, p, p->here && p->head && p->step < c->floor);
+	if (p->here && p->head && p->step < c->oldest)
+		c->oldest = p->step;
+	if (p->here && !p->head) {
+		gate_pass(s, p);
+		copy_settle(p);
+		p->waited = false;
+	}
+	return true;
 }
 
 /* closing keeps others out: one thread goes over the partitions at a time, and
@@ -435,25 +417,21 @@ static void close_steps(struct shard *s, bool force)
 	pthread_mutex_lock(&g->lock);
 	g->again |= force;
 	while (!g->closing && (g->again || sync_clocked(&g->sync) > g->sync.closed)) {
-		uint64_t clocked = sync_clocked(&g->sync), floor = clocked, oldest;
+		uint64_t clocked = sync_clocked(&g->sync);
+		struct closing c = { clocked, UINT64_MAX };
 
 		g->closing = true;
 		g->again = false;
-		atomic_store(&g->blocked, true);
 		pthread_mutex_unlock(&g->lock);
 		FAIL_POINT("close_before");
-		oldest = close_parts(s, floor);
-		if (s->cfg.forward)
-			pass_copies(s);
+		shard_each(s, close_part, &c);
 		FAIL_POINT("close_after");
 		pthread_mutex_lock(&g->lock);
 		g->closing = false;
-		if (oldest < floor)
-			floor = oldest;
-		else
-			atomic_store(&g->blocked, g->again);
-		if (floor > g->sync.closed)
-			g->sync.closed = floor;
+		if (c.oldest < c.floor)
+			c.floor = c.oldest;
+		if (c.floor > g->sync.closed)
+			g->sync.closed = c.floor;
 		else if (!g->again && sync_clocked(&g->sync) == clocked)
 			break;
 	}
@@ -463,14 +441,6 @@ static void close_steps(struct shard *s, bool force)
 void gate_close(struct shard *s)
 {
 	close_steps(s, false);
-}
-
-bool gate_settle(struct shard *s)
-{
-	if (!atomic_load(&s->gate.blocked))
-		return false;
-	close_steps(s, true);
-	return true;
 }
 
 void shard_settle(struct shard *s)

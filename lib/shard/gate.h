@@ -26,9 +26,9 @@ bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t
 
 /* bsp: close every step that is complete.  No locks held. */
 void gate_close(struct shard *s);
-/* The same when something has come that a partition may have been waited for;
- * true when it was done, and the caller must wake whoever waits. */
-bool gate_settle(struct shard *s);
+/* The partition has closed a step by itself; its lock is held.  True when it was
+ * the last that the clocks had passed: then shard_settle. */
+bool gate_caught_up(struct shard *s, struct part *p);
 
 /* bsp, with the lock of a partition that is a copy: go on over steps in which
  * nobody pushed to it. */

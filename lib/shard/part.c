@@ -198,7 +198,7 @@ void part_free(struct part *p)
 		return;
 	pthread_mutex_destroy(&p->lock);
 	copy_forget(p);
-	snap_free(p);
+	snap_drop(p);
 	part_retire(p);
 	free(p->last);
 	free(p->due);

@@ -29,6 +29,7 @@ struct part {
 	size_t nlast;
 	unsigned owed;                  /* slots with due above last */
 	bool waited;                    /* somebody was told to hold */
+	bool behind;                    /* its step is open though the clocks have passed it */
 	bool prev_same;                 /* the last step changed nothing: prev is w */
 
 	/* dense: n parameters, then nslots * n of optimizer state */
@@ -51,7 +52,7 @@ struct part {
 	struct copy *sent, **sent_last; /* what `to` has not said it has, in order */
 	unsigned nsent;
 	uint64_t next_seq;
-	struct snap *snap;              /* for a checkpoint, once it is taken */
+	struct ckpt_part *snap;         /* for a checkpoint, once it is taken; owns what it points to */
 	float *spare;                   /* an accumulator's memory while another is in `sent` */
 	_Atomic unsigned copies;        /* in its chain */
 	_Atomic bool gone;              /* it has left: no promise about it is kept */
@@ -64,14 +65,13 @@ struct gate {
 	struct sync sync;
 	bool closing;                   /* one thread makes the updates of a step */
 	bool again;                     /* something has come meanwhile */
-	_Atomic bool blocked;           /* some partition's step may be open though the clocks have passed it */
+	_Atomic unsigned behind;        /* partitions that are */
 };
 
-/* A checkpoint that is being taken. */
+/* A checkpoint that is being taken: in bsp of `step`, else of whenever it is. */
 struct snaps {
 	_Atomic bool on, failed;
-	bool by_step;                   /* bsp: of `step`; else of whenever it is */
-	uint64_t step;
+	_Atomic uint64_t step;
 };
 
 #define SHARD_TABLES 65536
@@ -117,11 +117,15 @@ void part_reopen(struct part *p);
 bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push);
 
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
+/* fn for every partition that has, or had, a place here, with its lock held and
+ * no other, until it says no; then false. */
+typedef bool part_fn(struct shard *s, struct part *p, void *ctx);
+bool shard_each(struct shard *s, part_fn *fn, void *ctx);
 
 /* snap.c; the partition's lock is held.  Before an update for a step (in ssp and
  * asp: any): keep what a checkpoint wants. */
 void snap_before_update(struct shard *s, struct part *p, uint64_t step);
-void snap_free(struct part *p);
+void snap_drop(struct part *p);
 
 /* Initial values: a function of table, seed and place alone. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);

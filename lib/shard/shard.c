@@ -53,6 +53,26 @@ struct part *shard_part(struct shard *s, uint16_t table, uint32_t part)
 	return t && part < t->shape.nparts ? atomic_load(&t->part[part]) : NULL;
 }
 
+bool shard_each(struct shard *s, part_fn *fn, void *ctx)
+{
+	bool go_on = true;
+
+	for (uint32_t t = 0; go_on && t < atomic_load(&s->ntables); t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		for (uint32_t i = 0; go_on && table && i < table->shape.nparts; i++) {
+			struct part *p = atomic_load(&table->part[i]);
+
+			if (!p)
+				continue;
+			pthread_mutex_lock(&p->lock);
+			go_on = fn(s, p, ctx);
+			pthread_mutex_unlock(&p->lock);
+		}
+	}
+	return go_on;
+}
+
 const struct table *shard_table(struct shard *s, uint16_t table)
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
@@ -137,7 +157,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
-	bool wake;
+	bool wake, settle;
+	uint64_t step;
 
 	if (!codec || (push->slot != SHARD_OUTSIDE && push->examples == 0))
 		return SHARD_BAD;
@@ -151,14 +172,17 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (a != SHARD_OK)
 		return a;
 	pthread_mutex_lock(&p->lock);
+	step = p->step;
 	a = push_here(s, p, push, check == CODEC_GOOD, r);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;
+	settle = p->step != step && gate_caught_up(s, p);
 	pthread_mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	wake |= gate_settle(s);
-	if (wake)
+	if (settle)
+		shard_settle(s);
+	else if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;
 }

@@ -189,17 +189,22 @@ bool shard_feed(struct shard *s, uint16_t server);
 void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done);
 
 /* ---- checkpoints -------------------------------------------------------------------
- * One at a time; one thread.  The partitions of which this server is the last
- * copy, in bsp as they are before step `step`, else as they are. */
+ * One at a time, by one thread; any other may end it, as shard_install does.  The
+ * partitions of which this server is the last copy, in bsp as they are before step
+ * `step`, else as they are. */
 
 /* False when some partition has gone beyond the step already. */
 bool shard_snap_begin(struct shard *s, uint64_t step);
+/* Is it worth while to call shard_snap_take again? */
+bool shard_snap_due(struct shard *s);
 /* SHARD_OK: all is there; SHARD_HOLD: after some wake; SHARD_ELSEWHERE: it was
  * ended; SHARD_BAD: no memory. */
 enum shard_answer shard_snap_take(struct shard *s);
-/* What was taken, which stays until shard_snap_end; *out is the caller's. */
+/* Ends it, and makes what was taken the caller's, for shard_snap_release; false,
+ * and nothing, when it was ended before. */
 struct ckpt_part;
-size_t shard_snap_parts(struct shard *s, struct ckpt_part **out);
+bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n);
+void shard_snap_release(struct ckpt_part *parts, size_t n);
 void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
 void shard_snap_end(struct shard *s);
 

@@ -2,10 +2,13 @@
 
 /* Figures about a shard; a partition's lock is held while it is looked at. */
 
-static void count_part(const struct shard *s, struct part *p, struct shard_stats *out)
+static bool add_stats(struct shard *s, struct part *p, void *ctx)
 {
 	unsigned nslots = s->cfg.rule->nslots;
+	struct shard_stats *out = ctx;
 
+	if (!p->here)
+		return true;
 	if (p->rows) {
 		uint64_t floats = rows_count(p->rows) * p->table->cols;
 
@@ -19,29 +22,7 @@ static void count_part(const struct shard *s, struct part *p, struct shard_stats
 		out->state_bytes += (uint64_t)p->n * nslots * 4;
 	}
 	out->unsent += p->nsent;
-}
-
-static void each_part(struct shard *s, void (*fn)(const struct shard *s, struct part *p, void *ctx), void *ctx)
-{
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			if (p->here)
-				fn(s, p, ctx);
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
-}
-
-static void add_stats(const struct shard *s, struct part *p, void *ctx)
-{
-	count_part(s, p, ctx);
+	return true;
 }
 
 void shard_stats(struct shard *s, struct shard_stats *out)
@@ -49,22 +30,24 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls) };
 	for (int i = 0; i <= PUSH_SPLIT; i++)
 		out->status[i] = atomic_load(&s->status[i]);
-	each_part(s, add_stats, out);
+	shard_each(s, add_stats, out);
 	out->closed = shard_step(s);
 }
 
-static void add_bytes(const struct shard *s, struct part *p, void *ctx)
+static bool add_bytes(struct shard *s, struct part *p, void *ctx)
 {
 	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
 
-	*(uint64_t *)ctx += p->rows ? rows_bytes(p->rows) : p->n * 4 * copies;
+	if (p->here)
+		*(uint64_t *)ctx += p->rows ? rows_bytes(p->rows) : p->n * 4 * copies;
+	return true;
 }
 
 uint64_t shard_bytes(struct shard *s)
 {
 	uint64_t sum = 0;
 
-	each_part(s, add_bytes, &sum);
+	shard_each(s, add_bytes, &sum);
 	return sum;
 }
 

@@ -5,19 +5,19 @@
  * are between two steps.  A partition is copied before the first update after
  * that, or when somebody comes round to it; so nobody waits for the picture. */
 
-struct snap {
-	struct ckpt_part part;
-	uint64_t *ids, *last;
-	float *values;                  /* parameters, then slot after slot */
-};
+/* A part owns ids, last and w, behind whose values those of its slots lie. */
+static void release(struct ckpt_part *part)
+{
+	free((void *)part->ids);
+	free((void *)part->last);
+	free((void *)part->w);
+}
 
-void snap_free(struct part *p)
+void snap_drop(struct part *p)
 {
 	if (!p->snap)
 		return;
-	free(p->snap->ids);
-	free(p->snap->last);
-	free(p->snap->values);
+	release(p->snap);
 	free(p->snap);
 	p->snap = NULL;
 }
@@ -35,7 +35,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Rows by id, and their columns slot after slot. */
-static void copy_rows(struct snap *s, const struct part *p, size_t n, unsigned nslots)
+static void copy_rows(const struct part *p, size_t n, unsigned nslots, uint64_t *ids, float *values)
 {
 	struct by_id *order = mem_array(n + 1, sizeof *order);
 	size_t cols = p->table->cols;
@@ -44,40 +44,46 @@ static void copy_rows(struct snap *s, const struct part *p, size_t n, unsigned n
 		order[i].row = rows_at(p->rows, i, &order[i].id);
 	qsort(order, n, sizeof *order, ascending);
 	for (size_t i = 0; i < n; i++) {
-		s->ids[i] = order[i].id;
+		ids[i] = order[i].id;
 		for (unsigned k = 0; k <= nslots; k++)
-			memcpy(s->values + (k * n + i) * cols, order[i].row + k * cols, cols * sizeof(float));
+			memcpy(values + (k * n + i) * cols, order[i].row + k * cols, cols * sizeof(float));
 	}
 	free(order);
 }
 
+static bool by_step(const struct shard *s)
+{
+	return s->cfg.mode.kind == SYNC_bsp;
+}
+
 static bool copy_part(const struct shard *sh, struct part *p)
 {
+	bool sparse = p->table->sparse;
 	unsigned nslots = sh->cfg.rule->nslots;
-	size_t n = p->table->sparse ? rows_count(p->rows) : p->n, each = n * (p->table->sparse ? p->table->cols : 1);
-	struct snap *s = mem_alloc(sizeof *s);
+	size_t n = sparse ? rows_count(p->rows) : p->n, each = n * (sparse ? p->table->cols : 1);
+	float *values = mem_try_array(each * (1 + nslots) + 1, sizeof *values);
+	uint64_t *ids = sparse ? mem_try_array(n + 1, sizeof *ids) : NULL, *last = mem_array(p->nlast + 1, sizeof *last);
+	bool ok = values && (ids || !sparse);
 
-	p->snap = s;
-	s->values = mem_try_array(each * (1 + nslots) + 1, sizeof *s->values);
-	s->ids = p->table->sparse ? mem_try_array(n + 1, sizeof *s->ids) : NULL;
-	s->last = mem_array(p->nlast + 1, sizeof *s->last);
-	if (!s->values || (p->table->sparse && !s->ids)) {
-		snap_free(p);
+	p->snap = mem_alloc(sizeof *p->snap);
+	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
+		.n = n, .ids = ids, .w = values, .nslots = nslots, .version = p->version, .step = p->step, .last = last,
+		.nlast = p->nlast };
+	if (!ok) {
+		snap_drop(p);
 		return false;
 	}
-	if (p->table->sparse) {
-		copy_rows(s, p, n, nslots);
-	} else {
-		memcpy(s->values, p->w, n * sizeof *p->w);
-		memcpy(s->values + n, p->state, n * nslots * sizeof *p->state);
-	}
-	if (p->nlast)
-		memcpy(s->last, p->last, p->nlast * sizeof *p->last);
-	s->part = (struct ckpt_part){ .table = p->table->name, .sparse = p->table->sparse, .part = p->index,
-		.cols = p->table->cols, .n = n, .ids = s->ids, .w = s->values, .nslots = nslots, .version = p->version,
-		.step = p->step, .last = s->last, .nlast = p->nlast };
 	for (unsigned k = 0; k < nslots; k++)
-		s->part.slot[k] = s->values + (k + 1) * each;
+		p->snap->slot[k] = values + (k + 1) * each;
+	if (sparse) {
+		copy_rows(p, n, nslots, ids, values);
+	} else {
+		memcpy(values, p->w, n * sizeof *p->w);
+		memcpy(values + n, p->state, n * nslots * sizeof *p->state);
+	}
+	/* In bsp pushes of the open step may have been taken, but are not in the values. */
+	for (size_t i = 0; i < p->nlast; i++)
+		last[i] = by_step(sh) && p->last[i] > p->step ? p->step : p->last[i];
 	return true;
 }
 
@@ -85,66 +91,47 @@ void snap_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
-	if (!atomic_load(&x->on) || p->snap || !p->here || !p->tail || (x->by_step && step < x->step))
+	if (!atomic_load(&x->on) || p->snap || !p->here || !p->tail || (by_step(s) && step < atomic_load(&x->step)))
 		return;
 	if (!copy_part(s, p))
 		atomic_store(&x->failed, true);
 }
 
-typedef bool part_fn(struct shard *s, struct part *p, void *ctx);
-
-/* False as soon as fn says so of a partition that belongs in the picture. */
-static bool each(struct shard *s, part_fn *fn, void *ctx)
-{
-	bool go_on = true;
-
-	for (uint32_t t = 0; go_on && t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; go_on && table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			if (p->here && p->tail)
-				go_on = fn(s, p, ctx);
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
-	return go_on;
-}
-
 static bool in_time(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
-	return p->snap || p->step <= s->snaps.step;
+	return !p->here || !p->tail || p->snap || p->step <= atomic_load(&s->snaps.step);
 }
 
 bool shard_snap_begin(struct shard *s, uint64_t step)
 {
 	shard_snap_end(s);
-	s->snaps.step = step;
-	s->snaps.by_step = s->cfg.mode.kind == SYNC_bsp;
+	atomic_store(&s->snaps.step, step);
 	atomic_store(&s->snaps.failed, false);
 	atomic_store(&s->snaps.on, true);
-	if (!s->snaps.by_step || each(s, in_time, NULL))
+	if (!by_step(s) || shard_each(s, in_time, NULL))
 		return true;
 	shard_snap_end(s);
 	return false;
+}
+
+bool shard_snap_due(struct shard *s)
+{
+	return !by_step(s) || !atomic_load(&s->snaps.on) || shard_closed(s) >= atomic_load(&s->snaps.step);
 }
 
 static bool take(struct shard *s, struct part *p, void *ctx)
 {
 	bool *all = ctx;
 
-	if (p->snap)
+	if (p->snap || !p->here || !p->tail)
 		return true;
 	/* What the next copy has not yet is not counted, and so not shown. */
-	if (s->snaps.by_step ? p->step >= s->snaps.step : atomic_load(&p->safe_version) == p->version) {
+	if (by_step(s) ? p->step >= atomic_load(&s->snaps.step) : atomic_load(&p->safe_version) == p->version) {
 		if (!copy_part(s, p))
 			atomic_store(&s->snaps.failed, true);
 	} else {
+		p->waited = true;
 		*all = false;
 	}
 	return true;
@@ -156,7 +143,9 @@ enum shard_answer shard_snap_take(struct shard *s)
 
 	if (!atomic_load(&s->snaps.on))
 		return SHARD_ELSEWHERE;
-	each(s, take, &all);
+	if (!shard_snap_due(s))
+		return SHARD_HOLD;
+	shard_each(s, take, &all);
 	if (atomic_load(&s->snaps.failed))
 		return SHARD_BAD;
 	return all ? SHARD_OK : SHARD_HOLD;
@@ -167,7 +156,7 @@ struct listing {
 	size_t n, cap;
 };
 
-static bool list(struct shard *s, struct part *p, void *ctx)
+static bool hand_over(struct shard *s, struct part *p, void *ctx)
 {
 	struct listing *l = ctx;
 
@@ -178,17 +167,32 @@ static bool list(struct shard *s, struct part *p, void *ctx)
 		l->cap = l->cap ? l->cap * 2 : 64;
 		l->out = mem_regrow(l->out, l->cap, sizeof *l->out);
 	}
-	l->out[l->n++] = p->snap->part;
+	l->out[l->n++] = *p->snap;
+	free(p->snap);
+	p->snap = NULL;
 	return true;
 }
 
-size_t shard_snap_parts(struct shard *s, struct ckpt_part **out)
+bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n)
 {
 	struct listing l = { 0 };
 
-	each(s, list, &l);
+	if (atomic_load(&s->snaps.on))
+		shard_each(s, hand_over, &l);
 	*out = l.out;
-	return l.n;
+	*n = l.n;
+	/* Ended meanwhile: some are gone. */
+	if (atomic_exchange(&s->snaps.on, false))
+		return true;
+	shard_snap_release(l.out, l.n);
+	return false;
+}
+
+void shard_snap_release(struct ckpt_part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		release(&parts[i]);
+	free(parts);
 }
 
 void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
@@ -199,20 +203,16 @@ void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uin
 	pthread_mutex_unlock(&s->gate.lock);
 }
 
+static bool drop(struct shard *s, struct part *p, void *ctx)
+{
+	(void)s;
+	(void)ctx;
+	snap_drop(p);
+	return true;
+}
+
 void shard_snap_end(struct shard *s)
 {
 	atomic_store(&s->snaps.on, false);
-	for (uint32_t t = 0; t < atomic_load(&s->ntables); t++) {
-		struct shard_table *table = atomic_load(&s->table[t]);
-
-		for (uint32_t i = 0; table && i < table->shape.nparts; i++) {
-			struct part *p = atomic_load(&table->part[i]);
-
-			if (!p)
-				continue;
-			pthread_mutex_lock(&p->lock);
-			snap_free(p);
-			pthread_mutex_unlock(&p->lock);
-		}
-	}
+	shard_each(s, drop, NULL);
 }

@@ -16,6 +16,17 @@ void msg_put_run(struct buf *b, const struct msg_run *r)
 	buf_commit(b, MSG_RUN_BYTES);
 }
 
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part)
+{
+	struct msg_run last;
+	size_t n = b->len / MSG_RUN_BYTES;
+
+	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table && part - last.first == last.count)
+		put_le32(b->data + (n - 1) * MSG_RUN_BYTES + 8, last.count + 1);
+	else
+		msg_put_run(b, &(struct msg_run){ table, part, 1 });
+}
+
 bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
 {
 	if (len < MSG_RUN_BYTES || i > len / MSG_RUN_BYTES - 1)

@@ -19,6 +19,8 @@ struct msg_run {
 };
 #define MSG_RUN_BYTES 12
 void msg_put_run(struct buf *b, const struct msg_run *r);
+/* One partition more: the last run is made longer when it is the next. */
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part);
 /* The i-th run of a payload of len bytes; false past the end, and for the
  * number of a table that there cannot be. */
 bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);

@@ -251,6 +251,23 @@ static void runs(void)
 	buf_release(&b);
 }
 
+static void parts_in_runs(void)
+{
+	static const struct { uint16_t table; uint32_t part; } in[] = { { 1, 4 }, { 1, 5 }, { 1, 6 }, { 1, 6 }, { 1, 8 },
+		{ 2, 9 }, { 2, 8 }, { 1, 9 }, { 1, 10 } };
+	static const struct msg_run want[] = { { 1, 4, 3 }, { 1, 6, 1 }, { 1, 8, 1 }, { 2, 9, 1 }, { 2, 8, 1 }, { 1, 9, 2 } };
+	struct buf b = BUF_INIT;
+	struct msg_run r;
+	size_t right = 0;
+
+	for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+		msg_put_part(&b, in[i].table, in[i].part);
+	for (size_t i = 0; msg_get_run(b.data, b.len, i, &r) && i < 6; i++)
+		right += r.table == want[i].table && r.first == want[i].first && r.count == want[i].count;
+	ok(right == 6 && b.len == 6 * MSG_RUN_BYTES, "partitions that follow one another are one run");
+	buf_release(&b);
+}
+
 static void receipts(void)
 {
 	static const struct msg_receipt in[3] = {
@@ -414,6 +431,7 @@ int main(void)
 	header();
 	types();
 	runs();
+	parts_in_runs();
 	receipts();
 	copied();
 	nacks();

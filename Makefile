@@ -146,11 +146,8 @@ demo: deps
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
-	@rm -f $(BUILD)/prove.state; PS_BIN=$(BUILD) prove $(PROVE) --state=save --statefile=$(BUILD)/prove.state $(TESTS) || { \
-	  echo "once more, what has failed: what fails twice is broken, what fails once has a race with the machine"; \
-	  PS_BIN=$(BUILD) prove $(PROVE) --state=failed --statefile=$(BUILD)/prove.state; }
+	@PS_BIN=$(BUILD) prove --merge --timer --exec tests/lib/tap-run $(TESTS)
 
-PROVE = --merge --timer --exec tests/lib/tap-run
 BATS ?= $(sort $(wildcard tests/*.bats))
 TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
 

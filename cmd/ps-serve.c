@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 	cfg.coordinator = o.coordinator || o.no_store;
 	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e))
 		return die(&e);
-	log_init(&log, o.name ? o.name : o.join ? place.id.name : "server-0", 2, LOG_LEVEL_INFO);
+	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
 	if (o.log_level || place.has_conf)
 		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
 	cfg.id = &place.id;

@@ -159,7 +159,7 @@ put_away() {
 	kill -STOP "${asleep[@]}"
 	wait_for 10 epoch_is_past 1
 	grep -q 'server-0 .* is lost' "$RUN/coordinator.log"
-	sleep 3
+	wait_for 20 step_is_past $(($(status .step) + 500))
 	kill -CONT "${asleep[@]}"
 	finished "$first"
 	put_away

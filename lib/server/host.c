@@ -1,8 +1,8 @@
 #include "server/keep.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +16,6 @@
 
 #define TICK (50 * NSEC_PER_MSEC)
 #define METRICS_PERIOD (1 * NSEC_PER_SEC)
-
 
 /* ---- effects of the state machine -------------------------------------------------- */
 

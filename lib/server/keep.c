@@ -19,7 +19,7 @@
 struct keep {
 	struct host *host;
 	pthread_t thread;
-	bool started, stop, busy;
+	bool started, stop;
 	char *dir;
 	struct conf_every every;
 	struct ckpt_keep rule;
@@ -145,11 +145,9 @@ static void asked_for(struct keep *k)
 	uint64_t wanted = k->wanted;
 	struct err e = { 0 };
 
-	k->busy = true;
 	k->last.rc = one(k, coord_frontier(k->host->coord) + AHEAD, false, UINT64_MAX, &e);
 	k->last.why = e;
 	k->last.done = wanted;
-	k->busy = false;
 	if (k->last.rc)
 		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
 	host_kick(k->host);

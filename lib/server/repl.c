@@ -74,6 +74,9 @@ static void take_copied(struct link *l, const uint8_t *payload, size_t len)
 	struct shard *s = shard_of(l->repl);
 	struct msg_copied c;
 
+	l->refused = false;
+	l->down_since = l->reported = 0;
+	l->retry = RETRY_MIN;
 	for (size_t i = 0; msg_get_copied(payload, len, i, &c); i++)
 		shard_sent(s, (uint16_t)l->index, c.table, c.part, c.seq);
 	shard_settle(s);
@@ -87,7 +90,10 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		take_copied(l, payload, r->len);
 	} else if (r->type == REC_NACK) {
 		msg_get_nack(payload, r->len, &e);
-		log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index, e.msg);
+		/* Once a trouble: the coordinator hears of it when it lasts. */
+		if (!l->refused)
+			log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index, e.msg);
+		l->refused = true;
 		return CONN_DROP;
 	}
 	return CONN_TAKEN;
@@ -114,8 +120,10 @@ static void on_live(void *ctx, const struct hs_server_info *unused)
 
 	(void)unused;
 	l->up = true;
-	l->down_since = l->reported = 0;
-	l->retry = RETRY_MIN;
+	if (!l->refused) {
+		l->down_since = l->reported = 0;
+		l->retry = RETRY_MIN;
+	}
 	l->session = ++l->repl->next_session;
 	shard_resend(shard_of(l->repl), (uint16_t)l->index);
 }
@@ -311,7 +319,9 @@ static void take_news(void *ctx)
 		struct link *l = r->link[i];
 
 		l->joins = n->joins[i];
-		l->told = false;
+		l->told = l->refused = false;
+		if (l->up)
+			l->down_since = l->reported = 0;
 		if (l->up) {
 			l->session = ++r->next_session;
 			shard_resend(shard_of(r), (uint16_t)i);

@@ -23,7 +23,7 @@ struct link {
 	uint64_t fed_all, fed_done;
 	struct conn *conn;
 	struct loop_fd h;
-	bool up;
+	bool up, refused;               /* refused: a copy was, and none was taken since */
 	uint64_t session;
 	int64_t next_try, retry, down_since, reported;
 	struct batcher batcher;

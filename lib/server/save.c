@@ -141,12 +141,24 @@ void save_wake(struct save *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void save_notice(struct save *s, const json_t *msg)
+static enum order order_of(const char *op)
 {
-	const char *op = json_str(msg, "op", "");
+	static const char *const name[] = { [ORDER_TAKE] = "snapshot", [ORDER_WRITE] = "save", [ORDER_END] = "snapshot_end" };
 
+	for (int i = ORDER_TAKE; i <= ORDER_END; i++)
+		if (strcmp(op, name[i]) == 0)
+			return (enum order)i;
+	return ORDER_NONE;
+}
+
+bool save_notice(struct save *s, const json_t *msg)
+{
+	enum order order = order_of(json_str(msg, "op", ""));
+
+	if (order == ORDER_NONE)
+		return false;
 	pthread_mutex_lock(&s->lock);
-	s->order = strcmp(op, "snapshot") == 0 ? ORDER_TAKE : strcmp(op, "save") == 0 ? ORDER_WRITE : ORDER_END;
+	s->order = order;
 	s->id = (uint64_t)json_int(msg, "id", 0);
 	s->step = (uint64_t)json_int(msg, "step", 0);
 	free(s->dir);
@@ -154,6 +166,7 @@ void save_notice(struct save *s, const json_t *msg)
 	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
+	return true;
 }
 
 enum err_code save_start(struct server *server, struct err *e)

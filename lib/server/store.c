@@ -228,9 +228,7 @@ static void on_notice(void *ctx, const json_t *msg)
 		server_end(s, NULL);
 		return;
 	}
-	if (strncmp(op, "s", 1) == 0)
-		save_notice(s->save, msg);
-	if (strcmp(op, "propose") != 0 || !shard)
+	if (save_notice(s->save, msg) || strcmp(op, "propose") != 0 || !shard)
 		return;
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
 	v = shard_vote(shard, (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),

@@ -22,7 +22,7 @@
 
 struct options {
 	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume;
-	bool coordinator, no_store;
+	bool coordinator, no_store, force_new;
 	int64_t threads;
 	struct opt_list set;
 };
@@ -37,6 +37,7 @@ static const struct opt opts[] = {
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), none, or a directory", NULL, 0, 0 },
+	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
 };
@@ -254,6 +255,7 @@ int main(int argc, char **argv)
 	cfg.unix_path = place.sock;
 	cfg.threads = (unsigned)o.threads;
 	cfg.resume = o.resume;
+	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e)) {
 		code = die(&e);

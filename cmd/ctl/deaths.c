@@ -96,7 +96,15 @@ static void server_ended(struct runner *r, const char *id, const struct launch_e
 
 	if (left && runner_is_over(r))
 		return;
-	/* With the coordinator nobody is left who could decide. */
+	/* Apart, it goes on from its own state; else what it held has died with it. */
+	if (strcmp(id, "coordinator") == 0 && ev->signalled && runner_is_apart(r)) {
+		blame(r, id, ev, how);
+		progress_say(&r->progress, "%s", r->reason);
+		if (restart_later(r, ev->child, id)) {
+			r->reason[0] = r->culprit[0] = 0;
+			return;
+		}
+	}
 	if (strcmp(id, runner_is_apart(r) ? "coordinator" : "server-0") == 0 && !left) {
 		blame(r, id, ev, how);
 		r->code = ev->signalled || !runner_is_forming(r) ? 1 : ev->status;

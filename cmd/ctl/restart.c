@@ -14,7 +14,7 @@ bool restart_later(struct runner *r, size_t child, const char *id)
 	int64_t wait = RESTART_MIN;
 
 	if (child >= RUNNER_CHILDREN || r->restarts[child] >= r->max_restarts || runner_is_over(r) ||
-	    runner_state_is(r, "finishing"))
+	    (runner_state_is(r, "finishing") && strcmp(id, "coordinator") != 0))
 		return false;
 	for (unsigned i = 0; i < r->restarts[child] && wait < RESTART_MAX; i++)
 		wait *= 2;

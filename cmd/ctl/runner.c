@@ -102,9 +102,11 @@ enum err_code runner_spawn(struct runner *r, const char *program, const char *id
 	return rc;
 }
 
-static enum err_code start_coordinator(struct runner *r, struct err *e)
+/* Started again, it goes on from its own state. */
+static enum err_code start_coordinator(struct runner *r, bool again, struct err *e)
 {
-	const char *args[] = { "-C", r->dir, "--coordinator", "--no-store", "--resume", r->resume ? r->resume : "none", NULL };
+	const char *args[] = { "-C", r->dir, "--coordinator", "--no-store", again ? NULL : "--resume", r->resume ? r->resume : "none",
+	                       NULL };
 	size_t child;
 
 	return runner_spawn(r, "ps-serve", "coordinator", args, &child, e);
@@ -137,7 +139,7 @@ enum err_code runner_spawn_again(struct runner *r, const char *id, struct err *e
 	long k = strlen(id) > 7 ? strtol(id + 7, NULL, 10) : 0; /* both prefixes have seven letters */
 
 	if (strcmp(id, "coordinator") == 0)
-		return start_coordinator(r, e);
+		return start_coordinator(r, !runner_is_forming(r), e);
 	return strncmp(id, "server-", 7) == 0 ? start_server(r, k, e) : start_worker(r, k, e);
 }
 
@@ -168,7 +170,7 @@ static void start_called(struct runner *r)
 
 enum err_code runner_start(struct runner *r, struct err *e)
 {
-	enum err_code rc = runner_is_apart(r) ? start_coordinator(r, e) : ERR_OK;
+	enum err_code rc = runner_is_apart(r) ? start_coordinator(r, false, e) : ERR_OK;
 
 	for (int64_t k = 0; rc == ERR_OK && k < r->conf->servers; k++)
 		rc = start_server(r, k, e);

@@ -144,7 +144,7 @@ enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, s
 
 enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e)
 {
-	if (!rc && fsync(f->fd))
+	if (!rc && !f->no_sync && fsync(f->fd))
 		rc = err_sys(e, ERR_IO, "cannot sync");
 	if (close(f->fd) && !rc)
 		rc = err_sys(e, ERR_IO, "cannot close");
@@ -152,7 +152,7 @@ enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e
 		rc = err_sys(e, ERR_IO, "cannot rename");
 	if (rc)
 		unlink(f->tmp);
-	else if (!sync_dir(f->dirfd))
+	else if (!f->no_sync && !sync_dir(f->dirfd))
 		rc = err_sys(e, ERR_IO, "replaced, but cannot sync its directory");
 	if (rc)
 		err_prefix(e, "\"%s\"", f->path);

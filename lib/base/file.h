@@ -1,6 +1,7 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -15,6 +16,7 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
  * returns that error. */
 struct file_new {
 	int fd, dirfd;
+	bool no_sync;                   /* set by the caller: it need only survive this process */
 	char *path, *tmp;
 };
 enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, struct err *e);

@@ -36,8 +36,11 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 
 	(void)server;
 	pthread_mutex_lock(&a->lock);
-	if (a->cfg.join)
+	if (a->cfg.join) {
+		/* A coordinator that knows nothing of it must not take us for new. */
+		json_object_set_new(a->cfg.join, "epoch", json_integer(a->epoch));
 		text = json_text(a->cfg.join);
+	}
 	pthread_mutex_unlock(&a->lock);
 	FAIL_POINT("join_before");
 	if (text)
@@ -76,6 +79,7 @@ static enum err_code take_view(struct agent *a)
 	buf_clear(&a->view);
 	if (!view)
 		return a->fault.code;
+	a->epoch = json_int(json_object_get(view, "layout"), "epoch", 0);
 	if (a->cfg.view)
 		a->cfg.view(a->cfg.ctx, view);
 	json_decref(view);

@@ -40,6 +40,7 @@ struct agent {
 	struct buf text;                /* of the present message, which may come in pieces */
 	struct buf view;                /* not yet read: a newer one may follow */
 	unsigned denied;                /* handshakes refused one after the other */
+	int64_t epoch;                  /* of the last view's layout; 0: none yet */
 	bool joined, was_up;            /* was_up: at some time */
 	int64_t next_beat;
 };

@@ -18,7 +18,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->cfg = *cfg;
 	c->io = *io;
 	c->started = now;
-	c->rev = 1;
+	c->rev = c->stamp = 1;
 	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
 	c->nservers = cfg->servers;
 	c->worker = mem_array(COORD_WORKERS_MAX, sizeof *c->worker);
@@ -63,6 +63,7 @@ void coord_free(struct coord *c)
 void coord_changed(struct coord *c)
 {
 	c->rev++;
+	c->stamp++;
 	c->io.view_changed(c->io.ctx);
 }
 

@@ -47,6 +47,24 @@ enum coord_phase { COORD_FORMING, COORD_RUNNING, COORD_FINISHING, COORD_DONE, CO
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
 void coord_free(struct coord *c);
 
+/* What another coordinator must know to go on from here (P3: to be durable before
+ * anything that it tells of is said).  It is a new reference. */
+json_t *coord_save(const struct coord *c);
+/* The partitions were dealt out, and the job is not over. */
+bool coord_state_lives(const json_t *state);
+/* Of a new coord: go on from such a state, in the next epoch.  Everybody who was
+ * there has a lease to come back.  ERR_CONFIG, ERR_FORMAT, ERR_PROTO: it cannot be,
+ * and c is good for nothing. */
+enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, struct err *e);
+/* Of a new coord: begin afresh, but with epochs and a generation after those. */
+void coord_follow(struct coord *c, const json_t *state);
+/* Grows when what coord_save tells has changed; the other with the leases of data,
+ * which change nothing in the view. */
+uint64_t coord_stamp(const struct coord *c);
+uint64_t coord_leases(const struct coord *c);
+/* Have the partitions been dealt out?  Before that there is nothing to go on with. */
+bool coord_is_placed(const struct coord *c);
+
 /* What a peer asks: op is "server_join", "worker_join", "ack", "vote", "beat",
  * "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
  * the session is: its server number or slot, and its incarnation, set by a

@@ -48,6 +48,48 @@ void members_release(struct coord *c)
 	free(c->members);
 }
 
+json_t *members_to_json(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nmembers; i++) {
+		const struct members *m = &c->members[i];
+		json_t *slots = json_array();
+
+		for (unsigned k = 0; k < m->n; k++)
+			json_array_append_new(slots, json_integer(m->slot[k]));
+		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
+		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "slots", slots));
+	}
+	return list;
+}
+
+bool members_from_json(struct coord *c, const json_t *list)
+{
+	const json_t *o, *slot;
+	size_t i, k;
+
+	if (!json_is_array(list) || json_array_size(list) > MEMBERS_KEPT)
+		return false;
+	json_array_foreach(list, i, o) {
+		const json_t *slots = json_object_get(o, "slots");
+		unsigned *in = mem_array(json_array_size(slots) + 1, sizeof *in);
+		bool known = true;
+
+		json_array_foreach(slots, k, slot) {
+			in[k] = (unsigned)json_integer_value(slot);
+			known &= in[k] < c->nworkers;
+		}
+		if (known)
+			add_members(c, (uint64_t)json_int(o, "step", 0), (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
+			    (uint64_t)json_int(o, "offset", 0) }, in, (unsigned)json_array_size(slots));
+		free(in);
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
 /* The members from `step` on: as the last ones, with or without `slot`. */
 static void change_members(struct coord *c, uint64_t step, unsigned slot, bool in)
 {
@@ -80,7 +122,7 @@ static bool is_member(const struct coord *c, unsigned slot)
 
 /* ---- proposals -------------------------------------------------------- */
 
-void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after)
+struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after)
 {
 	struct change *ch = mem_alloc(sizeof *ch);
 
@@ -90,6 +132,8 @@ void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum wo
 	ch->after = after;
 	*c->changes_last = ch;
 	c->changes_last = &ch->next;
+	c->stamp++;
+	return ch;
 }
 
 static json_t *proposal_text(const struct proposal *p)
@@ -107,6 +151,7 @@ static void propose(struct coord *c, uint64_t step)
 	json_t *msg;
 
 	p->id = ++c->next_proposal;
+	c->stamp++;
 	p->step = step;
 	p->yes = p->answers = p->asked = 0;
 	p->frontier = 0;

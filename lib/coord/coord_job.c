@@ -6,6 +6,8 @@
 /* Leases of about this many for each worker and epoch keep the last ones short
  * against the whole, and a lease long against the asking. */
 #define LEASES_PER_WORKER 8
+/* Ranges that a worker has at once: that which it works on, and the next. */
+#define HELD_MAX 2
 
 void job_begin(struct coord *c)
 {
@@ -25,9 +27,10 @@ void job_begin(struct coord *c)
 
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
 {
-	const json_t *done = json_object_get(msg, "done"), *id;
+	const json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"), *id;
+	uint64_t held[HELD_MAX];
 	struct task t;
-	size_t i;
+	size_t i, n = 0;
 
 	if (!c->tasks) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
@@ -35,10 +38,22 @@ json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err 
 	}
 	json_array_foreach(done, i, id)
 		tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
+	/* The answer that it never had was a lease, too. */
+	json_array_foreach(holds, i, id)
+		if (n < HELD_MAX)
+			held[n++] = (uint64_t)json_integer_value(id);
+	if (json_is_array(holds))
+		tasks_keep(c->tasks, slot, held, n);
+	c->leases++;
 	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
 		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id, "epoch",
 		    (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end", (json_int_t)t.end);
 	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
+}
+
+uint64_t coord_leases(const struct coord *c)
+{
+	return c->leases;
 }
 
 void job_done(struct coord *c, unsigned slot)

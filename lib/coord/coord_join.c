@@ -42,6 +42,19 @@ static json_t *back_again(struct coord *c, struct coord_self *self, int64_t now)
 	return NULL;
 }
 
+/* Does it come from a cluster of which this coordinator knows nothing?  What it
+ * holds, and the step that it is at, are of another time. */
+static bool is_foreign(const struct coord *c, const json_t *msg, struct err *e)
+{
+	int64_t epoch = json_int(msg, "epoch", 0);
+
+	if (!epoch || (c->placed && epoch <= c->layout.epoch))
+		return false;
+	err_set(e, ERR_FENCED, "the coordinator has begun anew and knows nothing of epoch %lld: start this process once more",
+	    (long long)epoch);
+	return true;
+}
+
 /* The same server started again before it was missed. */
 static void replaced(struct coord *c, const struct coord_self *self, int64_t wanted, int64_t now)
 {
@@ -56,7 +69,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	struct member_server *s;
 	int at;
 
-	if (back)
+	if (back || is_foreign(c, msg, e))
 		return back;
 	replaced(c, self, json_int(msg, "index", -1), now);
 	at = free_server(c, json_int(msg, "index", -1));
@@ -182,7 +195,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 
 	if (back)
 		return back;
-	if (may_join(c, msg, e))
+	if (is_foreign(c, msg, e) || may_join(c, msg, e))
 		return NULL;
 	slot = choose_slot(c, self, json_int(msg, "slot", -1), e);
 	if (slot < 0)

@@ -43,5 +43,5 @@ void resume_tasks(struct coord *c)
 	const json_t *tasks = json_object_get(json_object_get(c->cfg.resume, "data"), "tasks");
 
 	if (json_is_object(tasks))
-		tasks_from_json(c->tasks, tasks);
+		tasks_from_json(c->tasks, tasks, false);
 }

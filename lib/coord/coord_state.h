@@ -79,7 +79,7 @@ struct coord {
 	enum coord_phase phase;
 	char reason[600];
 	char waiting[600];              /* who is missing, "" when nobody */
-	uint64_t rev;
+	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	struct layout layout;
 	bool placed, ended;
@@ -97,6 +97,7 @@ struct coord {
 	struct proposal prop;
 	uint64_t next_proposal, decided;
 	struct tasks *tasks;
+	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
@@ -127,7 +128,7 @@ void server_wants_out(struct coord *c, unsigned server, int64_t now);
 bool scale_going_on(const struct coord *c);     /* somebody is on the way out, or runs are to be evened out */
 
 /* coord_change.c: one change of membership at a time, by the servers' vote */
-void change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after);
+struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slot, enum worker_state after);
 void change_next(struct coord *c);
 void change_ask_again(struct coord *c, unsigned server);
 void change_vote(struct coord *c, unsigned server, const json_t *msg);
@@ -135,6 +136,8 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg);
 void change_server_gone(struct coord *c);
 void members_begin(struct coord *c);
 void members_release(struct coord *c);
+json_t *members_to_json(const struct coord *c);
+bool members_from_json(struct coord *c, const json_t *list);
 
 /* coord_snap.c */
 void snap_answer(struct coord *c, unsigned server, const json_t *msg);

@@ -46,22 +46,6 @@ static json_t *view_workers(const struct coord *c)
 	return list;
 }
 
-static json_t *view_members(const struct coord *c)
-{
-	json_t *list = json_array();
-
-	for (unsigned i = 0; i < c->nmembers; i++) {
-		const struct members *m = &c->members[i];
-		json_t *slots = json_array();
-
-		for (unsigned k = 0; k < m->n; k++)
-			json_array_append_new(slots, json_integer(m->slot[k]));
-		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
-		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "slots", slots));
-	}
-	return list;
-}
-
 uint64_t coord_era(const struct coord *c)
 {
 	return (uint64_t)c->layout.generation << 32 | c->layout.epoch;
@@ -80,7 +64,7 @@ json_t *coord_view(const struct coord *c)
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
-	json_object_set_new(v, "members", view_members(c));
+	json_object_set_new(v, "members", members_to_json(c));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));
 	json_object_set_new(v, "examples", json_integer((json_int_t)c->examples));
 	json_object_set_new(v, "decided", json_integer((json_int_t)c->decided));

@@ -1,5 +1,6 @@
 #include "coord/tasks.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 
 struct lease {
@@ -51,10 +52,16 @@ static uint64_t total(const struct tasks *t)
 	return t->epochs ? t->epochs * t->per_epoch : UINT64_MAX;
 }
 
+static struct task task_of(const struct tasks *t, uint64_t id)
+{
+	uint64_t at = id % t->per_epoch * t->range;
+
+	return (struct task){ id, id / t->per_epoch, at, at + t->range < t->examples ? at + t->range : t->examples };
+}
+
 bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out)
 {
 	struct lease *l = t->back;
-	uint64_t at;
 
 	if (l) {
 		t->back = l->next;
@@ -62,10 +69,7 @@ bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out)
 		if (t->next >= total(t))
 			return false;
 		l = mem_alloc(sizeof *l);
-		at = t->next % t->per_epoch * t->range;
-		l->task = (struct task){ t->next, t->next / t->per_epoch, at,
-			at + t->range < t->examples ? at + t->range : t->examples };
-		t->next++;
+		l->task = task_of(t, t->next++);
 	}
 	l->worker = worker;
 	l->next = t->leased;
@@ -88,14 +92,27 @@ bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
 	return false;
 }
 
+static bool among(uint64_t x, const uint64_t *id, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (id[i] == x)
+			return true;
+	return false;
+}
+
 void tasks_return(struct tasks *t, uint32_t worker)
+{
+	tasks_keep(t, worker, NULL, 0);
+}
+
+void tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
 {
 	struct lease **p = &t->leased;
 
 	while (*p) {
 		struct lease *l = *p;
 
-		if (l->worker != worker) {
+		if (l->worker != worker || among(l->task.id, id, n)) {
 			p = &l->next;
 			continue;
 		}
@@ -119,41 +136,39 @@ void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64
 		++*leased;
 }
 
-static void add_ids(json_t *list, const struct lease *l)
-{
-	for (; l; l = l->next)
-		json_array_append_new(list, json_integer((json_int_t)l->task.id));
-}
-
 json_t *tasks_to_json(const struct tasks *t)
 {
-	json_t *open = json_array();
+	json_t *open = json_array(), *held = json_array();
 
-	add_ids(open, t->leased);
-	add_ids(open, t->back);
-	return json_pack("{s:I, s:I, s:I, s:o}", "range", (json_int_t)t->range, "next", (json_int_t)t->next, "done",
-	    (json_int_t)t->done, "open", open);
+	for (const struct lease *l = t->leased; l; l = l->next) {
+		json_array_append_new(open, json_integer((json_int_t)l->task.id));
+		json_array_append_new(held, json_integer(l->worker));
+	}
+	for (const struct lease *l = t->back; l; l = l->next)
+		json_array_append_new(open, json_integer((json_int_t)l->task.id));
+	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "range", (json_int_t)t->range, "next", (json_int_t)t->next, "done",
+	    (json_int_t)t->done, "open", open, "held", held);
 }
 
-void tasks_from_json(struct tasks *t, const json_t *j)
+void tasks_from_json(struct tasks *t, const json_t *j, bool held)
 {
-	const json_t *open = json_object_get(j, "open"), *id;
-	struct lease **end = &t->back;
+	const json_t *open = json_object_get(j, "open"), *workers = held ? json_object_get(j, "held") : NULL, *id;
+	struct lease **back = &t->back, **leased = &t->leased;
 	size_t i;
 
 	/* Cut otherwise: an epoch that was begun is begun again. */
-	if ((uint64_t)json_integer_value(json_object_get(j, "range")) != t->range) {
-		t->next = t->done = (uint64_t)json_integer_value(json_object_get(j, "next")) / t->per_epoch * t->per_epoch;
+	if ((uint64_t)json_int(j, "range", 0) != t->range) {
+		t->next = t->done = (uint64_t)json_int(j, "next", 0) / t->per_epoch * t->per_epoch;
 		return;
 	}
-	t->next = (uint64_t)json_integer_value(json_object_get(j, "next"));
-	t->done = (uint64_t)json_integer_value(json_object_get(j, "done"));
+	t->next = (uint64_t)json_int(j, "next", 0);
+	t->done = (uint64_t)json_int(j, "done", 0);
 	json_array_foreach(open, i, id) {
-		struct lease *l = mem_alloc(sizeof *l);
-		uint64_t n = (uint64_t)json_integer_value(id), at = n % t->per_epoch * t->range;
+		struct lease *l = mem_alloc(sizeof *l), ***end = i < json_array_size(workers) ? &leased : &back;
 
-		l->task = (struct task){ n, n / t->per_epoch, at, at + t->range < t->examples ? at + t->range : t->examples };
-		*end = l;
-		end = &l->next;
+		l->task = task_of(t, (uint64_t)json_integer_value(id));
+		l->worker = (uint32_t)json_integer_value(json_array_get(workers, i));
+		**end = l;
+		*end = &l->next;
 	}
 }

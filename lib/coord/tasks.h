@@ -28,10 +28,12 @@ bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
 void tasks_return(struct tasks *t, uint32_t worker);
 /* All ranges of all epochs are done. */
 bool tasks_finished(const struct tasks *t);
-/* How far it is, for a checkpoint; and a fresh one made to go on from there:
- * ranges that were leased are leased again. */
+/* Of what the worker holds, take back all but these. */
+void tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
+/* How far it is; and a fresh one made to go on from there.  held: who has leased
+ * what still has it; else that is leased again. */
 json_t *tasks_to_json(const struct tasks *t);
-void tasks_from_json(struct tasks *t, const json_t *j);
+void tasks_from_json(struct tasks *t, const json_t *j, bool held);
 void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
 
 #endif

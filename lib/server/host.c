@@ -1,4 +1,5 @@
 #include "server/keep.h"
+#include "server/remember.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,9 +225,10 @@ static enum err_code start_http(struct host *h, struct err *e)
 {
 	const struct server_config *cfg = &h->server->cfg;
 	char *sock = cfg->id->run_dir ? rundir_path(cfg->id->run_dir, "ctl.sock") : NULL;
+	const char *before = h->server->recover ? json_str(h->server->state, "http", "") : NULL;
 	struct http_server_config http = {
 		.unix_path = sock,
-		.tcp_addr = cfg->conf->http,
+		.tcp_addr = before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
 		.routes = host_routes,
 		.nroutes = host_nroutes,
 		.ctx = h,
@@ -260,6 +262,8 @@ static enum err_code find_resume(struct host *h, struct err *e)
 	enum err_code rc = ERR_OK;
 	char *dir;
 
+	if (h->server->recover && *json_str(h->server->state, "restore", ""))
+		h->cfg.resume_path = h->resume_path = mem_strdup(json_str(h->server->state, "restore", ""));
 	if (!want || !run || strcmp(want, "none") == 0)
 		return ERR_OK;
 	dir = rundir_path(run, "checkpoints");
@@ -307,6 +311,14 @@ enum err_code host_start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	h->coord = coord_new(&h->cfg, &io, clock_now());
+	if (s->recover)
+		rc = coord_recover(h->coord, s->state, clock_now(), e);
+	else if (s->state)
+		coord_follow(h->coord, s->state);
+	if (!rc && !remember(h, clock_now()))
+		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s", s->cfg.id->run_dir);
+	if (rc)
+		return rc;
 	open_metrics(h);
 	host_lock(h);
 	host_send_view(h, clock_now());

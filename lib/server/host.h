@@ -36,6 +36,8 @@ struct host {
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
 	pthread_cond_t changed;         /* something may have, since the lock was taken last */
+	uint64_t saved, saved_leases;   /* stamps of what state.json has */
+	int64_t save_again, unsaved_since;      /* it could not be written */
 	json_t *resume;                 /* manifest of the checkpoint that the job goes on from */
 	char *resume_path;
 };

@@ -2,7 +2,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "server/host.h"
+#include "server/remember.h"
 
 /* What goes out to servers and workers of its own accord. */
 
@@ -102,6 +102,8 @@ void host_send(struct host *h)
 {
 	int64_t now = clock_now();
 
+	if (!remember(h, now))
+		return;
 	if (h->dirty && must_send(h, now)) {
 		host_send_view(h, now);
 	} else if (h->dirty && !h->deferred) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "server/save.h"
@@ -227,9 +228,17 @@ static enum err_code listen_on(struct server *s, struct err *e)
 {
 	const char *tcp = s->cfg.listen ? s->cfg.listen : s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0";
 	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], ignored[NET_TEXT];
+	const char *before = s->recover ? json_str(s->state, "listen", "") : "";
 	int dirfd;
-	enum err_code rc = net_listen(tcp, 512, &s->listener[0].fd, s->address, e);
+	enum err_code rc = ERR_NOTFOUND;
 
+	/* Others were told where the coordinator before us was. */
+	if (*before)
+		rc = net_listen(before, 512, &s->listener[0].fd, s->address, e);
+	if (*before && rc)
+		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
+	if (rc)
+		rc = net_listen(tcp, 512, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;
 	s->listener[0].fn = on_tcp;

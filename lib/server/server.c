@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "ckpt/read.h"
+#include "server/remember.h"
 #include "server/repl.h"
 #include "server/save.h"
 
@@ -103,6 +104,8 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	if (!rc)
 		rc = first_keys(s, e);
 	if (!rc)
+		rc = remember_read(s, e);
+	if (!rc)
 		rc = lanes_prepare(s, e);
 	if (!rc)
 		choose_address(s);
@@ -137,6 +140,7 @@ void server_stop(struct server *s)
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
 	ckpt_close(s->restore);
+	json_decref(s->state);
 	keyring_free(s->ring);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);

@@ -18,7 +18,10 @@ struct server_config {
 	const char *listen;             /* TCP of the data plane; NULL: by the configuration */
 	const char *unix_path;          /* Unix socket of the data plane; NULL: none */
 	const char *advertise;          /* host[:port] that others shall use; NULL: what is bound */
-	const char *resume;             /* of a coordinator: auto, none, or a checkpoint's directory; NULL: none */
+	/* Of a coordinator: auto, none, or a checkpoint's directory; NULL: what another
+	 * one was at here, or none. */
+	const char *resume;
+	bool force_new;                 /* of a coordinator: whatever was here before */
 	unsigned threads;               /* that own connections; 0: by the processor, at most 4 */
 	struct log *log;
 };

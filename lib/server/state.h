@@ -113,6 +113,8 @@ struct server {
 	struct agent *agent;            /* NULL without store */
 	struct repl *repl;              /* to other copies; NULL without store */
 	struct save *save;              /* checkpoints; NULL without store */
+	json_t *state;                  /* that another coordinator has left, or NULL */
+	bool recover;                   /* it is to be gone on with */
 	struct ckpt_reader *restore;    /* that the partitions began from, or NULL */
 	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */

@@ -43,7 +43,6 @@ struct feed {
 	uint64_t taken;                 /* those of the batch in hand */
 	uint64_t done[DONE_KEPT];
 	unsigned ndone;
-	bool dry;                       /* the coordinator has no more */
 };
 
 struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t slot,
@@ -164,12 +163,16 @@ static enum err_code dealt(struct feed *f, uint64_t step, struct batch *b, bool 
 
 static enum err_code ask(struct feed *f, bool more, struct range *out, bool *finished, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:b, s:[]}", "op", "lease", "more", more, "done"), *answer;
-	json_t *done = json_object_get(msg, "done"), *t;
+	json_t *msg = json_pack("{s:s, s:b, s:[], s:[]}", "op", "lease", "more", more, "done", "holds"), *answer;
+	json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"), *t;
 	enum err_code rc;
 
 	for (unsigned i = 0; i < f->ndone; i++)
 		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
+	if (f->now.have)
+		json_array_append_new(holds, json_integer((json_int_t)f->now.id));
+	if (f->next.have)
+		json_array_append_new(holds, json_integer((json_int_t)f->next.id));
 	rc = agent_call(cluster_agent(f->cluster), msg, CALL_TIMEOUT, &answer, e);
 	json_decref(msg);
 	if (rc)
@@ -185,6 +188,17 @@ static enum err_code ask(struct feed *f, bool more, struct range *out, bool *fin
 	if (t && (out->end > f->examples || out->begin >= out->end))
 		return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
 	return ERR_OK;
+}
+
+/* One range ahead, and what is done is told in the same breath.  While the
+ * coordinator is away what is here is trained on. */
+static enum err_code ask_ahead(struct feed *f, struct err *e)
+{
+	bool finished;
+
+	if (f->next.have || (f->ndone < DONE_KEPT && !agent_is_up(cluster_agent(f->cluster))))
+		return ERR_OK;
+	return ask(f, true, &f->next, &finished, e);
 }
 
 /* What another holds may come back when it dies: until all is done, wait. */
@@ -217,7 +231,7 @@ static enum err_code refill(struct feed *f, bool *over, struct err *e)
 		if (rc)
 			return rc;
 	}
-	return f->next.have ? ERR_OK : ask(f, true, &f->next, &finished, e);
+	return ask_ahead(f, e);
 }
 
 static enum err_code leased(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
@@ -248,8 +262,6 @@ enum err_code feed_batch(struct feed *f, uint64_t step, struct batch *b, bool *o
 
 enum err_code feed_used(struct feed *f, struct err *e)
 {
-	bool finished;
-
 	if (!f->now.have)
 		return ERR_OK;
 	f->used += f->taken;
@@ -260,8 +272,7 @@ enum err_code feed_used(struct feed *f, struct err *e)
 	f->now = f->next;
 	f->next.have = false;
 	f->used = 0;
-	/* Ask one ahead, and say what is done in the same breath. */
-	return f->now.have ? ask(f, true, &f->next, &finished, e) : ERR_OK;
+	return f->now.have ? ask_ahead(f, e) : ERR_OK;
 }
 
 int64_t feed_idled(struct feed *f)

@@ -1,0 +1,270 @@
+#include "coord/coord_state.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* What a coordinator that is started again must know: who is there, who holds
+ * what, what was decided and what is still to be.  Figures come again with the
+ * next heartbeats, votes and checkpoints that were under way are begun afresh. */
+
+/* A member that was heard of by the one before has so long to come back. */
+#define COME_BACK (1500 * NSEC_PER_MSEC)
+
+/* ---- writing ---------------------------------------------------------------------- */
+
+static json_t *server_out(const struct member_server *s)
+{
+	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
+	    "leaving", s->leaving, "released", s->released, "called", s->called, "incarnation", json_of_u64(s->incarnation),
+	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path);
+}
+
+static json_t *worker_out(const struct member_worker *w)
+{
+	json_t *o = json_pack("{s:s}", "state", worker_state_name(w->state));
+
+	/* There may be thousands: of an empty slot that is all. */
+	if (w->called)
+		json_object_set_new(o, "called", json_true());
+	if (!w->incarnation)
+		return o;
+	json_object_set_new(o, "incarnation", json_of_u64(w->incarnation));
+	json_object_set_new(o, "from", json_integer((json_int_t)w->from));
+	json_object_set_new(o, "until", json_integer((json_int_t)w->until));
+	json_object_set_new(o, "pid", json_integer(w->pid));
+	json_object_set_new(o, "key", json_string(w->key));
+	json_object_set_new(o, "host", json_string(w->host));
+	json_object_set_new(o, "evaluates", json_boolean(w->evaluates));
+	json_object_set_new(o, "go", json_boolean(w->go));
+	json_object_set_new(o, "lost", json_boolean(w->lost_at != 0));
+	/* The figures of a farewell do not come again. */
+	if (w->stats && w->state != WORKER_ACTIVE && w->state != WORKER_JOINING)
+		json_object_set(o, "stats", w->stats);
+	return o;
+}
+
+static void add_change(json_t *list, const struct change *ch)
+{
+	json_array_append_new(list, json_pack("{s:i, s:i, s:o, s:i}", "kind", (int)ch->kind, "slot", (int)ch->slot, "incarnation",
+	    json_of_u64(ch->incarnation), "after", (int)ch->after));
+}
+
+/* That which is voted on first: its votes are asked for again. */
+static json_t *changes_out(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	if (c->prop.open)
+		add_change(list, c->prop.change);
+	for (const struct change *ch = c->changes; ch; ch = ch->next)
+		add_change(list, ch);
+	return list;
+}
+
+json_t *coord_save(const struct coord *c)
+{
+	json_t *servers = json_array(), *workers = json_array(), *o;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		json_array_append_new(servers, server_out(&c->server[i]));
+	for (unsigned i = 0; i < c->nworkers; i++)
+		json_array_append_new(workers, worker_out(&c->worker[i]));
+	o = json_pack("{s:i, s:s, s:s, s:s, s:b, s:b, s:I, s:o, s:o, s:o}", "v", 1, "cluster_id", c->cfg.cluster_id, "phase",
+	    coord_phase_name(c->phase), "reason", c->reason, "placed", c->placed, "data_lost", c->data_lost, "rev",
+	    (json_int_t)c->rev, "layout", layout_to_json(&c->layout), "servers", servers, "workers", workers);
+	json_object_set_new(o, "servers_wanted", json_integer(c->cfg.servers));
+	json_object_set_new(o, "workers_wanted", json_integer(c->cfg.workers));
+	json_object_set_new(o, "rebalance", json_boolean(c->rebalance));
+	json_object_set_new(o, "members", members_to_json(c));
+	json_object_set_new(o, "members_base", json_integer(c->members_base));
+	json_object_set_new(o, "first_step", json_integer((json_int_t)c->first_step));
+	json_object_set_new(o, "examples", json_integer((json_int_t)c->examples));
+	json_object_set_new(o, "changes", changes_out(c));
+	json_object_set_new(o, "proposals", json_integer((json_int_t)c->next_proposal));
+	json_object_set_new(o, "evaluator", json_integer(c->evaluator));
+	json_object_set_new(o, "running_at", json_integer(c->running_at));
+	json_object_set_new(o, "ended_at", json_integer(c->ended_at));
+	if (c->tasks)
+		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
+	if (c->last_eval)
+		json_object_set(o, "last_eval", c->last_eval);
+	if (c->cfg.resume_path)
+		json_object_set_new(o, "restore", json_string(c->cfg.resume_path));
+	return o;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+static void copy_text(char *out, size_t n, const json_t *o, const char *key)
+{
+	snprintf(out, n, "%s", json_str(o, key, ""));
+}
+
+static void server_in(struct member_server *s, unsigned i, const json_t *o, int64_t seen)
+{
+	s->live = json_flag(o, "live");
+	s->ever = json_flag(o, "ever");
+	s->leaving = json_flag(o, "leaving");
+	s->released = json_flag(o, "released");
+	s->called = json_flag(o, "called");
+	s->incarnation = json_u64s(o, "incarnation", 0);
+	s->pid = json_int(o, "pid", 0);
+	s->seen = seen;
+	if (s->ever)
+		snprintf(s->name, sizeof s->name, "server-%u", i);
+	copy_text(s->key, sizeof s->key, o, "key");
+	copy_text(s->host, sizeof s->host, o, "host");
+	copy_text(s->tcp, sizeof s->tcp, o, "tcp");
+	copy_text(s->unix_path, sizeof s->unix_path, o, "unix");
+}
+
+static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int64_t now)
+{
+	const char *state = json_str(o, "state", "");
+	int s = WORKER_EMPTY;
+
+	while (s <= WORKER_LEFT && strcmp(state, worker_state_name((enum worker_state)s)) != 0)
+		s++;
+	if (s > WORKER_LEFT)
+		return false;
+	w->state = (enum worker_state)s;
+	w->called = json_flag(o, "called");
+	w->incarnation = json_u64s(o, "incarnation", 0);
+	w->from = (uint64_t)json_int(o, "from", 0);
+	w->until = (uint64_t)json_int(o, "until", 0);
+	w->pid = json_int(o, "pid", 0);
+	w->evaluates = json_flag(o, "evaluates");
+	w->go = json_flag(o, "go");
+	w->seen = now;
+	w->lost_at = json_flag(o, "lost") ? now : 0;
+	w->stats = json_incref(json_object_get(o, "stats"));
+	if (w->incarnation)
+		snprintf(w->name, sizeof w->name, "worker-%u", i);
+	copy_text(w->key, sizeof w->key, o, "key");
+	copy_text(w->host, sizeof w->host, o, "host");
+	return true;
+}
+
+static bool changes_in(struct coord *c, const json_t *list)
+{
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach(list, i, o) {
+		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1), after = json_int(o, "after", -1);
+		struct change *ch;
+
+		if (kind < 0 || kind > CHANGE_LEAVE || slot < 0 || slot >= c->nworkers || after < 0 || after > WORKER_LEFT)
+			return false;
+		ch = change_queue(c, (enum change_kind)kind, (unsigned)slot, (enum worker_state)after);
+		ch->incarnation = json_u64s(o, "incarnation", 0);
+	}
+	return true;
+}
+
+static bool everybody_in(struct coord *c, const json_t *state, int64_t now)
+{
+	const json_t *servers = json_object_get(state, "servers"), *workers = json_object_get(state, "workers"), *o;
+	size_t i;
+
+	if (!json_is_array(servers) || json_array_size(servers) == 0 || json_array_size(servers) > COORD_SERVERS_MAX ||
+	    json_array_size(workers) > COORD_WORKERS_MAX)
+		return false;
+	c->nservers = (unsigned)json_array_size(servers);
+	c->nworkers = (unsigned)json_array_size(workers);
+	/* The full lease of a server is short: it may be waiting to try again. */
+	json_array_foreach(servers, i, o)
+		server_in(&c->server[i], (unsigned)i, o, now + COME_BACK);
+	json_array_foreach(workers, i, o)
+		if (!worker_in(&c->worker[i], (unsigned)i, o, now))
+			return false;
+	return changes_in(c, json_object_get(state, "changes"));
+}
+
+static int phase_of(const json_t *state)
+{
+	const char *text = json_str(state, "phase", "");
+	int p = COORD_FORMING;
+
+	while (p <= COORD_STOPPED && strcmp(text, coord_phase_name((enum coord_phase)p)) != 0)
+		p++;
+	return p;
+}
+
+bool coord_state_lives(const json_t *state)
+{
+	return json_flag(state, "placed") && phase_of(state) < COORD_DONE;
+}
+
+static int64_t no_later(int64_t then, int64_t now)
+{
+	return then < now ? then : now;
+}
+
+/* What the figures of the job are measured from. */
+static void job_in(struct coord *c, const json_t *state, int64_t now)
+{
+	c->first_step = (uint64_t)json_int(state, "first_step", 0);
+	c->examples = (uint64_t)json_int(state, "examples", 0);
+	c->evaluator = (int)json_int(state, "evaluator", -1);
+	c->running_at = no_later(json_int(state, "running_at", 0), now);
+	c->ended_at = no_later(json_int(state, "ended_at", 0), now);
+	c->last_eval = json_incref(json_object_get(state, "last_eval"));
+	if (!c->cfg.has_job || !c->examples)
+		return;
+	job_begin(c);
+	if (c->tasks)
+		tasks_from_json(c->tasks, json_object_get(state, "tasks"), true);
+}
+
+enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, struct err *e)
+{
+	enum err_code rc;
+
+	if (strcmp(json_str(state, "cluster_id", ""), c->cfg.cluster_id) != 0)
+		return err_set(e, ERR_CONFIG, "the state is another cluster's");
+	if (json_int(state, "v", 0) != 1 || !coord_state_lives(state) || !everybody_in(c, state, now) ||
+	    !members_from_json(c, json_object_get(state, "members")))
+		return err_set(e, ERR_FORMAT, "the state is not what a coordinator writes");
+	layout_release(&c->layout);
+	rc = layout_from_json(json_object_get(state, "layout"), &c->layout, e);
+	if (rc)
+		return rc;
+	c->placed = true;
+	c->waiting[0] = 0;
+	c->phase = (enum coord_phase)phase_of(state);
+	c->data_lost = json_flag(state, "data_lost");
+	c->rebalance = json_flag(state, "rebalance");
+	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
+	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
+	c->members_base = (unsigned)json_int(state, "members_base", 0);
+	/* Whatever was voted on is void, and asked again under other numbers. */
+	c->decided = c->next_proposal = (uint64_t)json_int(state, "proposals", 0);
+	c->rev = (uint64_t)json_int(state, "rev", 0);
+	job_in(c, state, now);
+	c->layout.epoch++;
+	coord_event(c, "recovered", "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);
+	coord_changed(c);
+	return ERR_OK;
+}
+
+uint64_t coord_stamp(const struct coord *c)
+{
+	return c->stamp;
+}
+
+bool coord_is_placed(const struct coord *c)
+{
+	return c->placed;
+}
+
+void coord_follow(struct coord *c, const json_t *state)
+{
+	const json_t *layout = json_object_get(state, "layout");
+	uint32_t epoch = (uint32_t)json_int(layout, "epoch", 0), generation = (uint32_t)json_int(layout, "generation", 0);
+
+	if (c->layout.epoch < epoch)
+		c->layout.epoch = epoch;
+	if (epoch && c->layout.generation <= generation)
+		c->layout.generation = generation + 1;
+}

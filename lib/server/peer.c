@@ -23,6 +23,8 @@ static enum err_code look_up(struct server *s, const uint8_t key[32], struct pee
 	if (entry) {
 		p->role = entry->role;
 		snprintf(p->name, sizeof p->name, "%s", entry->name);
+	} else if (!atomic_load(&s->keys_known)) {
+		rc = err_set(e, ERR_NOTREADY, "no keys are known yet: the coordinator has not sent them");
 	} else {
 		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
 	}
@@ -303,9 +305,9 @@ static void on_event(void *ctx, uint32_t events)
 		atomic_fetch_add(&s->auth_failures, 1);
 		if (n)
 			log_warn(s->cfg.log, "connection refused: %s%s", e.msg, n > 1 ? " (and others before)" : "");
-		/* A refusal may be on its way in the queue. */
-		conn_write(p->conn, NULL);
 	}
+	/* A refusal may be on its way in the queue. */
+	conn_write(p->conn, NULL);
 	peer_close(p);
 }
 

@@ -84,6 +84,7 @@ static enum err_code first_keys(struct server *s, struct err *e)
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
 	rc = keyring_load(path, &s->ring, e);
 	free(path);
+	atomic_store(&s->keys_known, !rc);
 	return rc;
 }
 

@@ -128,6 +128,7 @@ struct server {
 
 	pthread_rwlock_t keys_lock;     /* ring */
 	struct keyring *ring;
+	_Atomic bool keys_known;        /* a store's come with its first view */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
 	bool ended;

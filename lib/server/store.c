@@ -96,6 +96,7 @@ static void take_keys(struct server *s, const json_t *keys)
 	pthread_rwlock_wrlock(&s->keys_lock);
 	old = s->ring;
 	s->ring = ring;
+	atomic_store(&s->keys_known, true);
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
 	lanes_recheck(s);

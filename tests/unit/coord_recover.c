@@ -1,0 +1,219 @@
+/* A coordinator that is started again from what the one before it wrote. */
+#include "coord_fixture.h"
+
+/* Kill the coordinator and begin one from its last state. */
+static bool again(struct scene *s)
+{
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event };
+	json_t *state = coord_save(s->c);
+	enum err_code rc;
+
+	coord_free(s->c);
+	s->events[0] = 0;
+	s->now += 3 * NSEC_PER_SEC;
+	s->c = coord_new(&s->cfg, &io, s->now);
+	rc = coord_recover(s->c, state, s->now, &s->e);
+	json_decref(state);
+	return rc == ERR_OK;
+}
+
+/* The state without what a restart may change. */
+static char *essence(const struct scene *s)
+{
+	json_t *state = coord_save(s->c);
+	char *text;
+
+	json_object_del(state, "rev");
+	json_object_del(json_object_get(state, "layout"), "epoch");
+	text = json_text(state);
+	json_decref(state);
+	return text;
+}
+
+static int64_t epoch_of(const struct scene *s)
+{
+	json_t *o = coord_status(s->c, s->now);
+	int64_t epoch = json_int(o, "epoch", 0);
+
+	json_decref(o);
+	return epoch;
+}
+
+static void everything_is_there(void)
+{
+	struct scene s;
+	int64_t epoch;
+	uint64_t rev;
+	char *before, *after;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	live(&s, 1, 3);
+	epoch = epoch_of(&s);
+	rev = coord_rev(s.c);
+	before = essence(&s);
+	ok(again(&s), "a running cluster is gone on with: %s", s.e.msg);
+	after = essence(&s);
+	ok(strcmp(before, after) == 0, "nothing is missing");
+	ok(epoch_of(&s) == epoch + 1 && coord_rev(s.c) > rev, "the epoch is the next, and the view a newer one");
+	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "recovered"), "it runs");
+	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0,
+	   "who was there has its place");
+	ok(!happened(&s, "joined"), "and is not taken for new");
+	free(before);
+	free(after);
+	scene_close(&s);
+}
+
+static void a_lease_to_come_back(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	live(&s, 1, 3);
+	again(&s);
+	/* Longer than a server's heartbeats may be late. */
+	pass(&s, 2.5);
+	ok(!happened(&s, "lost"), "everybody has time to come back");
+	join_as_server(&s, 0);
+	say(&s, &s.server[0], "{\"op\":\"beat\"}");
+	pass(&s, 0.6);
+	ok(happened(&s, "server-1 (h1, pid 101) is lost") && !happened(&s, "server-0 (h0"), "who does not is lost");
+	scene_close(&s);
+}
+
+/* It died between the votes for a change and its announcement. */
+static void a_change_under_vote(void)
+{
+	struct scene s;
+	int64_t first;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	live(&s, 5.5, 1);
+	ok(happened(&s, "worker-1 (h, pid 201) is lost") && s.proposal[0], "a worker is lost, its leave proposed");
+	first = json_int(s.proposal[0], "id", 0);
+	vote(&s, 0, true, 3, 3);
+	again(&s);
+	ok(strcmp(worker_is(&s, 1), "active") == 0, "with one vote of two nothing is decided");
+	coord_tick(s.c, s.now);
+	ok(json_int(s.proposal[0], "id", 0) > first, "it is voted on again, under another number");
+	join_as_server(&s, 0);
+	join_as_server(&s, 1);
+	vote(&s, 0, true, 3, 3);
+	vote(&s, 1, true, 3, 3);
+	ok(strcmp(worker_is(&s, 1), "lost") == 0, "and decided");
+	first = json_int(s.proposal[0], "id", 0);
+	again(&s);
+	ok(strcmp(worker_is(&s, 1), "lost") == 0, "what was decided stays so");
+	coord_tick(s.c, s.now);
+	ok(json_int(s.proposal[0], "id", 0) == first, "and is not voted on again");
+	scene_close(&s);
+}
+
+static void leases_of_data(void)
+{
+	struct scene s;
+	char first[200], second[200];
+
+	scene_open(&s, 1, 2);
+	s.cfg.bsp = false;
+	s.cfg.epochs = 1;
+	scene_run(&s);
+	snprintf(first, sizeof first, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	ok(strstr(first, "\"id\":0") != NULL, "worker-0 leases a range: %s", first);
+	again(&s);
+	join_as_worker(&s, 0, 0);
+	join_as_worker(&s, 1, 1);
+	snprintf(second, sizeof second, "%s", say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	ok(strstr(second, "\"id\":1") != NULL, "which is still its own: worker-1 has the next: %s", second);
+	/* The answer to the first was lost with the coordinator. */
+	snprintf(second, sizeof second, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	ok(strcmp(first, second) == 0, "a range whose lease never arrived is leased again: %s", second);
+	snprintf(second, sizeof second, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[0]}"));
+	ok(strstr(second, "\"id\":2") != NULL, "one that is held is not: %s", second);
+	scene_close(&s);
+}
+
+static void strangers(void)
+{
+	struct coord_io io;
+	struct scene s;
+	json_t *state;
+
+	scene_open(&s, 1, 1);
+	scene_run(&s);
+	state = coord_save(s.c);
+	ok(coord_state_lives(state), "a state that can be gone on with");
+	coord_free(s.c);
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event };
+	s.c = coord_new(&s.cfg, &io, s.now);
+	coord_follow(s.c, state);
+	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"epoch\":1}");
+	ok(s.e.code == ERR_FENCED, "begun anew, it turns a server of before away: %s", s.e.msg);
+	join_as_server(&s, 0);
+	join_as_worker(&s, 0, -1);
+	ok(epoch_of(&s) == 2, "epochs are not used twice");
+	coord_stop(s.c, "enough", s.now);
+	json_decref(state);
+	state = coord_save(s.c);
+	ok(!coord_state_lives(state), "what is over is not gone on with");
+	json_decref(state);
+	scene_close(&s);
+}
+
+/* Every part of the file missing or of another kind: an error or a start, never harm. */
+static void damaged(void)
+{
+	struct coord_io io;
+	struct scene s;
+	json_t *state, *bad;
+	const char *key;
+	json_t *value;
+	unsigned refused = 0, taken = 0;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event };
+	state = coord_save(s.c);
+	json_object_foreach(state, key, value) {
+		for (int kind = 0; kind < 3; kind++) {
+			struct coord *c = coord_new(&s.cfg, &io, s.now);
+
+			bad = json_deep_copy(state);
+			if (kind)
+				json_object_set_new(bad, key, kind == 1 ? json_integer(-7) : json_pack("[{s:i}]", "slot", 999));
+			else
+				json_object_del(bad, key);
+			if (coord_recover(c, bad, s.now, &s.e))
+				refused++;
+			else
+				taken++;
+			coord_tick(c, s.now);
+			coord_free(c);
+			json_decref(bad);
+		}
+	}
+	ok(refused > 15 && taken > 15, "%u damaged states are refused, %u were good for a start", refused, taken);
+	bad = json_deep_copy(state);
+	json_object_set_new(bad, "cluster_id", json_string("ff"));
+	coord_free(s.c);
+	s.c = coord_new(&s.cfg, &io, s.now);
+	ok(coord_recover(s.c, bad, s.now, &s.e) == ERR_CONFIG, "another cluster's is: %s", s.e.msg);
+	json_decref(bad);
+	json_decref(state);
+	scene_close(&s);
+}
+
+int main(void)
+{
+	everything_is_there();
+	a_lease_to_come_back();
+	a_change_under_vote();
+	leases_of_data();
+	strangers();
+	damaged();
+	return tap_done();
+}

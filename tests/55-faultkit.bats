@@ -213,7 +213,7 @@ harm() {
 
 # on_disk [FS_...=...]... COMMAND: with the shim.
 on_disk() {
-	env LD_PRELOAD="$BIN/fault/shim.so" FS_REPORT="$T/report" "$@"
+	env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_REPORT="$T/report" "$@"
 }
 
 # What an export of $1 bytes to $2 looks like to the operating system, call by call.

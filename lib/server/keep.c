@@ -73,7 +73,7 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 {
 	struct host *h = k->host;
 	uint64_t step = coord_snap_step(h->coord);
-	json_t *head, *descriptions;
+	json_t *shared, *head, *descriptions;
 	struct ckpt *c;
 	enum err_code rc;
 
@@ -92,7 +92,10 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 		host_lock(h);
 		return e->code;
 	}
-	head = json_deep_copy(coord_snap_head(h->coord));
+	/* Without the lock nothing may be shared. */
+	shared = coord_snap_head(h->coord);
+	head = json_deep_copy(shared);
+	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
 	host_unlock(h);
 	rc = commit(k, c, descriptions, head, path, e);

@@ -53,13 +53,11 @@ static enum err_code of_step(const char *dir, const char *text, char **from, str
 	return rc;
 }
 
-enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
+static enum err_code prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
                              struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	*from = NULL;
-	*lock = -1;
 	if (!wish || strcmp(wish, "none") == 0)
 		return run_prepare(conf, dir, lock, e);
 	if (strcmp(wish, "auto") == 0) {
@@ -80,4 +78,19 @@ enum err_code resume_prepare(const struct conf *conf, const char *dir, const cha
 		return rc;
 	*from = path_absolute(wish);
 	return run_prepare(conf, dir, lock, e);
+}
+
+enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
+                             struct err *e)
+{
+	enum err_code rc;
+
+	*from = NULL;
+	*lock = -1;
+	rc = prepare(conf, dir, wish, lock, from, e);
+	if (rc != ERR_OK) {
+		free(*from);
+		*from = NULL;
+	}
+	return rc;
 }

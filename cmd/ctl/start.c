@@ -153,6 +153,7 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 		/* The lock is the supervisor's now: it must end with that. */
 		close(lock);
 		lock = -1;
+		free(r.resume);
 		code = attend(dir, ready, r.signals, o->timeout);
 	}
 	if (lock >= 0)

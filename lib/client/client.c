@@ -456,6 +456,11 @@ uint32_t client_members(const struct client *c)
 	return c->members;
 }
 
+uint64_t client_open_step(const struct client *c)
+{
+	return c->open_step;
+}
+
 void client_free(struct client *c)
 {
 	struct record bye = { .type = REC_BYE };

@@ -64,6 +64,8 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
 int64_t client_first_answer(const struct client *c);
 /* Membership entries that hold at the step of the last wait. */
 uint32_t client_members(const struct client *c);
+/* Steps below this were closed without a push that came too late for one of them. */
+uint64_t client_open_step(const struct client *c);
 
 /* ---- push ------------------------------------------------------------------- */
 

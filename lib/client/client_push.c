@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "client/client_state.h"
+#include "sync/receipt.h"
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
@@ -179,7 +180,10 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 		l->open_doubts--;
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)
 			s->receipts[m.status]++;
-		s->staleness_sum += m.staleness;
+		if (m.status != PUSH_LATE)
+			s->staleness_sum += m.staleness;
+		else if (m.step + m.staleness > l->client->open_step)
+			l->client->open_step = m.step + m.staleness;
 	}
 }
 

@@ -75,6 +75,7 @@ struct client {
 	/* The slot's last CLOCK, for servers that come later. */
 	uint32_t confirmed;             /* epoch under which all servers have answered the last CLOCK */
 	bool clocked;
+	uint64_t open_step;             /* as receipts of late pushes tell */
 	uint64_t clock_step, claim_step;        /* claim_step: that the links' claims are of */
 	uint32_t clock_examples;
 	struct client_stats stats;

@@ -152,11 +152,21 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* A step that is closed without all of them. */
+static enum err_code check_backup(const struct conf *c, struct err *e)
+{
+	if (c->backup > 0 && c->sync.kind != SYNC_bsp)
+		return err_set(e, ERR_CONFIG, "backup: %lld is for sync bsp; ssp and asp wait for nobody's gradient", (long long)c->backup);
+	if (c->backup > 0 && c->backup >= c->workers.min)
+		return err_set(e, ERR_CONFIG, "backup: must be less than workers, which may be %lld, got %lld",
+		               (long long)c->workers.min, (long long)c->backup);
+	return ERR_OK;
+}
+
 /* Keys whose other values are described already and not built yet. */
 static const struct {
 	const char *path, *instead;
 } later[] = {
-	{ "backup", "waits for every worker" },
 	{ "accumulate", "pushes after every batch" },
 	{ "local_steps", "pushes after every step" },
 	{ "outer", "averages" },
@@ -276,7 +286,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_deterministic, check_later, check_times, check_job,
+		check_name, check_codec, check_deterministic, check_backup, check_later, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

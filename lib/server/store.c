@@ -56,6 +56,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	cfg.mode = conf.sync;
+	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
 	cfg.rule = optim_find(conf.job.optimizer);
 	rc = cfg.rule ? schedule_parse(conf.job.schedule, &cfg.schedule, e) :

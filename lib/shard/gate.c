@@ -261,11 +261,16 @@ static uint64_t absent_examples(const struct sync *sync, const struct part *p)
 bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
-	bool complete = copy_may_send(p);
+	bool backup = sync->mode.backup > 0, complete = copy_may_send(p);
+	unsigned missing = 0, active = 0;
 
 	pthread_mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; complete && i < sync->nslots; i++)
-		complete = through(sync, p, i, p->step);
+	for (uint32_t i = 0; complete && i < sync->nslots; i++) {
+		active += sync->slot[i].active;
+		missing += !through(sync, p, i, p->step);
+		complete = !missing || backup;
+	}
+	complete = complete && missing <= sync_spare(sync, active);
 	if (complete)
 		*examples = p->acc_examples + absent_examples(sync, p);
 	pthread_mutex_unlock(&s->gate.lock);
@@ -335,7 +340,7 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	}
 	snap_before_update(s, p, step);
 	part_close(p, &s->cfg, examples);
-	copy_sum(s, p, step, examples, torn);
+	copy_sum(s, p, step, examples, torn || s->cfg.mode.backup);
 	part_reopen(p);
 }
 
@@ -351,7 +356,8 @@ void gate_pass(struct shard *s, struct part *p)
 {
 	uint64_t floor;
 
-	if (s->cfg.mode.kind != SYNC_bsp || p->head || !p->here || !p->live)
+	/* Who was late at the head, only the head knows. */
+	if (s->cfg.mode.kind != SYNC_bsp || s->cfg.mode.backup || p->head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	floor = sync_clocked(&s->gate.sync);

@@ -92,7 +92,10 @@ static enum shard_answer finish_push(struct shard *s, const struct part *p, cons
 	*r = (struct receipt){ .table = push->table, .part = push->part, .step = push->step,
 		.status = (uint8_t)status, .version = p->version, .safe_steps = promise && by_step ? push->step + 1 : 0,
 		.safe_version = promise && !by_step ? p->version : 0 };
-	if (status == PUSH_APPLIED && p->version > push->pulled + 1)
+	/* Late: how many steps. */
+	if (status == PUSH_LATE)
+		r->staleness = (uint32_t)(p->step - push->step);
+	else if (status == PUSH_APPLIED && p->version > push->pulled + 1)
 		r->staleness = (uint32_t)(p->version - 1 - push->pulled);
 	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
 	if (status == PUSH_APPLIED || status == PUSH_MERGED)

@@ -9,6 +9,7 @@
 #include "coord/layout.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "sync/receipt.h"
 #include "sync/sync.h"
 
 /* What one server holds: partitions of tables, each with its own lock, and
@@ -101,8 +102,6 @@ uint64_t shard_closed(struct shard *s);
 uint64_t shard_step(struct shard *s);
 
 /* ---- data --------------------------------------------------------------- */
-
-enum push_status { PUSH_APPLIED = 1, PUSH_MERGED, PUSH_DUPLICATE, PUSH_LATE, PUSH_REFUSED, PUSH_SPLIT };
 
 struct push {
 	uint32_t slot;                  /* or SHARD_OUTSIDE: applied at once, in any mode */

@@ -107,9 +107,43 @@ uint64_t sync_frontier(const struct sync *s)
 	return pushed > s->answered ? pushed : s->answered;
 }
 
+unsigned sync_spare(const struct sync *s, size_t n)
+{
+	if (s->mode.backup == 0 || n == 0)
+		return 0;
+	return s->mode.backup < n ? s->mode.backup : (unsigned)n - 1;
+}
+
+/* The active slots' clocks: the one that `spare` others are not above. */
+static uint64_t floor_without(const struct sync *s)
+{
+	uint64_t least[SYNC_BACKUP_MAX + 1];
+	size_t active = 0, n = 0, spare;
+
+	for (size_t i = 0; i < s->nslots; i++)
+		active += s->slot[i].active;
+	spare = sync_spare(s, active);
+	for (size_t i = 0; i < s->nslots; i++) {
+		uint64_t clock = s->slot[i].clock;
+		size_t at = n;
+
+		if (!s->slot[i].active || (n > spare && clock >= least[n - 1]))
+			continue;
+		if (n <= spare)
+			n++;
+		else
+			at--;
+		/* In ascending order, the `spare` + 1 least. */
+		for (; at > 0 && least[at - 1] > clock; at--)
+			least[at] = least[at - 1];
+		least[at] = clock;
+	}
+	return n ? least[n - 1] : SYNC_NEVER;
+}
+
 uint64_t sync_clocked(const struct sync *s)
 {
-	uint64_t floor = sync_floor(s);
+	uint64_t floor = s->mode.backup ? floor_without(s) : sync_floor(s);
 
 	return floor == SYNC_NEVER ? sync_pushed(s) : floor;
 }

@@ -22,12 +22,14 @@ enum sync_kind {
 struct sync_mode {
 	enum sync_kind kind;
 	uint64_t staleness;             /* of ssp */
+	unsigned backup;                /* of bsp: slots that a step does not wait for */
 };
 
 /* "bsp", "ssp:3", "asp".  ERR_CONFIG with a sentence otherwise. */
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
 void sync_format(const struct sync_mode *m, char out[static 32]);
 
+#define SYNC_BACKUP_MAX 4095u           /* greatest mode.backup */
 #define SYNC_STATED 32
 struct sync_slot {
 	bool active;                    /* waited for */
@@ -67,8 +69,10 @@ bool sync_may_pull(const struct sync *s, uint64_t step);
 bool sync_may_push(const struct sync *s, uint64_t step);
 /* One past the highest step that any slot has pushed or completed. */
 uint64_t sync_pushed(const struct sync *s);
-/* Steps that every active slot has completed by its CLOCK; with nobody left to
- * wait for, all that were pushed. */
+/* Of n active slots, how many a step closes without: `backup`, but not all. */
+unsigned sync_spare(const struct sync *s, size_t n);
+/* Steps that every active slot, but for the spare ones, has completed by its CLOCK;
+ * with nobody left to wait for, all that were pushed. */
 uint64_t sync_clocked(const struct sync *s);
 /* bsp: is the oldest open step complete for every slot, so that it can be
  * closed?  The owner makes the update, then adds 1 to `closed`. */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "format/npy.h"
+#include "sync/receipt.h"
 
 static bool placed(void *ctx, const json_t *view)
 {
@@ -154,9 +155,9 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 		rc = client_settle(t->client, e);
 	if (!rc) {
 		client_stats(t->client, &cs);
-		if (cs.receipts[5])
+		if (cs.receipts[PUSH_REFUSED])
 			rc = err_set(e, ERR_NONFINITE, "refused: the gradient has values that are not finite (%llu partitions)",
-			    (unsigned long long)cs.receipts[5]);
+			    (unsigned long long)cs.receipts[PUSH_REFUSED]);
 	}
 	free(g);
 	stream_close(s);

@@ -306,6 +306,9 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	if (rc)
 		return rc;
 	confirm(w);
+	/* Steps that have been closed without us are gone. */
+	if (client_open_step(w->client) > w->step)
+		w->step = client_open_step(w->client);
 	rc = fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;

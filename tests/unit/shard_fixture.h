@@ -41,15 +41,16 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	layout_add(&x->layout, &shape, &t, NULL);
 }
 
-static inline void world_open(struct world *x, const char *mode, bool deterministic, const char *rule,
-    float lr,
-    uint32_t slots)
+/* backup: slots that a step does not wait for. */
+static inline void world_open_with(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
+    uint32_t slots, unsigned backup)
 {
 	struct shard_config cfg = { .deterministic = deterministic, .rule = optim_find(rule),
 	    .wake = count_wake, .ctx = x };
 
 	memset(x, 0, sizeof *x);
 	sync_parse(mode, &cfg.mode, NULL);
+	cfg.mode.backup = backup;
 	cfg.rule->defaults(&cfg.hyper);
 	cfg.hyper.lr = lr;
 	schedule_parse("constant", &cfg.schedule, NULL);
@@ -61,6 +62,12 @@ static inline void world_open(struct world *x, const char *mode, bool determinis
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
 		shard_admit(x->shard, i, inc_of(i), 0);
+}
+
+static inline void world_open(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
+    uint32_t slots)
+{
+	world_open_with(x, mode, deterministic, rule, lr, slots, 0);
 }
 
 static inline void world_close(struct world *x)

@@ -41,7 +41,7 @@ static struct sync three(enum sync_kind kind, uint64_t staleness)
 {
 	struct sync s;
 
-	sync_init(&s, (struct sync_mode){ kind, staleness });
+	sync_init(&s, (struct sync_mode){ .kind = kind, .staleness = staleness });
 	for (size_t i = 0; i < 3; i++)
 		sync_at(&s, i)->active = true;
 	return s;

@@ -156,6 +156,31 @@ is_new_holder() {
 	[[ $(res .reason) == "worker-0 is lost"*"on_worker_loss is fail" ]]
 }
 
+@test "backup: a frozen worker holds nobody up, and goes on at the open step when it wakes" {
+	need_data a9a/a9a.gz
+	for replicas in 1 2; do
+		cat >spare.json <<-END
+		{ "servers": 2, "workers": 3, "backup": 1, "replicas": $replicas, "lease": "30s",
+		  "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz", "steps": 100000000, "batch": 16, "lr": 0.1 } }
+		END
+		begin spare.json
+		wait_for 20 step_is_past 50
+		asleep=$(cat "$RUN/worker-1.pid")
+		kill -STOP "$asleep"
+		was=$(worker 1 .step)
+		wait_for 20 eval "[ \"\$(worker 0 .step)\" -gt $((was + 300)) ]"
+		[ "$(worker 1 .state)" = active ]
+		slept=$(worker 1 .step)
+		woken=$(worker 0 .step)
+		kill -CONT "$asleep"
+		# It has left out what the others did without it: it would have needed as long as they.
+		wait_for 20 eval "[ \"\$(worker 1 .step)\" -ge $woken ]"
+		[ "$(worker 1 .examples)" -lt $((16 * (woken - 100))) ]
+		[ "$slept" -lt $((woken - 200)) ]
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+}
+
 @test "deterministic: the same bits, whoever was killed or frozen meanwhile" {
 	job same 40000 '"deterministic": true, "on_worker_loss": "wait:30s",'
 	train same.json

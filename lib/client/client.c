@@ -43,8 +43,12 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	l->down_since = 0;
 	l->retry = RETRY_MIN;
 	for (size_t i = 0; i < l->ndoubts; i++)
-		if (!l->doubt[i].settled)
+		if (!l->doubt[i].settled) {
 			link_send_doubt(l, &l->doubt[i]);
+			/* The same server again: nothing was lost. */
+			if (!l->doubt[i].moved)
+				l->client->lost_at = 0;
+		}
 	if (l->clock_due)
 		link_send_clock(l);
 	if (l->done_due)
@@ -186,6 +190,8 @@ static void drop(struct link *l, const struct err *why)
 	l->state = LINK_DOWN;
 	if (!l->down_since)
 		l->down_since = clock_now();
+	if (l->open_doubts && !c->lost_at)
+		c->lost_at = l->down_since;
 	if (why)
 		l->fault = *why;
 	l->next_try = clock_now() + l->retry;

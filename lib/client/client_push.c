@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "base/endian.h"
 #include "base/fail.h"
 #include "base/mem.h"
@@ -111,6 +112,7 @@ static enum err_code new_doubt(struct client *c, struct doubt *d, struct err *e)
 void doubts_move(struct client *c)
 {
 	struct doubt *open = NULL;
+	struct link **was = NULL;
 	size_t n = 0;
 
 	for (unsigned i = 0; i < c->nlinks; i++) {
@@ -122,6 +124,8 @@ void doubts_move(struct client *c)
 				continue;
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);
+			was = mem_regrow(was, n + 1, sizeof *was);
+			was[n] = l;
 			open[n++] = l->doubt[k];
 		}
 		l->ndoubts = l->first_doubt = l->open_doubts = 0;
@@ -130,11 +134,13 @@ void doubts_move(struct client *c)
 	for (size_t k = 0; k < n; k++) {
 		struct link *l = link_of_push(c, open[k].table, open[k].part, NULL);
 
+		open[k].moved |= l != was[k];
 		/* On no server: it stays in doubt with the first until another layout. */
 		add_doubt(l ? l : c->link[0], &open[k]);
 		claim(c, &open[k]);
 	}
 	free(open);
+	free(was);
 	/* Copies that are new to a server are so to what it knows of the step. */
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->state == LINK_UP && c->clocked) {
@@ -166,6 +172,14 @@ static struct doubt *find_doubt(struct link *l, const struct msg_receipt *m)
 	return NULL;
 }
 
+/* The first receipt for what was in doubt when a server was lost. */
+static void say_mended(struct client *c)
+{
+	log_info(c->cfg.log, "epoch %u: pushes are acknowledged again, %.3f s after a server was lost", c->layout.epoch,
+	    (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
+	c->lost_at = 0;
+}
+
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct client_stats *s = &l->client->stats;
@@ -178,6 +192,8 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 			continue;       /* of a session before; its re-sent twin is answered too */
 		d->settled = true;
 		l->open_doubts--;
+		if (d->moved && l->client->lost_at)
+			say_mended(l->client);
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)
 			s->receipts[m.status]++;
 		if (m.status != PUSH_LATE)

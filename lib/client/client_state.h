@@ -35,6 +35,7 @@ struct doubt {
 	uint8_t *rows;                  /* sparse: the body, owned */
 	size_t len;
 	bool settled;
+	bool moved;                     /* its server was another one before */
 };
 
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
@@ -75,6 +76,7 @@ struct client {
 	/* The slot's last CLOCK, for servers that come later. */
 	uint32_t confirmed;             /* epoch under which all servers have answered the last CLOCK */
 	bool clocked;
+	int64_t lost_at;                /* a session broke then, and what it held is not acknowledged; 0: none */
 	uint64_t open_step;             /* as receipts of late pushes tell */
 	uint64_t clock_step, claim_step;        /* claim_step: that the links' claims are of */
 	uint32_t clock_examples;

@@ -69,7 +69,8 @@ bool coord_is_placed(const struct coord *c);
  * "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
  * the session is: its server number or slot, and its incarnation, set by a
  * join.  The answer is a new object, or NULL with e (and for one-way ops NULL
- * with e->code ERR_OK). */
+ * with e->code ERR_OK).  ERR_CLOSED: the session is to be ended, so that the peer
+ * joins again. */
 struct coord_self {
 	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN } kind;
 	unsigned index;

@@ -192,6 +192,14 @@ uint64_t coord_frontier(const struct coord *c)
 	return top;
 }
 
+/* Beyond what is known of the workers, and not before a change that was decided. */
+static uint64_t next_step(const struct coord *c)
+{
+	uint64_t step = coord_frontier(c) + 1, last = c->nmembers ? c->members[c->nmembers - 1].step : 0;
+
+	return step > last ? step : last;
+}
+
 /* Still wanted: the slot has the incarnation that the change speaks of. */
 static bool stands(const struct coord *c, const struct change *ch)
 {
@@ -218,7 +226,7 @@ void change_next(struct coord *c)
 		p->rounds = 0;
 		if (!p->answered)
 			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
-		propose(c, coord_frontier(c) + 1);
+		propose(c, next_step(c));
 	}
 }
 
@@ -286,6 +294,16 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg)
 	if (clock < p->clock)
 		p->clock = clock;
 	conclude(c);
+}
+
+/* It may let a step pass before it hears of the decision: it has a vote, too. */
+void change_server_came(struct coord *c, unsigned server)
+{
+	if (!c->prop.open)
+		return;
+	c->prop.answered[server] = false;
+	c->prop.asked++;
+	change_ask_again(c, server);
 }
 
 void change_server_gone(struct coord *c)

@@ -97,6 +97,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	copy_text(s->unix_path, sizeof s->unix_path, msg, "unix");
 	self->kind = COORD_SERVER;
 	self->index = (unsigned)at;
+	change_server_came(c, (unsigned)at);
 	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host, (long long)s->pid);
 	coord_changed(c);
 	return json_pack("{s:i}", "index", at);

@@ -142,11 +142,23 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 	return answer;
 }
 
+/* It was taken for lost, and has only slept: what it holds is of before. */
+static bool must_join_again(const struct coord *c, const struct coord_self *self)
+{
+	const struct member_server *s = &c->server[self->index];
+
+	return self->kind == COORD_SERVER && (s->incarnation != self->incarnation || (s->ever && !s->live));
+}
+
 json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
 {
 	const char *op = json_str(msg, "op", "");
 	json_t *answer = NULL;
 
+	if (must_join_again(c, self) && strcmp(op, "server_join") != 0) {
+		err_set(e, ERR_CLOSED, "server-%u was taken for lost", self->index);
+		return NULL;
+	}
 	if (strcmp(op, "beat") == 0) {
 		beat(c, self, msg, now);
 		return NULL;

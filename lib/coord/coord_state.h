@@ -132,7 +132,8 @@ struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slo
 void change_next(struct coord *c);
 void change_ask_again(struct coord *c, unsigned server);
 void change_vote(struct coord *c, unsigned server, const json_t *msg);
-/* A server that was asked is gone. */
+/* One has joined; one that was asked is gone. */
+void change_server_came(struct coord *c, unsigned server);
 void change_server_gone(struct coord *c);
 void members_begin(struct coord *c);
 void members_release(struct coord *c);

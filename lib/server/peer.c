@@ -181,6 +181,10 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 		snprintf(p->self.host, sizeof p->self.host, "%s", json_str(msg, "host", ""));
 		answer = host_handle(host, &p->self, msg, &e);
 	}
+	if (e.code == ERR_CLOSED) {
+		json_decref(msg);
+		return CONN_DROP;
+	}
 	if (answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
 	    strcmp(op, "watch") == 0))
 		attach(p, strcmp(op, "watch") != 0);

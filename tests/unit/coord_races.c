@@ -1,0 +1,96 @@
+/* Orders of events that the simulator (coord_sim.c) has found to break something. */
+#include "coord_fixture.h"
+
+/* A change was decided for a step well ahead, and the next one is proposed before
+ * the workers are there: it must not come before the first. */
+static void changes_in_order(void)
+{
+	struct scene s;
+	json_t *view;
+	const json_t *m;
+	uint64_t last = 0;
+	bool ascending = true;
+	size_t i;
+
+	scene_open(&s, 1, 3);
+	scene_run(&s);
+	live(&s, 2.5, 1);
+	live(&s, 3, 1);
+	/* Both others are lost; the server is at step 100 and wants more. */
+	vote(&s, 0, false, 100, 0);
+	ok(json_int(s.proposal[0], "step", 0) > 100, "a change is proposed beyond where the server is");
+	vote(&s, 0, true, 100, 0);
+	ok(json_int(s.proposal[0], "step", 0) > 100, "the next one not before it, whatever the workers have told: %lld",
+	   (long long)json_int(s.proposal[0], "step", 0));
+	vote(&s, 0, true, 100, 0);
+	view = coord_view(s.c);
+	json_array_foreach(json_object_get(view, "members"), i, m) {
+		ascending &= (uint64_t)json_int(m, "step", 0) >= last && json_int(m, "epoch", 0) < 1000;
+		last = (uint64_t)json_int(m, "step", 0);
+	}
+	ok(i == 3 && ascending, "who takes part is told in the order of the steps");
+	json_decref(view);
+	scene_close(&s);
+}
+
+/* Stopped for longer than its heartbeats may be late, then continued, on the same
+ * session. */
+static void slept_too_long(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	for (int i = 0; i < 10; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(happened(&s, "server-1 (h1, pid 101) is lost: no heartbeat"), "a server that sleeps is lost");
+	say(&s, &s.server[1], "{\"op\":\"beat\"}");
+	ok(s.e.code == ERR_CLOSED, "awake, its session is ended: %s", s.e.msg);
+	s.server[1].kind = COORD_NOBODY;
+	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && happened(&s, "partitions are being copied"),
+	   "so that it joins again, and is given copies");
+	scene_close(&s);
+}
+
+/* A server that comes while the others vote has a vote, too: it will take part
+ * in the steps that they hold back. */
+static void joins_during_a_vote(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	for (int i = 0; i < 10; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	/* worker-1 is lost while server-1 is away. */
+	for (int i = 0; i < 18; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(s.proposal[0] && happened(&s, "worker-1 (h, pid 201) is lost"), "a leave is under vote");
+	s.server[1].kind = COORD_NOBODY;
+	s.server[1].incarnation = 77;
+	join_as_server(&s, 1);
+	vote(&s, 0, true, 3, 3);
+	ok(strcmp(worker_is(&s, 1), "active") == 0, "it waits for the vote of a server that has come meanwhile");
+	vote(&s, 1, true, 0, 0);
+	ok(strcmp(worker_is(&s, 1), "lost") == 0, "and is decided by both");
+	scene_close(&s);
+}
+
+int main(void)
+{
+	changes_in_order();
+	slept_too_long();
+	joins_during_a_vote();
+	return tap_done();
+}

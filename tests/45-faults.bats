@@ -2,6 +2,7 @@
 # What deaths, sleeps and leavings do to a job: it goes on, resumes or fails as
 # its policy says, within seconds, and says why.
 
+bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
@@ -412,4 +413,30 @@ while True:
 	grep -aq worker_join wire.poly1305
 	! grep -aq worker_join wire.auto
 	[ "$(stat -c %s wire.auto)" -gt 100000 ]
+}
+
+@test "mem_limit: what does not fit is refused at the start, new rows later, and training goes on" {
+	awk 'BEGIN { for (i = 0; i < 5000; i++) { printf "%d", i % 2; for (k = 0; k < 20; k++) printf " %d:1", i * 20 + k + 1
+		print "" } }' >wide.svm
+	cat >tight.json <<-END
+	{ "servers": 1, "workers": 1, "mem_limit": "50M",
+	  "job": { "model": "logistic", "data": "wide.svm", "epochs": 1, "batch": 16, "lr": 0.1 } }
+	END
+	run -78 --separate-stderr ps-ctl run tight.json
+	[[ $stderr == *"mem_limit: 52428800 bytes are less than the sessions of 1 workers and 1 servers may take, which is 94371840"* ]]
+	train tight.json --set mem_limit=200M
+	has .examples 5000
+	begin tight.json --set mem_limit=91M --set epochs=100000
+	wait_for 20 eval "[ \"\$(http GET /v1/servers | jq '.servers[0].pushes_refused')\" -gt 100 ]"
+	rows=$(http GET /v1/servers | jq '.servers[0].rows')
+	[ "$rows" -gt 1000 ] && [ "$rows" -lt 100000 ]
+	wait_for 20 step_is_past $(($(status .step) + 500))
+	[ "$(http GET /v1/servers | jq '.servers[0].rows')" = "$rows" ]
+	grep -q 'mem_limit is reached: pushes that need new rows are refused' "$RUN/server-0.log"
+	ps-ctl stop -C "$RUN" >/dev/null
+	awk 'BEGIN { for (i = 0; i < 8; i++) { for (k = 0; k < 1000; k++) printf "%d,", (i * k) % 7; print i % 2 } }' >dense.csv
+	run -78 --separate-stderr ps-ctl run tight.json --set model=mlp --set hidden=2000 --set 'data=dense.csv?label=last' \
+		--set mem_limit=100M
+	[[ $stderr == *'mem_limit: table "w0" does not fit'* ]]
+	none_left "$T"
 }

@@ -80,3 +80,14 @@ check() {
 	echo "# ${lines[-1]}" >&3
 	[ "$status" -eq 0 ]
 }
+
+@test "twenty processes of all kinds are killed, two copies: nothing is lost, nothing counts twice" {
+	REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=12 EVERY=0.3 VICTIMS="workers servers coordinator" run "$SOAK" 90s
+	echo "$output"
+	echo "# ${lines[-1]}" >&3
+	[ "$status" -eq 0 ]
+	REPLICAS=2 SERVERS=3 SYNC=asp KILLS=8 EVERY=0.3 VICTIMS="workers servers coordinator" run "$SOAK" 90s
+	echo "$output"
+	echo "# ${lines[-1]}" >&3
+	[ "$status" -eq 0 ]
+}

@@ -32,6 +32,15 @@ static enum err_code look_up(struct server *s, const uint8_t key[32], struct pee
 	return rc;
 }
 
+/* For one more session, beside what is booked and those that are there. */
+static bool has_memory(struct server *s)
+{
+	struct shard *sh = atomic_load(&s->shard);
+	uint64_t limit = atomic_load(&s->mem_limit);
+
+	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * PEER_MEMORY <= limit;
+}
+
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
     struct hs_server_info *reply, struct err *e)
 {
@@ -55,6 +64,8 @@ static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_cli
 		if (!sh || shard_incarnation(sh, p->slot) != p->incarnation)
 			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
 	}
+	if (!has_memory(s))
+		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
 	reply->incarnation = s->incarnation;
 	reply->epoch = atomic_load(&s->epoch);
 	reply->generation = atomic_load(&s->generation);

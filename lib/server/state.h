@@ -30,6 +30,8 @@ struct host;
 #define PEER_COPY_MAX (UINT64_C(4) << 30)
 /* Answers are made while less than this is waiting to be written. */
 #define PEER_QUEUE (1u << 20)
+/* What a session may make a server hold in all. */
+#define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* A session's keys are used no longer than this; its peer then comes again. */
 #define PEER_LIFETIME (3600 * NSEC_PER_SEC)
 #define SLOT_NONE UINT32_MAX
@@ -134,6 +136,8 @@ struct server {
 	bool ended;
 	struct err end_why;
 
+	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
+	bool said_full;                 /* the agent's thread only */
 	_Atomic uint32_t waiting;       /* peers that something must wake */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;

@@ -45,6 +45,32 @@ static enum err_code open_restore(struct server *s, const char *path, struct err
 	return ckpt_open(path, &s->restore, e);
 }
 
+/* Every worker's and every server's, and one of a tool; a coordinator has as many
+ * again, for views and heartbeats. */
+static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t servers)
+{
+	return (workers + servers) * (s->host ? 2 : 1) + 1;
+}
+
+/* What is left of mem_limit for tables, beside the sessions.  ERR_CONFIG when that
+ * is nothing. */
+static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out, struct err *e)
+{
+	uint64_t workers = conf->has_job ? (uint64_t)conf->workers.max : 0;
+	uint64_t sessions = sessions_of(s, workers, (uint64_t)conf->servers) * PEER_MEMORY;
+
+	*out = 0;
+	s->mem_limit = conf->mem_limit;
+	if (!conf->mem_limit)
+		return ERR_OK;
+	if (conf->mem_limit <= sessions)
+		return err_set(e, ERR_CONFIG, "mem_limit: %llu bytes are less than the sessions of %lld workers and %lld servers may take, "
+		    "which is %llu", (unsigned long long)conf->mem_limit, (long long)conf->workers.max, (long long)conf->servers,
+		    (unsigned long long)sessions);
+	*out = conf->mem_limit - sessions;
+	return ERR_OK;
+}
+
 static enum err_code make_shard(struct server *s, const json_t *view, struct err *e)
 {
 	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .forward = repl_forward, .ctx = s };
@@ -63,6 +89,8 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	    err_set(e, ERR_CONFIG, "this server knows no update rule \"%s\"", conf.job.optimizer);
 	if (!rc)
 		rc = server_choose_suites(s, conf.suite, e);
+	if (!rc)
+		rc = limit_tables(s, &conf, &cfg.mem_limit, e);
 	if (!rc)
 		rc = open_restore(s, json_str(view, "restore", ""), e);
 	if (!rc) {
@@ -134,7 +162,8 @@ static void take_workers(struct shard *shard, const json_t *workers)
 /* What this process may come to use: P6 in ps-consistency(7). */
 static void say_bound(struct server *s, const struct layout *l, const json_t *view)
 {
-	double parts, sessions = (double)json_array_size(json_object_get(view, "workers")) + 1;
+	double parts, sessions = (double)sessions_of(s, json_array_size(json_object_get(view, "workers")),
+	    json_array_size(json_object_get(view, "servers")));
 	char tables[16], all[16];
 	bool sparse = false;
 
@@ -142,9 +171,9 @@ static void say_bound(struct server *s, const struct layout *l, const json_t *vi
 		sparse |= l->table[i].sparse;
 	parts = (double)shard_bytes(atomic_load(&s->shard));
 	num_human(parts, tables);
-	num_human(parts + sessions * (PEER_CREDIT + 2 * PEER_QUEUE), all);
+	num_human(parts + sessions * PEER_MEMORY, all);
 	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %u MiB for each of %.0f sessions%s", all, tables,
-	    (PEER_CREDIT + 2 * PEER_QUEUE) >> 20, sessions, sparse ? "; sparse tables grow with their rows" : "");
+	    PEER_MEMORY >> 20, sessions, sparse ? "; sparse tables grow with their rows" : "");
 }
 
 static enum err_code install(struct server *s, const json_t *view, const struct layout *layout, struct err *e)
@@ -292,6 +321,10 @@ static json_t *stats(void *ctx)
 	if (!shard)
 		return NULL;
 	shard_stats(shard, &st);
+	if (shard_is_full(shard) && !s->said_full) {
+		s->said_full = true;
+		log_warn(s->cfg.log, "mem_limit is reached: pushes that need new rows are refused");
+	}
 	procstat_read(&ps);
 	stale = shard_staleness(shard);
 	apply = shard_apply_time(shard);

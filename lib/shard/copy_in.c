@@ -136,10 +136,10 @@ static bool get_state(const struct shard *s, struct part *p, const struct incomi
 
 static enum shard_answer take_state(struct shard *s, struct part *p, const struct incoming *in)
 {
-	if (part_alloc(p, &s->cfg, NULL))
+	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
 	if (!get_state(s, p, in)) {
-		part_retire(p);
+		part_retire(p, &s->budget);
 		return SHARD_BAD;
 	}
 	p->version = in->version;
@@ -208,6 +208,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 	*steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1;
 	pthread_mutex_lock(&p->lock);
 	a = take(s, p, &in);
+	part_book_rows(p, &s->budget);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;

@@ -11,7 +11,7 @@ static void leave(struct shard *s, struct part *p)
 	p->here = p->live = p->head = p->tail = false;
 	p->feed = NO_SERVER;
 	copy_redirect(s, p, NO_SERVER, 0);
-	part_retire(p);
+	part_retire(p, &s->budget);
 	p->waited = false;
 	pthread_mutex_unlock(&p->lock);
 }
@@ -68,7 +68,7 @@ static enum err_code install_part(struct shard *s, struct shard_table *table, co
 		p = part_new(&table->shape, i);
 		/* Of a new table everybody makes the same first values. */
 		if (place >= 0 && fresh)
-			rc = part_init(p, &s->cfg, e);
+			rc = part_init(p, s, e);
 		p->here = place >= 0 && fresh;
 		atomic_store(&table->part[i], p);
 	}

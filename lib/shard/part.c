@@ -62,22 +62,75 @@ static enum err_code no_memory(const struct part *p, struct err *e)
 	    p->table->nparts);
 }
 
-enum err_code part_alloc(struct part *p, const struct shard_config *cfg, struct err *e)
+/* All that a dense partition may ever have here: values, optimizer state, two
+ * accumulators, a previous version. */
+static uint64_t most(const struct part *p, const struct shard_config *cfg)
 {
-	uint32_t cols = p->table->cols;
+	uint64_t copies = 1 + cfg->rule->nslots + (cfg->deterministic ? 1 : 0) + (cfg->mode.kind == SYNC_bsp ? 2 : 0);
 
-	part_retire(p);
+	return copies * p->n * sizeof(float);
+}
+
+static enum err_code book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e)
+{
+	uint64_t need = most(p, cfg), used = atomic_fetch_add(&b->used, need) + need;
+
+	p->booked = need;
+	if (!b->limit || used <= b->limit)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of %llu for tables; "
+	    "more servers, fewer replicas or a higher mem_limit are wanted", p->table->name, p->index, p->table->nparts,
+	    (unsigned long long)used, (unsigned long long)b->limit);
+}
+
+bool part_has_room(const struct part *p, const struct budget *b, const struct push *push)
+{
+	if (!b->limit || !p->rows || atomic_load(&b->used) < b->limit)
+		return true;
+	for (uint32_t i = 0; i < push->nrows; i++) {
+		uint64_t id;
+
+		memcpy(&id, push->ids + (size_t)i * 8, sizeof id);
+		if (!rows_get(p->rows, id))
+			return false;
+	}
+	return true;
+}
+
+void part_book_rows(struct part *p, struct budget *b)
+{
+	uint64_t now;
+
+	if (!b->limit || !p->rows)
+		return;
+	now = rows_bytes(p->rows) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	atomic_fetch_add(&b->used, now - p->booked);
+	p->booked = now;
+}
+
+enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
+{
+	const struct shard_config *cfg = &s->cfg;
+	uint32_t cols = p->table->cols;
+	enum err_code rc;
+
+	part_retire(p, &s->budget);
 	if (p->table->sparse) {
 		p->rows = rows_new(cols * (1 + cfg->rule->nslots));
 		p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
 		return ERR_OK;
+	}
+	rc = book(p, cfg, &s->budget, e);
+	if (rc) {
+		part_retire(p, &s->budget);
+		return rc;
 	}
 	p->w = mem_try_array(p->n, sizeof *p->w);
 	p->state = mem_try_array((size_t)p->n * cfg->rule->nslots + 1, sizeof *p->state);
 	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
 	if (p->w && p->state && (p->prev || !cfg->deterministic))
 		return ERR_OK;
-	part_retire(p);
+	part_retire(p, &s->budget);
 	return no_memory(p, e);
 }
 
@@ -159,10 +212,11 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 	return rc;
 }
 
-enum err_code part_init(struct part *p, const struct shard_config *cfg, struct err *e)
+enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 {
+	const struct shard_config *cfg = &s->cfg;
 	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name) : NULL;
-	enum err_code rc = part_alloc(p, cfg, e);
+	enum err_code rc = part_alloc(p, s, e);
 
 	if (rc || t)
 		return rc ? rc : restore(p, cfg, t, e);
@@ -176,8 +230,10 @@ enum err_code part_init(struct part *p, const struct shard_config *cfg, struct e
 	return rc;
 }
 
-void part_retire(struct part *p)
+void part_retire(struct part *p, struct budget *b)
 {
+	atomic_fetch_sub(&b->used, p->booked);
+	p->booked = 0;
 	free(p->w);
 	free(p->state);
 	free(p->acc);
@@ -192,14 +248,14 @@ void part_retire(struct part *p)
 	p->contributions = 0;
 }
 
-void part_free(struct part *p)
+void part_free(struct part *p, struct budget *b)
 {
 	if (!p)
 		return;
 	pthread_mutex_destroy(&p->lock);
 	copy_forget(p);
 	snap_drop(p);
-	part_retire(p);
+	part_retire(p, b);
 	free(p->last);
 	free(p->due);
 	free(p->claims);

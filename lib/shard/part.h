@@ -37,6 +37,7 @@ struct part {
 	/* sparse: rows of (1 + nslots) * cols; acc and prev by id */
 	struct rows *rows, *acc_rows, *prev_rows;
 
+	uint64_t booked;                /* bytes, of budget.used */
 	uint64_t acc_examples;          /* stated by the contributions in acc */
 	unsigned contributions;         /* of the open step, refused ones not counted */
 
@@ -74,12 +75,18 @@ struct snaps {
 	_Atomic uint64_t step;
 };
 
+struct budget {
+	uint64_t limit;                 /* 0: none */
+	_Atomic uint64_t used;
+};
+
 #define SHARD_TABLES 65536
 
 struct shard {
 	struct shard_config cfg;
 	struct gate gate;
 	struct snaps snaps;
+	struct budget budget;
 	struct shard_table *_Atomic *table;     /* SHARD_TABLES places; set once, then read freely */
 	_Atomic uint32_t ntables;
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
@@ -88,12 +95,16 @@ struct shard {
 
 /* An empty place, with a lock and no memory for values. */
 struct part *part_new(const struct table *t, uint32_t index);
-void part_free(struct part *p);
+void part_free(struct part *p, struct budget *b);
 /* Memory for values; then initial ones. */
-enum err_code part_alloc(struct part *p, const struct shard_config *cfg, struct err *e);
-enum err_code part_init(struct part *p, const struct shard_config *cfg, struct err *e);
+enum err_code part_alloc(struct part *p, struct shard *s, struct err *e);
+enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 /* It has left: give the memory back. */
-void part_retire(struct part *p);
+void part_retire(struct part *p, struct budget *b);
+/* A push to a sparse table: are there rows for it, or room for new ones?  And
+ * after it: book what it took. */
+bool part_has_room(const struct part *p, const struct budget *b, const struct push *push);
+void part_book_rows(struct part *p, struct budget *b);
 /* What the head of a bsp chain needs beside the values. */
 enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e);
 void part_set_last(struct part *p, uint32_t slot, uint64_t last);

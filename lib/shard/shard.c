@@ -9,6 +9,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	struct shard *s = mem_alloc(sizeof *s);
 
 	s->cfg = *cfg;
+	s->budget.limit = cfg->mem_limit;
 	s->table = mem_try_array(SHARD_TABLES, sizeof *s->table);
 	if (!s->table) {
 		free(s);
@@ -22,10 +23,10 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	return ERR_OK;
 }
 
-static void free_table(struct shard_table *table)
+static void free_table(struct shard *s, struct shard_table *table)
 {
 	for (uint32_t i = 0; i < table->shape.nparts; i++)
-		part_free(atomic_load(&table->part[i]));
+		part_free(atomic_load(&table->part[i]), &s->budget);
 	free((void *)table->part);
 	free(table);
 }
@@ -38,7 +39,7 @@ void shard_free(struct shard *s)
 		struct shard_table *table = s->table[t];
 
 		if (table)
-			free_table(table);
+			free_table(s, table);
 	}
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
@@ -176,7 +177,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		return a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = push_here(s, p, push, check == CODEC_GOOD, r);
+	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->budget, push), r);
+	part_book_rows(p, &s->budget);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;

@@ -40,6 +40,9 @@ struct shard_config {
 	/* The partitions of its tables begin as they are there, at its step.  NULL:
 	 * with first values.  Borrowed, for the shard's life. */
 	const struct ckpt_reader *restore;
+	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
+	 * booked when they come; sparse rows, which come later, are refused beyond it. */
+	uint64_t mem_limit;
 	/* Something that somebody may wait for has changed.  Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
@@ -216,6 +219,9 @@ void shard_stats(struct shard *s, struct shard_stats *out);
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and
  * previous versions of dense tables, and what sparse ones have by now. */
 uint64_t shard_bytes(struct shard *s);
+/* mem_limit: bytes that are booked; is there no room for new rows? */
+uint64_t shard_booked(struct shard *s);
+bool shard_is_full(struct shard *s);
 struct hist;
 const struct hist *shard_staleness(const struct shard *s);
 const struct hist *shard_apply_time(const struct shard *s);    /* nanoseconds */

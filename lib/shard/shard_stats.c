@@ -51,6 +51,16 @@ uint64_t shard_bytes(struct shard *s)
 	return sum;
 }
 
+uint64_t shard_booked(struct shard *s)
+{
+	return atomic_load(&s->budget.used);
+}
+
+bool shard_is_full(struct shard *s)
+{
+	return s->budget.limit && shard_booked(s) >= s->budget.limit;
+}
+
 const struct hist *shard_staleness(const struct shard *s)
 {
 	return &s->staleness;

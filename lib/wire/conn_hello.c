@@ -72,7 +72,8 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 	rc = c->handler->admit(c->ctx, peer.pk, &peer.info, &reply, e);
 	if (rc) {
 		/* It has the cluster's secret, so it may know why. */
-		enum hs_status status = rc == ERR_FENCED ? HS_FENCED : rc == ERR_NOTREADY ? HS_NOTREADY : HS_UNKNOWN;
+		enum hs_status status = rc == ERR_FENCED ? HS_FENCED : rc == ERR_NOTREADY ? HS_NOTREADY :
+		    rc == ERR_LIMIT ? HS_FULL : HS_UNKNOWN;
 
 		if (!hs_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))
 			conn_queue_raw(c, msg2, sizeof msg2);

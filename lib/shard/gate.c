@@ -13,23 +13,6 @@ static bool fenced(const struct sync *sync, uint32_t slot, uint64_t incarnation)
 
 /* ---- members -------------------------------------------------------------- */
 
-void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t from)
-{
-	struct sync_slot *p;
-
-	pthread_mutex_lock(&s->gate.lock);
-	p = sync_at(&s->gate.sync, slot);
-	/* The same holder again: it may have sent DONE since the view was written. */
-	if (p->incarnation != incarnation) {
-		p->active = true;
-		p->until = 0;
-		p->incarnation = incarnation;
-		if (p->clock < from)
-			p->clock = from;
-	}
-	pthread_mutex_unlock(&s->gate.lock);
-}
-
 /* Steps were closed before it was known that not all copies have the CLOCKs to
  * go by: say how far they are. */
 static bool recap(struct shard *s, struct part *p, void *ctx)
@@ -37,6 +20,30 @@ static bool recap(struct shard *s, struct part *p, void *ctx)
 	(void)ctx;
 	gate_recap(s, p);
 	return true;
+}
+
+void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t from)
+{
+	struct sync_slot *p;
+	bool news;
+
+	pthread_mutex_lock(&s->gate.lock);
+	p = sync_at(&s->gate.sync, slot);
+	/* The same holder again: it may have sent DONE since the view was written. */
+	news = p->incarnation != incarnation;
+	if (news) {
+		sync_until(&s->gate.sync, slot, p->incarnation ? from : 0);
+		p->active = true;
+		p->incarnation = incarnation;
+		if (p->clock < from)
+			p->clock = from;
+	}
+	news = news && p->until;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (!news)
+		return;
+	shard_each(s, recap, NULL);
+	shard_settle(s);
 }
 
 void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
@@ -47,9 +54,10 @@ void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
 	pthread_mutex_lock(&s->gate.lock);
 	p = sync_at(&s->gate.sync, slot);
 	news = p->active || p->until != until;
+	if (news)
+		sync_until(&s->gate.sync, slot, until);
 	p->active = false;
 	p->incarnation = NOBODY;
-	p->until = until;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (news)
 		shard_each(s, recap, NULL);
@@ -242,7 +250,7 @@ static bool through(const struct sync *sync, const struct part *p, uint32_t slot
 {
 	const struct sync_slot *x = &sync->slot[slot];
 
-	if (!x->active || part_last(p, slot) > step)
+	if (!x->active || step < x->until || part_last(p, slot) > step)
 		return true;
 	return x->clock > step && !part_claimed(p, slot, step);
 }

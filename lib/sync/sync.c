@@ -155,10 +155,24 @@ bool sync_may_close(const struct sync *s)
 
 bool sync_torn(const struct sync *s, uint64_t step, bool told)
 {
-	for (size_t i = 0; i < s->nslots; i++)
-		if (!s->slot[i].active && step < s->slot[i].until && (!told || s->slot[i].clock <= step))
+	for (size_t i = 0; i < s->nslots; i++) {
+		const struct sync_slot *x = &s->slot[i];
+
+		if (step < x->until && (!told || x->said <= step))
 			return true;
+	}
 	return false;
+}
+
+void sync_until(struct sync *s, size_t slot, uint64_t until)
+{
+	struct sync_slot *p = sync_at(s, slot);
+
+	/* Steps of before an earlier change may be open yet: what was told since says
+	 * nothing of them. */
+	if (p->until <= s->closed || p->said > p->told)
+		p->said = p->told;
+	p->until = until;
 }
 
 bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
@@ -167,7 +181,7 @@ bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
 
 	if (step < p->clock)
 		return false;
-	p->clock = step + 1;
+	p->clock = p->told = step + 1;
 	p->stated[step % SYNC_STATED].end = step + 1;
 	p->stated[step % SYNC_STATED].examples = examples;
 	return true;

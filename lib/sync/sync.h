@@ -40,9 +40,12 @@ struct sync_slot {
 	 * becomes the first of a chain may have steps to close that the slot is
 	 * well beyond. */
 	struct { uint64_t end, examples; } stated[SYNC_STATED];
-	/* Lost: from this step on everybody knows that it takes no part; of a step
-	 * before, its pushes may have come to some servers and not to others. */
+	/* Lost, or held by another one: from this step on everybody knows.  Of a step
+	 * before, the pushes of who held it may have come to some servers and not to
+	 * others, and what has not come never will. */
 	uint64_t until;
+	uint64_t told;                  /* steps that CLOCKs have told of, whoever's */
+	uint64_t said;                  /* those of before `until` became what it is */
 };
 
 struct sync {
@@ -81,10 +84,12 @@ bool sync_may_close(const struct sync *s);
  * who takes part in earlier steps cannot be changed any more. */
 uint64_t sync_frontier(const struct sync *s);
 
-/* Was a slot lost that takes part in this step for some servers?  told: as those
- * see it that have its CLOCK. */
+/* Was a slot lost, or taken over, that takes part in this step for some servers?
+ * told: as those see it that have its CLOCK. */
 bool sync_torn(const struct sync *s, uint64_t step, bool told);
 
+/* From this step on the slot has no holder, or another one. */
+void sync_until(struct sync *s, size_t slot, uint64_t until);
 /* CLOCK: the slot has completed `step`.  False when it had already. */
 bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples);
 /* What the slot stated of the step at its CLOCK; 0: it did not. */

@@ -32,7 +32,7 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 	/* The same holder again: it may have sent DONE since the view was written. */
 	news = p->incarnation != incarnation;
 	if (news) {
-		sync_until(&s->gate.sync, slot, p->incarnation ? from : 0);
+		sync_until(&s->gate.sync, slot, from);
 		p->active = true;
 		p->incarnation = incarnation;
 		if (p->clock < from)

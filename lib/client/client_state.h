@@ -38,6 +38,7 @@ struct doubt {
 	bool moved;                     /* its server was another one before */
 };
 
+#define LINK_RETRY_MIN (10 * NSEC_PER_MSEC)
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
 struct link {
@@ -88,6 +89,8 @@ struct client {
 /* client.c */
 /* Of the server that takes a partition's pushes, and of the one that answers
  * its pulls. */
+/* Its session has ended (why: NULL when that was our wish), and is tried again later. */
+void link_drop(struct link *l, const struct err *why);
 struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e);
 struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e);
 /* Turn the wheel until ready() or an error. */

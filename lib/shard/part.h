@@ -101,6 +101,8 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e);
 enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 /* It has left: give the memory back. */
 void part_retire(struct part *p, struct budget *b);
+/* Book all that a dense partition may ever have here.  ERR_CONFIG: it is too much. */
+enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e);
 /* A push to a sparse table: are there rows for it, or room for new ones?  And
  * after it: book what it took. */
 bool part_has_room(const struct part *p, const struct budget *b, const struct push *push);

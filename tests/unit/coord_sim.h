@@ -16,7 +16,7 @@ enum { SERVERS = 3, WORKERS = 3, ALL = SERVERS + WORKERS, PARTS = 4, QUEUE = 256
 
 struct peer {
 	struct coord_self self;         /* self.kind is the session's: COORD_NOBODY without one */
-	char name[16];
+	char name[24];
 	bool alive, session, joined, done;
 	int64_t wakes_at, back_at, dial_at, beat_at;    /* frozen, dead, without a session until then */
 	json_t *in[QUEUE], *out[QUEUE]; /* of the session */

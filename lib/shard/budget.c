@@ -1,0 +1,49 @@
+#include "shard/part.h"
+
+/* mem_limit: what the partitions may take, booked before it is. */
+
+/* All that a dense partition may ever have here: values, optimizer state, two
+ * accumulators, a previous version. */
+static uint64_t most(const struct part *p, const struct shard_config *cfg)
+{
+	uint64_t copies = 1 + cfg->rule->nslots + (cfg->deterministic ? 1 : 0) + (cfg->mode.kind == SYNC_bsp ? 2 : 0);
+
+	return copies * p->n * sizeof(float);
+}
+
+enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e)
+{
+	uint64_t need = most(p, cfg), used = atomic_fetch_add(&b->used, need) + need;
+
+	p->booked = need;
+	if (!b->limit || used <= b->limit)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of %llu for tables; "
+	    "more servers, fewer replicas or a higher mem_limit are wanted", p->table->name, p->index, p->table->nparts,
+	    (unsigned long long)used, (unsigned long long)b->limit);
+}
+
+bool part_has_room(const struct part *p, const struct budget *b, const struct push *push)
+{
+	if (!b->limit || !p->rows || atomic_load(&b->used) < b->limit)
+		return true;
+	for (uint32_t i = 0; i < push->nrows; i++) {
+		uint64_t id;
+
+		memcpy(&id, push->ids + (size_t)i * 8, sizeof id);
+		if (!rows_get(p->rows, id))
+			return false;
+	}
+	return true;
+}
+
+void part_book_rows(struct part *p, struct budget *b)
+{
+	uint64_t now;
+
+	if (!b->limit || !p->rows)
+		return;
+	now = rows_bytes(p->rows) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	atomic_fetch_add(&b->used, now - p->booked);
+	p->booked = now;
+}

@@ -203,8 +203,10 @@ harm() {
 	behind_proxy auto 20000
 	wait_for 10 step_is_past 50
 	tell stall both
-	wait_for 10 grep -q 'waiting for server-0 (.*) for 2 s: it is connected, and does not answer' w0.out
-	wait_for 10 grep -q 'waiting for server-0' w1.out
+	# Who is behind names the line; who was ahead when it stalled, the one behind.
+	wait_for 10 grep -q 'waiting for server-0 (.*) for 2 s: it is connected, and does not answer' w0.out w1.out
+	wait_for 10 grep -qE 'waiting (for server-0 |at step [0-9]+ for 2 s: worker-1 )' w0.out
+	wait_for 10 grep -qE 'waiting (for server-0 |at step [0-9]+ for 2 s: worker-0 )' w1.out
 	tell heal
 	done_as ""
 }

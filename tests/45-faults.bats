@@ -174,10 +174,10 @@ is_new_holder() {
 		slept=$(worker 1 .step)
 		woken=$(worker 0 .step)
 		kill -CONT "$asleep"
-		# It has left out what the others did without it: it would have needed as long as they.
-		wait_for 20 eval "[ \"\$(worker 1 .step)\" -ge $woken ]"
-		[ "$(worker 1 .examples)" -lt $((16 * (woken - 100))) ]
 		[ "$slept" -lt $((woken - 200)) ]
+		# It has left out what the others did without it: its examples are not those of all steps.
+		wait_for 20 eval "[ \"\$(worker 1 .step)\" -ge $woken ]"
+		http GET /v1/workers | jq -e '.workers[1] | .examples < 16 * (.step - 200)'
 		ps-ctl stop -C "$RUN" >/dev/null
 	done
 }

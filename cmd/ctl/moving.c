@@ -1,5 +1,6 @@
 #include "moving.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +12,17 @@
 
 #define CALL (5 * NSEC_PER_SEC)
 #define BAR 30
+
+const struct opt moving_opts[MOVING_OPTS] = {
+	CTL_OPT_CLUSTER(struct moving_options, dir),
+	CTL_OPT_TIMEOUT(struct moving_options, timeout, "how long to wait until it is done (60s)"),
+};
+
+bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv, int *nargs, int *code)
+{
+	*o = (struct moving_options){ .timeout = 60 * NSEC_PER_SEC };
+	return ctl_parse(self, o, argc, argv, nargs, code);
+}
 
 static void show(const json_t *s, uint64_t most)
 {

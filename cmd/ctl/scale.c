@@ -1,19 +1,7 @@
-#include <stddef.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/num.h"
 #include "moving.h"
-
-struct options {
-	const char *dir;
-	int64_t timeout;
-};
-
-static const struct opt opts[] = {
-	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is done (60s)"),
-};
 
 /* {"servers":N,"workers":N} of "servers=N" and "workers=N". */
 static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
@@ -38,11 +26,11 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct moving_options o;
 	int nargs, code;
 	json_t *body;
 
-	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+	if (!moving_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	body = wishes(self, argv + 1, nargs);
 	return body ? moving(o.dir, "/v1/scale", body, o.timeout) : 2;
@@ -54,7 +42,7 @@ const struct ctl_cmd ctl_cmd_scale = {
 		.prog = "ps-ctl scale", .args = "servers=N|workers=N ...",
 		.about = "change how many servers and workers a running cluster has",
 		.more = "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 2,
+		.opts = moving_opts, .nopts = MOVING_OPTS, .min_args = 1, .max_args = 2,
 		.examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
 	},
 	run,

@@ -112,7 +112,6 @@ static enum err_code new_doubt(struct client *c, struct doubt *d, struct err *e)
 void doubts_move(struct client *c)
 {
 	struct doubt *open = NULL;
-	struct link **was = NULL;
 	size_t n = 0;
 
 	for (unsigned i = 0; i < c->nlinks; i++) {
@@ -124,9 +123,9 @@ void doubts_move(struct client *c)
 				continue;
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);
-			was = mem_regrow(was, n + 1, sizeof *was);
-			was[n] = l;
-			open[n++] = l->doubt[k];
+			open[n] = l->doubt[k];
+			open[n].moved |= link_of_push(c, open[n].table, open[n].part, NULL) != l;
+			n++;
 		}
 		l->ndoubts = l->first_doubt = l->open_doubts = 0;
 		buf_clear(&l->claims);
@@ -134,13 +133,11 @@ void doubts_move(struct client *c)
 	for (size_t k = 0; k < n; k++) {
 		struct link *l = link_of_push(c, open[k].table, open[k].part, NULL);
 
-		open[k].moved |= l != was[k];
 		/* On no server: it stays in doubt with the first until another layout. */
 		add_doubt(l ? l : c->link[0], &open[k]);
 		claim(c, &open[k]);
 	}
 	free(open);
-	free(was);
 	/* Copies that are new to a server are so to what it knows of the step. */
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->state == LINK_UP && c->clocked) {

@@ -87,10 +87,10 @@ struct client {
 };
 
 /* client.c */
-/* Of the server that takes a partition's pushes, and of the one that answers
- * its pulls. */
 /* Its session has ended (why: NULL when that was our wish), and is tried again later. */
 void link_drop(struct link *l, const struct err *why);
+/* Of the server that takes a partition's pushes, and of the one that answers
+ * its pulls. */
 struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e);
 struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e);
 /* Turn the wheel until ready() or an error. */

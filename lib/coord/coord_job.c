@@ -37,17 +37,18 @@ json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err 
 		return NULL;
 	}
 	json_array_foreach(done, i, id)
-		tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
+		c->leases += tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
 	/* The answer that it never had was a lease, too. */
 	json_array_foreach(holds, i, id)
 		if (n < HELD_MAX)
 			held[n++] = (uint64_t)json_integer_value(id);
 	if (json_is_array(holds))
-		tasks_keep(c->tasks, slot, held, n);
-	c->leases++;
-	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
+		c->leases += tasks_keep(c->tasks, slot, held, n);
+	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t)) {
+		c->leases++;
 		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id, "epoch",
 		    (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end", (json_int_t)t.end);
+	}
 	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
 }
 

@@ -145,9 +145,12 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 /* It was taken for lost, and has only slept: what it holds is of before. */
 static bool must_join_again(const struct coord *c, const struct coord_self *self)
 {
-	const struct member_server *s = &c->server[self->index];
+	const struct member_server *s;
 
-	return self->kind == COORD_SERVER && (s->incarnation != self->incarnation || (s->ever && !s->live));
+	if (self->kind != COORD_SERVER)
+		return false;
+	s = &c->server[self->index];
+	return s->incarnation != self->incarnation || (s->ever && !s->live);
 }
 
 json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)

@@ -8,7 +8,7 @@
  * next heartbeats, votes and checkpoints that were under way are begun afresh. */
 
 /* A member that was heard of by the one before has so long to come back. */
-#define COME_BACK (1500 * NSEC_PER_MSEC)
+#define GRACE (1500 * NSEC_PER_MSEC)
 
 /* ---- writing ---------------------------------------------------------------------- */
 
@@ -174,7 +174,7 @@ static bool everybody_in(struct coord *c, const json_t *state, int64_t now)
 	c->nworkers = (unsigned)json_array_size(workers);
 	/* The full lease of a server is short: it may be waiting to try again. */
 	json_array_foreach(servers, i, o)
-		server_in(&c->server[i], (unsigned)i, o, now + COME_BACK);
+		server_in(&c->server[i], (unsigned)i, o, now + GRACE);
 	json_array_foreach(workers, i, o)
 		if (!worker_in(&c->worker[i], (unsigned)i, o, now))
 			return false;

@@ -100,14 +100,15 @@ static bool among(uint64_t x, const uint64_t *id, size_t n)
 	return false;
 }
 
-void tasks_return(struct tasks *t, uint32_t worker)
+bool tasks_return(struct tasks *t, uint32_t worker)
 {
-	tasks_keep(t, worker, NULL, 0);
+	return tasks_keep(t, worker, NULL, 0);
 }
 
-void tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
+bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
 {
 	struct lease **p = &t->leased;
+	bool some = false;
 
 	while (*p) {
 		struct lease *l = *p;
@@ -119,7 +120,9 @@ void tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
 		*p = l->next;
 		l->next = t->back;
 		t->back = l;
+		some = true;
 	}
+	return some;
 }
 
 bool tasks_finished(const struct tasks *t)

@@ -24,12 +24,12 @@ void tasks_free(struct tasks *t);
 bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out);
 /* True when this worker held it (a lease that was taken back is not counted). */
 bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
-/* Take back all that a worker holds. */
-void tasks_return(struct tasks *t, uint32_t worker);
+/* Take back all that a worker holds.  True: there was something. */
+bool tasks_return(struct tasks *t, uint32_t worker);
 /* All ranges of all epochs are done. */
 bool tasks_finished(const struct tasks *t);
 /* Of what the worker holds, take back all but these. */
-void tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
+bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
 /* How far it is; and a fresh one made to go on from there.  held: who has leased
  * what still has it; else that is leased again. */
 json_t *tasks_to_json(const struct tasks *t);

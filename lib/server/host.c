@@ -242,6 +242,11 @@ static enum err_code start_http(struct host *h, struct err *e)
 
 	memcpy(http.psk, cfg->id->conn.hs.psk, sizeof http.psk);
 	rc = http_server_start(&http, &started, e);
+	if (rc && http.tcp_addr != cfg->conf->http) {
+		log_warn(cfg->log, "not where it was before: %s", e->msg);
+		http.tcp_addr = cfg->conf->http;
+		rc = http_server_start(&http, &started, e);
+	}
 	free(sock);
 	/* Its threads are at work, and look here under the lock. */
 	host_lock(h);

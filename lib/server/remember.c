@@ -67,6 +67,14 @@ enum err_code remember_read(struct server *s, struct err *e)
 
 /* ---- what we leave ------------------------------------------------------------------- */
 
+/* Until it listens again, where the one before did. */
+static const char *http_of(const struct host *h)
+{
+	if (h->http)
+		return http_server_address(h->http);
+	return h->server->recover ? json_str(h->server->state, "http", "") : "";
+}
+
 static enum err_code write_state(struct host *h, bool durable, struct err *e)
 {
 	json_t *state = coord_save(h->coord);
@@ -76,7 +84,7 @@ static enum err_code write_state(struct host *h, bool durable, struct err *e)
 
 	/* Who was told an address looks for us there. */
 	json_object_set_new(state, "listen", json_string(h->server->address));
-	json_object_set_new(state, "http", json_string(h->http ? http_server_address(h->http) : ""));
+	json_object_set_new(state, "http", json_string(http_of(h)));
 	text = json_text(state);
 	rc = FAIL_ERROR("state_write", e);
 	if (!rc)
@@ -93,7 +101,8 @@ static enum err_code write_state(struct host *h, bool durable, struct err *e)
 
 bool remember(struct host *h, int64_t now)
 {
-	uint64_t stamp = coord_stamp(h->coord), leases = coord_leases(h->coord);
+	/* A store's state tells the next coordinator no more than the epoch. */
+	uint64_t stamp = coord_stamp(h->coord), leases = h->server->cfg.store ? 0 : coord_leases(h->coord);
 	struct err e = { 0 };
 
 	if (!h->server->cfg.id->run_dir || (stamp == h->saved && leases == h->saved_leases) ||

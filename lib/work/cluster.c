@@ -18,6 +18,7 @@ struct cluster {
 	bool lost;
 	struct err why;
 	int changed;
+	uint32_t confirmed;             /* epoch that the coordinator was told of; the worker's thread only */
 };
 
 static void ring(struct cluster *c)
@@ -203,6 +204,29 @@ enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const js
 		if (p[1].revents)
 			return err_set(e, ERR_STOPPED, "interrupted");
 	}
+}
+
+void cluster_confirm(struct cluster *c, uint32_t epoch)
+{
+	json_t *msg;
+
+	if (epoch <= c->confirmed)
+		return;
+	c->confirmed = epoch;
+	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
+void cluster_who(struct cluster *c, uint64_t step, struct buf *out)
+{
+	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
+
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
+		buf_puts(out, json_str(answer, "text", ""));
+		json_decref(answer);
+	}
+	json_decref(msg);
 }
 
 enum err_code view_over(const json_t *view, struct err *e)

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "client/agent.h"
 #include "client/identity.h"
@@ -42,6 +43,11 @@ enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const js
 /* Wait for a change of the view, at most so long.  An error when the
  * coordinator is lost. */
 enum err_code cluster_pause(struct cluster *c, int64_t ns, struct err *e);
+/* Tell the coordinator that this worker goes by the layout of the epoch, which is
+ * above any that was told: servers that join wait for it. */
+void cluster_confirm(struct cluster *c, uint32_t epoch);
+/* Who has not completed the steps before this one, as the coordinator sees it. */
+void cluster_who(struct cluster *c, uint64_t step, struct buf *out);
 /* The coordinator is lost for good: the reason, else false. */
 bool cluster_lost(struct cluster *c, struct err *why);
 

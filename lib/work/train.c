@@ -66,15 +66,8 @@ static enum err_code refresh(struct worker *w, struct err *e)
  * CLOCKs go to them, too. */
 static void confirm(struct worker *w)
 {
-	uint32_t epoch = w->client ? client_confirmed(w->client) : 0;
-	json_t *msg;
-
-	if (epoch <= w->confirmed)
-		return;
-	w->confirmed = epoch;
-	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
-	agent_tell(cluster_agent(w->cluster), msg);
-	json_decref(msg);
+	if (w->client)
+		cluster_confirm(w->cluster, client_confirmed(w->client));
 }
 
 /* The client's waits ask this, so that none outlives the job or a signal. */
@@ -94,15 +87,8 @@ static bool cancelled(void *ctx, struct err *why)
 
 static void who(void *ctx, uint64_t step, struct buf *out)
 {
-	struct worker *w = ctx;
-	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
-
-	if (step != CLIENT_NOW &&
-	    agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
-		buf_puts(out, json_str(answer, "text", ""));
-		json_decref(answer);
-	}
-	json_decref(msg);
+	if (step != CLIENT_NOW)
+		cluster_who(((struct worker *)ctx)->cluster, step, out);
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */

@@ -33,7 +33,6 @@ struct worker {
 	float row[LEDGER_WIDTH];        /* a row's gradient */
 	/* Of every slot the cell that this step adds to: as it was before. */
 	float cell_before[LEDGER_SLOTS], row_before[LEDGER_SLOTS * LEDGER_WIDTH];
-	uint32_t confirmed;             /* epoch that the coordinator was told of */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool joined;
 };
@@ -75,15 +74,8 @@ static enum err_code refresh(struct worker *w, struct err *e)
 /* As a worker does: servers that join wait for this. */
 static void confirm(struct worker *w)
 {
-	uint32_t epoch = w->client ? client_confirmed(w->client) : 0;
-	json_t *msg;
-
-	if (epoch <= w->confirmed)
-		return;
-	w->confirmed = epoch;
-	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
-	agent_tell(cluster_agent(w->cluster), msg);
-	json_decref(msg);
+	if (w->client)
+		cluster_confirm(w->cluster, client_confirmed(w->client));
 }
 
 static bool cancelled(void *ctx, struct err *why)
@@ -96,14 +88,7 @@ static bool cancelled(void *ctx, struct err *why)
 
 static void who(void *ctx, uint64_t step, struct buf *out)
 {
-	struct worker *w = ctx;
-	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
-
-	if (agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
-		buf_puts(out, json_str(answer, "text", ""));
-		json_decref(answer);
-	}
-	json_decref(msg);
+	cluster_who(((struct worker *)ctx)->cluster, step, out);
 }
 
 static json_t *stats(void *ctx)

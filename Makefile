@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench soak lint install uninstall clean
+# make bench soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -146,7 +146,7 @@ demo: deps
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
-	@PS_BIN=$(BUILD) prove --merge --timer --exec tests/lib/tap-run $(TESTS)
+	@PS_BIN=$(BUILD) prove --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
 
 BATS ?= $(sort $(wildcard tests/*.bats))
 TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
@@ -160,6 +160,11 @@ SOAK ?= 10m
 soak: deps-check
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
+
+# The network cut in every way between the hosts of a cluster; as root.
+cuts: deps-check
+	@$(MAKE) --no-print-directory all faultkit
+	@PS_BIN=$(BUILD) tests/fault/cuts all
 
 lint: deps-check
 	mandoc -Tlint -W warning man/*

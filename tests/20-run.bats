@@ -255,8 +255,8 @@ pid_of() { cat "lin.run/$1.pid"; }
 	# In the order of time.
 	ps-ctl logs | grep -oE '[0-9-]+T[0-9:.]+Z' | sort -c
 	run -4 ps-ctl logs server-9
-	background ps-ctl logs -f -n 0
-	wait_for 5 test -e out
+	background ps-ctl logs -f -n 1
+	wait_for 5 test -s out
 	ps-ctl stop >/dev/null
 	finish
 	[ "$status" -eq 0 ]

@@ -263,15 +263,17 @@ static void say_waiting(struct client *c, uint64_t step, int64_t since)
 
 static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, struct err *e)
 {
+	int64_t now = clock_now();
+
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
 		if (l->used && l->state != LINK_UP)
 			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s", l->id, l->tcp,
-			    (long long)((clock_now() - begin) / NSEC_PER_SEC), l->fault.msg);
+			    (long long)((now - (l->down_since ? l->down_since : begin)) / NSEC_PER_SEC), l->fault.msg);
 	}
 	return err_set(e, ERR_TIMEOUT, "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
-	    (long long)((clock_now() - begin) / NSEC_PER_SEC), (unsigned long long)step);
+	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
 }
 
 /* Poll all links once, for at most ms, and do what there is to do. */
@@ -317,6 +319,26 @@ static void serve(struct client *c, int ms)
 	free(p);
 }
 
+/* Lines that have fallen silent are tried anew.  False: a server that the
+ * coordinator can reach we could not for half the deadline; a worker gives up
+ * then, so that the others have the other half to go on without it. */
+static bool check_links(struct client *c, int64_t begin, int64_t now)
+{
+	bool reach = true;
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+		struct err e;
+
+		if (l->state != LINK_DOWN && conn_check(l->conn, now, &e))
+			link_drop(l, &e);
+		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.slot != CLIENT_NO_SLOT &&
+		    now - (l->down_since > begin ? l->down_since : begin) > c->cfg.deadline / 2)
+			reach = false;
+	}
+	return reach;
+}
+
 enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e)
 {
 	int64_t begin = clock_now(), say = begin + SAY_FIRST, look = begin + LOOK_EVERY;
@@ -330,8 +352,11 @@ enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint
 		now = clock_now();
 		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
 			return e->code;
-		if (now >= look)
+		if (now >= look) {
+			if (!check_links(c, begin, now) && !ready(c))
+				return overdue(c, step, begin, e);
 			look = now + LOOK_EVERY;
+		}
 		if (now >= say && !ready(c)) {
 			say_waiting(c, step, begin);
 			say = now + SAY_AGAIN;

@@ -256,7 +256,7 @@ void coord_fail(struct coord *c, const char *why, int64_t now)
 
 /* ---- leases ----------------------------------------------------------- */
 
-static void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
+void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 {
 	struct member_worker *w = &c->worker[slot];
 	char why[300];
@@ -312,20 +312,51 @@ static void check_workers(struct coord *c, int64_t now)
 	}
 }
 
+static bool is_silent(const struct coord *c, unsigned i, int64_t now)
+{
+	return c->server[i].live && now - c->server[i].seen > c->cfg.server_lost;
+}
+
+/* Of several servers none has been heard of lately: it is rather we who are cut
+ * off, and nobody would hear who is to take over.  Meanwhile they go on as they
+ * are. */
+static bool is_rather_us(struct coord *c, unsigned i, int64_t now)
+{
+	if (c->nservers < 2 || !c->placed || now - c->server[i].seen > c->cfg.deadline / 2)
+		return false;
+	for (unsigned k = 0; k < c->nservers; k++)
+		if (c->server[k].live && now - c->server[k].seen <= c->cfg.server_lost / 2)
+			return false;
+	if (!c->deaf)
+		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
+		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
+	c->deaf = true;
+	return true;
+}
+
+static void check_servers(struct coord *c, int64_t now)
+{
+	char how[80];
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].gone_at && now - c->server[i].gone_at > COME_BACK) {
+			server_lost(c, i, "its connection broke", now);
+		} else if (is_silent(c, i, now) && !is_rather_us(c, i, now)) {
+			snprintf(how, sizeof how, "no heartbeat for %lld ms",
+			    (long long)((now - c->server[i].seen) / NSEC_PER_MSEC));
+			server_lost(c, i, how, now);
+		} else if (c->server[i].live && !is_silent(c, i, now)) {
+			c->deaf = false;
+		}
+}
+
 void coord_tick(struct coord *c, int64_t now)
 {
 	char how[660];
 
 	if (c->phase >= COORD_DONE)
 		return;
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && c->server[i].gone_at && now - c->server[i].gone_at > COME_BACK) {
-			server_lost(c, i, "its connection broke", now);
-		} else if (c->server[i].live && now - c->server[i].seen > c->cfg.server_lost) {
-			snprintf(how, sizeof how, "no heartbeat for %lld ms",
-			    (long long)((now - c->server[i].seen) / NSEC_PER_MSEC));
-			server_lost(c, i, how, now);
-		}
+	check_servers(c, now);
 	check_workers(c, now);
 	if (c->phase == COORD_FORMING && now - c->started > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
@@ -348,7 +379,7 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)
 
 	/* A worker's broken session proves nothing: it may come back within its
 	 * lease.  A living server comes back at once, and is given a moment. */
-	if (self->kind != COORD_SERVER)
+	if (self->kind != COORD_SERVER || self->deaf)
 		return;
 	s = &c->server[self->index];
 	if (s->live && s->incarnation == self->incarnation)

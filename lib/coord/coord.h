@@ -77,6 +77,7 @@ struct coord_self {
 	uint64_t incarnation;
 	const char *name, *key;         /* from the key ring */
 	char host[64];
+	bool deaf;                      /* it does not hear us, and will try anew */
 };
 json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
 /* The session of this peer has broken. */

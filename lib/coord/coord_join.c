@@ -9,14 +9,27 @@ static void copy_text(char *out, size_t n, const json_t *msg, const char *key)
 
 /* ---- servers ---------------------------------------------------------- */
 
-static int free_server(const struct coord *c, int64_t wanted)
+/* The place it asks for; else its own of before, one that nobody has had, or
+ * that of a server which is lost. */
+static int free_server(const struct coord *c, const char *key, int64_t wanted)
 {
+	int empty = -1, lost = -1;
+
 	if (wanted >= 0)
 		return wanted < (int64_t)c->nservers && !c->server[wanted].live ? (int)wanted : -1;
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (!c->server[i].live && !c->server[i].ever)
+	for (unsigned i = c->nservers; i-- > 0;) {
+		const struct member_server *s = &c->server[i];
+
+		if (s->live)
+			continue;
+		if (s->ever && strcmp(s->key, key) == 0)
 			return (int)i;
-	return -1;
+		if (s->ever)
+			lost = (int)i;
+		else
+			empty = (int)i;
+	}
+	return empty >= 0 ? empty : lost;
 }
 
 /* A peer that was here before and has lost only its connection. */
@@ -72,7 +85,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	if (back || is_foreign(c, msg, e))
 		return back;
 	replaced(c, self, json_int(msg, "index", -1), now);
-	at = free_server(c, json_int(msg, "index", -1));
+	at = free_server(c, self->key, json_int(msg, "index", -1));
 	if (at < 0) {
 		err_set(e, ERR_NOTREADY, "the cluster has all its %u servers: no place for one more", c->nservers);
 		return NULL;
@@ -213,7 +226,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->evaluates = json_flag(msg, "evaluates");
 	w->pid = json_int(msg, "pid", 0);
 	w->state = WORKER_JOINING;
-	w->go = w->called = false;
+	w->go = w->called = w->quit = false;
 	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);

@@ -12,7 +12,7 @@ static void heard(struct coord *c, unsigned slot, int64_t now)
 	struct member_worker *w = &c->worker[slot];
 
 	w->seen = now;
-	if (!w->lost_at || c->cfg.on_worker_loss != COORD_WAIT)
+	if (!w->lost_at || w->quit || c->cfg.on_worker_loss != COORD_WAIT)
 		return;
 	w->lost_at = 0;
 	coord_event(c, "worker_back", "worker-%u is back", slot);
@@ -134,6 +134,10 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 			tasks_return(c->tasks, self->index);
 		if (w->state == WORKER_ACTIVE)
 			change_queue(c, CHANGE_LEAVE, self->index, WORKER_LEFT);
+	} else if (strcmp(op, "give_up") == 0) {
+		w->quit = true;
+		if (!w->lost_at && (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
+			worker_lost(c, self->index, json_str(msg, "message", "it has given up"), now);
 	} else
 		err_set(e, ERR_PROTO, "no such operation for a worker");
 	coord_progress(c, now);
@@ -164,6 +168,11 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 	}
 	if (strcmp(op, "beat") == 0) {
 		beat(c, self, msg, now);
+		return NULL;
+	}
+	if (strcmp(op, "deaf") == 0) {
+		beat(c, self, msg, now);
+		self->deaf = true;
 		return NULL;
 	}
 	if (strcmp(op, "server_join") == 0)

@@ -4,8 +4,10 @@
 #include "base/json.h"
 #include "coord/place.h"
 
-/* A server that another could not reach gets no copies for so long. */
-#define SHUN (30 * NSEC_PER_SEC)
+/* A server that another could not reach gets no copies for a while: each time
+ * twice as long, until it has been well for a minute. */
+#define SHUN_MIN (2 * NSEC_PER_SEC)
+#define SHUN_MAX (64 * NSEC_PER_SEC)
 
 /* The servers that may hold partitions, those first that may get more. */
 static size_t usable(const struct coord *c, int64_t now, uint16_t *out, size_t *njoin)
@@ -111,21 +113,38 @@ void servers_join(struct coord *c, int64_t now)
 	coord_changed(c);
 }
 
+static void shun(struct member_server *s, int64_t now)
+{
+	if (now > s->shunned + SHUN_MAX || !s->shun_for)
+		s->shun_for = SHUN_MIN;
+	else if (s->shun_for < SHUN_MAX)
+		s->shun_for *= 2;
+	s->shunned = now + s->shun_for;
+}
+
 /* Both may be well, and only the line between them down: the one that comes
- * after the other in a chain can be spared. */
+ * after the other in a chain can be spared.  But who says so may be cut off
+ * itself, and no longer hear us: it is asked once more. */
 void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now)
 {
 	int64_t server = json_int(msg, "server", -1);
+	json_t *ask;
 
 	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 || server >= c->nservers ||
 	    !c->server[server].live || !c->placed)
 		return;
+	if (!json_flag(msg, "sure")) {
+		ask = json_pack("{s:s, s:I}", "op", "sure", "server", (json_int_t)server);
+		c->io.to_server(c->io.ctx, from, ask);
+		json_decref(ask);
+		return;
+	}
 	if (!place_unlink(&c->layout, from, (unsigned)server))
 		return;
-	c->server[server].shunned = now + SHUN;
+	shun(&c->server[server], now);
 	c->layout.epoch++;
 	coord_event(c, "unreachable", "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
-	    c->layout.epoch, from, (long long)server, (int)(SHUN / NSEC_PER_SEC));
+	    c->layout.epoch, from, (long long)server, (int)(c->server[server].shun_for / NSEC_PER_SEC));
 	servers_mend(c, now);
 	coord_changed(c);
 }

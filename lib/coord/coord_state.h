@@ -15,7 +15,7 @@ struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
 	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
-	int64_t shunned;                /* another could not reach it: no copies to it until then */
+	int64_t shunned, shun_for;      /* another could not reach it: no copies to it until then */
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
 	bool called;                    /* wanted by a scaling, and not here yet */
 	int64_t pid;
@@ -29,6 +29,7 @@ struct member_worker {
 	enum worker_state state;
 	bool evaluates;                 /* it has the evaluation data */
 	bool go, called;                /* it shall leave; wanted by a scaling, and not here yet */
+	bool quit;                      /* it has given up: a last beat does not bring it back */
 	uint32_t epoch;                 /* of the layout that it works by */
 	uint64_t incarnation, from, until;      /* until: of one that is out, from where on */
 	int64_t seen, lost_at;
@@ -83,6 +84,7 @@ struct coord {
 	int64_t started, running_at, ended_at;
 	struct layout layout;
 	bool placed, ended;
+	bool deaf;                      /* it has been said that no server is heard of */
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
 	unsigned nservers, nworkers;    /* places in use */
@@ -110,6 +112,8 @@ void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
 void coord_progress(struct coord *c, int64_t now);
 unsigned coord_live_servers(const struct coord *c);
 const char *worker_state_name(enum worker_state s);
+/* What on_worker_loss says, for one that is silent or has given up. */
+void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
 
 /* coord_place.c: who holds what, while it is in use */
 void servers_place(struct coord *c);

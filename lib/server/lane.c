@@ -66,11 +66,12 @@ static void tick(void *ctx)
 	unsigned allowed = HALF_OPEN_MAX / l->server->nlanes, surplus = l->half_open > allowed ? l->half_open - allowed : 0;
 	struct peer *p, *next;
 	int64_t now = clock_now();
+	struct err e;
 
 	/* Peers stand youngest first. */
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE)
+		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) || conn_check(p->conn, now, &e))
 			peer_close(p);
 		else if (now - p->opened > PEER_LIFETIME && peer_is_idle(p))
 			peer_retire(p);

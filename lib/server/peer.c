@@ -378,7 +378,8 @@ void peer_close(struct peer *p)
 		l->half_open--;
 		atomic_fetch_sub(&s->half_open, 1);
 	}
-	if (s->host && p->attached)
+	/* Of a line that is silent nothing can be said. */
+	if (s->host && p->attached && !conn_is_silent(p->conn))
 		host_gone(s->host, &p->self);
 	if (p->prev)
 		p->prev->next = p->next;

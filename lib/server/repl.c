@@ -202,12 +202,14 @@ static void feed(struct link *l)
 
 static void report(struct link *l, int64_t now)
 {
+	bool sure = atomic_exchange(&l->asked, false);
 	json_t *msg;
 
-	if (!l->down_since || now - l->down_since < REPORT_EVERY || now - l->reported < REPORT_EVERY)
+	if (!l->down_since || now - l->down_since < REPORT_EVERY || (!sure && now - l->reported < REPORT_EVERY))
 		return;
 	l->reported = now;
-	msg = json_pack("{s:s, s:i, s:I}", "op", "unreachable", "server", (int)l->index, "epoch", (json_int_t)l->repl->epoch);
+	msg = json_pack("{s:s, s:i, s:I, s:b}", "op", "unreachable", "server", (int)l->index, "epoch",
+	    (json_int_t)l->repl->epoch, "sure", sure);
 	agent_tell(l->repl->server->agent, msg);
 	json_decref(msg);
 }
@@ -217,6 +219,7 @@ static void tick(void *ctx)
 	struct repl *r = ctx;
 	int64_t now = clock_now();
 	uint64_t all = 0, done = 0;
+	struct err e;
 
 	for (unsigned i = 0; i < r->nlinks; i++) {
 		struct link *l = r->link[i];
@@ -227,6 +230,13 @@ static void tick(void *ctx)
 		done += l->joins ? l->fed_done : 0;
 		if (!l->live || !l->wanted)
 			continue;
+		if (l->conn && conn_check(l->conn, now, &e)) {
+			log_debug(r->server->cfg.log, "link to server-%u: %s", l->index, e.msg);
+			/* It has been waited for long enough. */
+			if (l->up && !l->down_since)
+				l->down_since = now - REPORT_EVERY;
+			drop_link(l);
+		}
 		if (!l->conn && now >= l->next_try)
 			dial(l);
 		report(l, now);
@@ -255,6 +265,12 @@ static void poked(void *ctx)
 			dial(l);
 		}
 	}
+}
+
+void repl_ask(struct repl *r, int64_t server)
+{
+	if (server >= 0 && server < r->nlinks)
+		atomic_store(&r->link[server]->asked, true);
 }
 
 void repl_forward(void *server, uint16_t index, uint16_t table, uint32_t part)

@@ -16,6 +16,9 @@ void repl_free(struct repl *r);
 void repl_prepare(struct repl *r, const json_t *view);
 void repl_view(struct repl *r, const json_t *view, const struct layout *layout);
 
+/* Does the line to this server still not work?  What is so is reported. */
+void repl_ask(struct repl *r, int64_t server);
+
 /* shard_config.forward; ctx is the server. */
 void repl_forward(void *server, uint16_t index, uint16_t table, uint32_t part);
 

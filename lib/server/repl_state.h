@@ -26,6 +26,7 @@ struct link {
 	bool up, refused;               /* refused: a copy was, and none was taken since */
 	uint64_t session;
 	int64_t next_try, retry, down_since, reported;
+	atomic_bool asked;              /* the coordinator wants to know whether it is still down */
 	struct batcher batcher;
 	/* Under repl.lock. */
 	struct todo *todo;

@@ -259,6 +259,8 @@ static void on_notice(void *ctx, const json_t *msg)
 		server_end(s, NULL);
 		return;
 	}
+	if (strcmp(op, "sure") == 0)
+		repl_ask(s->repl, json_int(msg, "server", -1));
 	if (save_notice(s->save, msg) || strcmp(op, "propose") != 0 || !shard)
 		return;
 	s->proposal = (uint64_t)json_int(msg, "id", 0);

@@ -64,6 +64,12 @@ enum err_code conn_retry(struct conn *c, struct err *e);
 /* Write what the socket takes. */
 enum err_code conn_write(struct conn *c, struct err *e);
 
+/* Is there still somebody?  ERR_UNREACH: our handshake has had no answer for 3 s, or the
+ * other host acknowledges nothing (net_is_silent).  For every now and then. */
+enum err_code conn_check(struct conn *c, int64_t now, struct err *e);
+/* conn_check has said so, or the system: the peer may be well, and only the line broken. */
+bool conn_is_silent(const struct conn *c);
+
 bool conn_is_live(const struct conn *c);
 bool conn_is_held(const struct conn *c);
 bool conn_said_bye(const struct conn *c);

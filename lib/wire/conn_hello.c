@@ -1,13 +1,17 @@
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "wire/conn_state.h"
+
+#define HANDSHAKE (3 * NSEC_PER_SEC)
 
 static struct conn *conn_new(int fd, const struct conn_identity *id, const struct conn_handler *handler, void *ctx)
 {
 	struct conn *c = mem_alloc(sizeof *c);
 
 	c->fd = fd;
+	c->began = clock_now();
 	c->id = id;
 	c->handler = handler;
 	c->ctx = ctx;
@@ -41,6 +45,16 @@ struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t ser
 	c->info = *info;
 	memcpy(c->server_key, server_key, sizeof c->server_key);
 	return c;
+}
+
+enum err_code conn_check(struct conn *c, int64_t now, struct err *e)
+{
+	if (c->state != CONN_LIVE && !c->server && now - c->began > HANDSHAKE)
+		return err_set(e, ERR_UNREACH, "it has not answered for %d s", (int)(HANDSHAKE / NSEC_PER_SEC));
+	c->silent |= c->state == CONN_LIVE && net_is_silent(c->fd);
+	if (c->silent)
+		return err_set(e, ERR_UNREACH, "the line has gone silent: nothing that is sent is acknowledged");
+	return ERR_OK;
 }
 
 /* The n bytes of a message, or NULL while they are not all there. */

@@ -28,7 +28,8 @@ struct out {
 struct conn {
 	struct session session;         /* first: the AES state wants alignment */
 	int fd;
-	bool server, held, bye, spent;
+	bool server, held, bye, spent, silent;
+	int64_t began;
 	enum conn_state state;
 	enum suite suite;
 	const struct conn_identity *id;

@@ -15,6 +15,8 @@
 /* Room for what a record at full speed needs in flight; the kernel doubles it
  * and caps it at its own limit. */
 #define SOCKET_BUFFER (2 << 20)
+#define SILENT_TRIES 3
+#define SILENT_MS 1500
 /* Milliseconds for an address of a name that has others. */
 #define ADDRESS_WAIT 1000
 
@@ -257,16 +259,29 @@ int net_accept(int listener)
 
 void net_tune(int fd)
 {
-	int one = 1, size = SOCKET_BUFFER, domain = 0;
+	int one = 1, probes = 2, size = SOCKET_BUFFER, domain = 0;
 	socklen_t len = sizeof domain;
 
 	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
 	if (domain != AF_UNIX) {
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 		return;         /* TCP sizes its buffers itself, better than we can */
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
+bool net_is_silent(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof info;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+	    info.tcpi_retransmits + info.tcpi_probes >= SILENT_TRIES && info.tcpi_last_ack_recv >= SILENT_MS;
 }
 
 bool net_peer_is_local(int fd)

@@ -25,9 +25,15 @@ enum err_code net_connected(int fd, const char *addr, struct err *e);
 /* Accept one; -1 when none is there (errno set). */
 int net_accept(int listener);
 
-/* TCP_NODELAY and large buffers, as suits records; harmless on Unix sockets. */
+/* TCP_NODELAY and large buffers, as suits records; an idle line whose other end has
+ * vanished ends after 3 s.  Harmless on Unix sockets. */
 void net_tune(int fd);
 
+/* Nothing has come from the other end's host for 1.5 s at least, although it owes us
+ * acknowledgements: three retransmissions (or probes of a full window) are unanswered.
+ * A process that only stands still is not silent, its kernel answers.  Never so on
+ * Unix sockets.  tcp(7), TCP_INFO. */
+bool net_is_silent(int fd);
 /* Is the other end on this host: a Unix socket or a loopback address? */
 bool net_peer_is_local(int fd);
 /* The peer in words, for logs: "127.0.0.1:4242", "unix". */

@@ -218,6 +218,20 @@ void cluster_confirm(struct cluster *c, uint32_t epoch)
 	json_decref(msg);
 }
 
+void cluster_give_up(struct cluster *c, const struct err *why)
+{
+	json_t *msg, *answer;
+
+	/* These the coordinator has told us. */
+	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE)
+		return;
+	agent_set_cancel(c->agent, -1);
+	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+}
+
 void cluster_who(struct cluster *c, uint64_t step, struct buf *out)
 {
 	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;

@@ -467,6 +467,8 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 			leave(&w);
 		rc = ERR_OK;
 	}
+	if (rc && w.client)
+		cluster_give_up(w.cluster, e);
 	worker_release(&w);
 	return rc;
 }

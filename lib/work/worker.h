@@ -38,7 +38,6 @@ struct worker {
 	json_t *view;                   /* the one acted by */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
-	uint32_t confirmed;             /* epoch that the coordinator was told of */
 	bool sent_away;                 /* there are to be fewer workers */
 	bool idle;                      /* out of data for now, and the servers know */
 

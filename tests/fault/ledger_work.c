@@ -306,6 +306,7 @@ static enum err_code one_step(struct worker *w, struct err *e)
 
 	if (!rc)
 		rc = refresh(w, e);
+	confirm(w);
 	/* Nothing is in doubt or asked: a new layout may come in. */
 	if (!rc)
 		rc = find_tables(w, e);
@@ -394,6 +395,8 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 	rc = cluster_open(&cc, &w.cluster, e);
 	if (!rc)
 		rc = live(&w, e);
+	if (rc && w.client)
+		cluster_give_up(w.cluster, e);
 	client_free(w.client);
 	cluster_close(w.cluster);
 	conf_release(&w.conf);

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# One deterministic job on real data, two copies of everything: whatever is done to
+# the cluster while it trains, the model ends in the same bits.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+FASHION=/usr/share/datasets/fashion-mnist
+STEPS=2500
+
+setup() {
+	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	setup_training
+	RUN=$T/fashion.run
+	cat >fashion.json <<-END
+	{ "servers": 2, "workers": 2, "replicas": 2, "deterministic": true, "on_worker_loss": "wait:30s", "lease": "2s",
+	  "job": { "model": "mlp", "hidden": [64], "data": "$FASHION/train-images-idx3-ubyte.gz", "steps": $STEPS,
+	  "batch": 64, "optimizer": "momentum", "lr": 0.02 } }
+	END
+}
+
+teardown() {
+	teardown_dir
+}
+
+over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
+pid_of() { cat "$RUN/$1.pid"; }
+epoch_is_past() { [ "$(status .epoch)" -gt "$1" ] 2>/dev/null; }
+
+# The digest of the run that nothing happens to: the same file for all tests here.
+undisturbed() {
+	local kept=$BATS_FILE_TMPDIR/digest
+	[ -s "$kept" ] || {
+		ps-ctl run fashion.json --set name=undisturbed --json 2>/dev/null >result
+		field model_digest <result >"$kept"
+	}
+	cat "$kept"
+}
+
+# under_way [options]: it trains, and a good part of the way is still to go.
+under_way() {
+	want=$(undisturbed)
+	[ ${#want} -ge 64 ]
+	begin fashion.json --max-restarts 9 "$@"
+	wait_for 20 step_is_past 200
+}
+
+# harmed: what was done was done before the end, and the model is the same.
+harmed() {
+	local at=$1
+	wait_for 120 over
+	RESULT=$(http GET /v1/result)
+	has .state done
+	has .model_digest "$want"
+	[ "$at" -lt $STEPS ]
+	figure "done at step $at of $STEPS: $BATS_TEST_DESCRIPTION"
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
+@test "a server killed" {
+	under_way
+	epoch=$(status .epoch)
+	kill -9 "$(pid_of server-1)"
+	wait_for 10 epoch_is_past "$epoch"
+	harmed "$(status .step)"
+}
+
+@test "a worker killed, and started again" {
+	under_way
+	was=$(worker 1 .pid)
+	kill -9 "$was"
+	wait_for 20 eval '[ "$(worker 1 .pid)" != "$was" ] && worker_is 1 active'
+	harmed "$(status .step)"
+}
+
+@test "servers scaled from 2 to 4 and to 2 again" {
+	under_way
+	ps-ctl scale -C "$RUN" servers=4 >/dev/null 2>&1
+	[ "$(status .servers)" -eq 4 ]
+	ps-ctl scale -C "$RUN" servers=2 >/dev/null 2>&1
+	[ "$(status .servers)" -eq 2 ]
+	harmed "$(status .step)"
+}
+
+@test "the coordinator killed, and started again" {
+	under_way
+	epoch=$(status .epoch)
+	kill -9 "$(pid_of coordinator)"
+	wait_for 10 epoch_is_past "$epoch"
+	harmed "$(status .step)"
+}
+
+@test "all of it stopped, and resumed" {
+	under_way --set checkpoint_every=100
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+	at=$(jq .steps "$RUN/result.json")
+	begin fashion.json --set checkpoint_every=100 --resume auto
+	harmed "$at"
+}
+
+@test "a server frozen, and woken when another holds what it held" {
+	under_way
+	epoch=$(status .epoch)
+	asleep=$(pid_of server-0)
+	kill -STOP "$asleep"
+	wait_for 10 epoch_is_past "$epoch"
+	kill -CONT "$asleep"
+	harmed "$(status .step)"
+}

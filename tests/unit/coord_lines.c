@@ -1,0 +1,187 @@
+/* Lines that break while both ends are well: who is spared, who is waited for. */
+#include "coord_fixture.h"
+
+/* How many servers hold a copy of the first run, and the first of them. */
+static size_t chain_of(const struct scene *s, int *head)
+{
+	json_t *v = coord_view(s->c);
+	const json_t *t = json_array_get(json_object_get(json_object_get(v, "layout"), "tables"), 0);
+	const json_t *chain = json_array_get(json_array_get(json_object_get(t, "runs"), 0), 2);
+	size_t n = json_array_size(chain);
+
+	*head = (int)json_integer_value(json_array_get(chain, 0));
+	json_decref(v);
+	return n;
+}
+
+static void report(struct scene *s, unsigned from, unsigned server, bool sure)
+{
+	say(s, &s->server[from], "{\"op\":\"unreachable\",\"server\":%u,\"epoch\":%lld,\"sure\":%s}", server,
+	    (long long)status_int(s, "epoch"), sure ? "true" : "false");
+}
+
+static void two_copies(struct scene *s, unsigned servers)
+{
+	scene_open(s, servers, 1);
+	s->cfg.replicas = 2;
+	scene_run(s);
+}
+
+/* A head that cannot reach its copy may be the one that is cut off. */
+static void a_report_is_asked_about(void)
+{
+	struct scene s;
+	int head;
+
+	two_copies(&s, 2);
+	ok(chain_of(&s, &head) == 2, "two copies");
+	report(&s, (unsigned)head, (unsigned)!head, false);
+	ok(chain_of(&s, &head) == 2 && strcmp(json_str(s.proposal[head], "op", ""), "sure") == 0 &&
+	   json_int(s.proposal[head], "server", -1) == !head, "who reports is asked once more");
+	report(&s, (unsigned)head, (unsigned)!head, true);
+	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more copies from it for 2 s"), "then its copy is spared");
+	live(&s, 2.5, 1);
+	ok(happened(&s, "partitions are being copied"), "and made anew after a while");
+	scene_close(&s);
+}
+
+static void shunned_for_longer(void)
+{
+	struct scene s;
+	int head;
+
+	two_copies(&s, 2);
+	chain_of(&s, &head);
+	for (unsigned i = 0; i < 4; i++) {
+		report(&s, (unsigned)head, (unsigned)!head, true);
+		live(&s, i == 3 ? 1 : 17, 1);
+	}
+	ok(happened(&s, "for 2 s") && happened(&s, "for 4 s") && happened(&s, "for 16 s"), "each time for twice as long");
+	live(&s, 90, 1);
+	report(&s, (unsigned)head, (unsigned)!head, true);
+	s.events[0] = 0;
+	live(&s, 2.5, 1);
+	ok(happened(&s, "being copied"), "and from the beginning when it has been well");
+	scene_close(&s);
+}
+
+/* Nothing is heard of any server: nobody could be told who takes over. */
+static void the_coordinator_is_cut_off(void)
+{
+	struct scene s;
+	int head;
+
+	two_copies(&s, 2);
+	for (unsigned i = 0; i < 25; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 1);
+	}
+	ok(!happened(&s, "is lost") && happened(&s, "no server is heard of: waiting up to 30 s") && chain_of(&s, &head) == 2,
+	   "of two silent servers none is lost");
+	beat_servers(&s);
+	live(&s, 5, 1);
+	ok(in_phase(&s, COORD_RUNNING) && chain_of(&s, &head) == 2, "they are heard again, and nothing has happened");
+	for (unsigned i = 0; i < 8; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[1], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(happened(&s, "server-0 (h0, pid 100) is lost: no heartbeat"), "one of them is, when the other is heard");
+	for (unsigned i = 0; i < 31; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 1);
+	}
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"), "in the end it is said: %s",
+	   status_str(&s, "reason"));
+	scene_close(&s);
+}
+
+/* Its end of the session came through, ours did not: no death. */
+static void deaf(void)
+{
+	struct scene s;
+	int head;
+
+	two_copies(&s, 2);
+	say(&s, &s.server[0], "{\"op\":\"deaf\"}");
+	coord_gone(s.c, &s.server[0], s.now);
+	for (unsigned i = 0; i < 5; i++) {
+		say(&s, &s.server[1], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(!happened(&s, "is lost"), "who says that it does not hear is not gone");
+	s.server[0].kind = COORD_NOBODY;
+	s.server[0].deaf = false;
+	join_as_server(&s, 0);
+	live(&s, 3, 1);
+	ok(!happened(&s, "is lost") && chain_of(&s, &head) == 2, "and is back with a new session");
+	coord_gone(s.c, &s.server[0], s.now);
+	pass(&s, 0.5);
+	ok(happened(&s, "server-0 (h0, pid 100) is lost: its connection broke"), "one that breaks without a word is");
+	scene_close(&s);
+}
+
+/* Of another host, by a join file: it asks for no place of its own. */
+static void comes_by_file(void)
+{
+	struct scene s;
+
+	two_copies(&s, 3);
+	for (unsigned i = 0; i < 2; i++) {
+		coord_gone(s.c, &s.server[i + 1], s.now);
+		for (unsigned k = 0; k < 3; k++) {
+			say(&s, &s.server[0], "{\"op\":\"beat\"}");
+			if (!i)
+				say(&s, &s.server[2], "{\"op\":\"beat\"}");
+			pass(&s, 0.2);
+		}
+	}
+	s.server[2].kind = s.server[3].kind = COORD_NOBODY;
+	ok(strcmp(say(&s, &s.server[2], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h2:1\"}"), "{\"index\":2}") == 0,
+	   "who was lost has its place again");
+	ok(strcmp(say(&s, &s.server[3], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h3:1\"}"), "{\"index\":1}") == 0,
+	   "a new one has that of one which is lost");
+	s.server[4].kind = COORD_NOBODY;
+	say(&s, &s.server[4], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h4:1\"}");
+	ok(s.e.code == ERR_NOTREADY, "one too many is told so: %s", s.e.msg);
+	scene_close(&s);
+}
+
+/* A worker that cannot go on says so: nobody waits for its lease to end. */
+static void gives_up(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	say(&s, &s.worker[0], "{\"op\":\"give_up\",\"message\":\"server-1 cannot be reached\"}");
+	ok(happened(&s, "worker-0 (h, pid 200) is lost: server-1 cannot be reached"), "at once, and why");
+	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+	vote(&s, 0, true, 3, 1);
+	vote(&s, 1, true, 3, 1);
+	ok(strcmp(worker_is(&s, 0), "lost") == 0, "a last beat does not bring it back");
+	join_as_worker(&s, 2, 0);
+	ok(happened(&s, "worker-0 joined from h (pid 202)"), "another has its slot");
+	scene_close(&s);
+
+	scene_open(&s, 2, 2);
+	s.cfg.on_worker_loss = COORD_WAIT;
+	scene_run(&s);
+	say(&s, &s.worker[0], "{\"op\":\"give_up\",\"message\":\"why\"}");
+	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+	live(&s, 11, 2);
+	ok(in_phase(&s, COORD_FAILED) && !happened(&s, "is back"), "waited for as any that is lost: %s", status_str(&s, "reason"));
+	scene_close(&s);
+}
+
+int main(void)
+{
+	a_report_is_asked_about();
+	shunned_for_longer();
+	the_coordinator_is_cut_off();
+	deaf();
+	comes_by_file();
+	gives_up();
+	return tap_done();
+}

@@ -13,7 +13,7 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/output.h"
-#include "client/prepare.h"
+#include "client/resume.h"
 #include "launch/rundir.h"
 #include "server/server.h"
 
@@ -36,7 +36,7 @@ static const struct opt opts[] = {
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
-	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), none, or a directory", NULL, 0, 0 },
+	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), step=N, a directory, or none", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
@@ -73,7 +73,7 @@ static int contradiction(const char *text)
 /* ---- who we are -------------------------------------------------------------------- */
 
 struct place {
-	char *dir;
+	char *dir, *resume;             /* resume: a checkpoint, auto or NULL */
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -89,7 +89,7 @@ static enum err_code own_cluster(const struct options *o, const char *file, stru
 	if (!rc) {
 		p->has_conf = true;
 		p->dir = o->run_dir ? mem_strdup(o->run_dir) : rundir_name_for(path, p->conf.name);
-		rc = run_prepare(&p->conf, p->dir, &p->lock, e);
+		rc = resume_prepare(&p->conf, p->dir, o->resume, &p->lock, &p->resume, e);
 	}
 	free(path);
 	return rc;
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
 	cfg.advertise = o.advertise;
 	cfg.unix_path = place.sock;
 	cfg.threads = (unsigned)o.threads;
-	cfg.resume = o.resume;
+	cfg.resume = nargs ? place.resume : o.resume;
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e)) {
@@ -267,6 +267,7 @@ int main(int argc, char **argv)
 	conf_release(&place.conf);
 	opt_list_release(&o.set);
 	free(place.dir);
+	free(place.resume);
 	free(place.sock);
 	return code;
 }

@@ -37,6 +37,10 @@ const char *ctl_suggest(const char *name);
 	{ "json", 0, OPT_FLAG, offsetof(type, field), NULL, "JSON Lines for programs", NULL, 0, 0 }
 #define CTL_OPT_TIMEOUT(type, field, text) \
 	{ "timeout", 0, OPT_DURATION, offsetof(type, field), "TIME", text, NULL, 0, 9e18 }
+#define CTL_OPT_RESUME(type, field) \
+	{ "resume", 0, OPT_STR, offsetof(type, field), "FROM", \
+	  "go on: auto (an unfinished run, from its newest checkpoint), step=N, a checkpoint's directory, or none", \
+	  NULL, 0, 0 }
 #define CTL_OPT_RESTARTS(type, field) \
 	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
 	  "how often each process that died is started again (3 with replicas, else 0)", NULL, 0, 1000000 }

@@ -48,9 +48,7 @@ static void blame(struct runner *r, const char *id, const struct launch_event *e
 	struct buf last = BUF_INIT;
 
 	if (!ev->signalled && ev->status != 0)
-		launch_tail(log, 1, &last, NULL);
-	if (last.len > 0)
-		last.data[strcspn((char *)last.data, "\n")] = '\0';
+		launch_last_words(log, &last);
 	snprintf(r->culprit, sizeof r->culprit, "%s", id);
 	snprintf(r->reason, sizeof r->reason, "%s %s%s%.280s", id, how, last.len > 0 ? ": " : "",
 	         last.len > 0 ? (char *)last.data : "");

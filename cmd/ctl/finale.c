@@ -73,9 +73,7 @@ static void export_failed(struct runner *r, const char *log, const struct launch
 	char how[64];
 
 	launch_how(ev, how);
-	launch_tail(log, 1, &last, NULL);
-	if (last.len > 0)
-		last.data[strcspn((char *)last.data, "\n")] = '\0';
+	launch_last_words(log, &last);
 	snprintf(r->unsaved, sizeof r->unsaved, "%s", last.len > 0 ? (char *)last.data : how);
 	buf_release(&last);
 }

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "client/resume.h"
 #include "ctl.h"
 #include "local.h"
 #include "result.h"
-#include "resume.h"
 #include "rollback.h"
 #include "runner.h"
 

@@ -8,13 +8,13 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "client/resume.h"
 #include "ctl.h"
 #include "ending.h"
 #include "launch/daemon.h"
 #include "launch/rundir.h"
 #include "local.h"
 #include "progress.h"
-#include "resume.h"
 #include "supervisor.h"
 
 #define PACE (100 * NSEC_PER_MSEC)

@@ -159,6 +159,22 @@ static void say_deaf(struct agent *a)
 	conn_write(a->conn, NULL);
 }
 
+static void beat(struct agent *a, int64_t now)
+{
+	if (now < a->next_beat)
+		return;
+	send_beat(a);
+	a->next_beat = now + atomic_load(&a->heartbeat);
+}
+
+void agent_alive(struct agent *a)
+{
+	if (!a->conn || !a->joined)
+		return;
+	beat(a, clock_now());
+	conn_write(a->conn, NULL);
+}
+
 /* The socket is connecting: see it through, so that its errors and its peer
  * have a name. */
 static enum err_code connected(struct agent *a, int fd, const char *addr, struct err *e)
@@ -220,10 +236,7 @@ static void session(struct agent *a)
 
 		if (a->joined) {
 			agent_send_asks(a);
-			if (now >= a->next_beat) {
-				send_beat(a);
-				a->next_beat = now + atomic_load(&a->heartbeat);
-			}
+			beat(a, now);
 		} else if (now - begin > HELLO_DEADLINE) {
 			err_set(&a->fault, ERR_TIMEOUT, "the coordinator does not answer");
 			break;

@@ -2,6 +2,7 @@
 #define COORD_COORD_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -80,6 +81,9 @@ struct coord_self {
 	bool deaf;                      /* it does not hear us, and will try anew */
 };
 json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+/* Is this the living server of the number, or (COORD_ANY_SERVER) one of any? */
+#define COORD_ANY_SERVER UINT_MAX
+bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation);
 /* The session of this peer has broken. */
 void coord_gone(struct coord *c, const struct coord_self *self, int64_t now);
 /* The server of this incarnation is in the coordinator's own process: it lives
@@ -116,6 +120,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step);
 enum coord_snap coord_snap_state(const struct coord *c);
 void coord_snap_write(struct coord *c, const char *dir);
 void coord_snap_end(struct coord *c);
+uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
 uint64_t coord_snap_frontier(const struct coord *c);    /* of a late one: how far servers are */
 const char *coord_snap_message(const struct coord *c);  /* of a failed one: why */

@@ -116,6 +116,15 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	return json_pack("{s:i}", "index", at);
 }
 
+bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if ((index == i || index == COORD_ANY_SERVER) && c->server[i].live && c->server[i].incarnation == incarnation &&
+		    strcmp(c->server[i].key, key) == 0)
+			return true;
+	return false;
+}
+
 /* ---- tables ----------------------------------------------------------- */
 
 static enum err_code add_tables(struct coord *c, const json_t *tables, struct err *e)

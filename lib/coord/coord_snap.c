@@ -78,6 +78,11 @@ enum coord_snap coord_snap_state(const struct coord *c)
 	return s->state != SNAP_NONE && s->epoch != c->layout.epoch ? SNAP_BROKEN : s->state;
 }
 
+uint64_t coord_snap_id(const struct coord *c)
+{
+	return c->snap.id;
+}
+
 uint64_t coord_snap_step(const struct coord *c)
 {
 	return c->snap.step;

@@ -68,5 +68,9 @@ bool launch_stop_all(struct launch_set *set, int64_t grace_ns);
 void launch_how(const struct launch_event *event, char out[static 64]);
 /* The last nlines lines of a log (of its last 64 KiB), appended to out. */
 enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, struct err *e);
+/* What a process that has failed said last, appended to out without its newline: of
+ * the last lines the last error (a line of that level, or one "PROGRAM: ..."), since
+ * other threads may have spoken after it; else the last line.  Nothing without a log. */
+void launch_last_words(const char *log_path, struct buf *out);
 
 #endif

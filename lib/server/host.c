@@ -1,3 +1,4 @@
+#include "server/files.h"
 #include "server/keep.h"
 #include "server/remember.h"
 
@@ -344,6 +345,7 @@ void host_stop(struct host *h)
 	if (!h)
 		return;
 	keep_stop(h);
+	files_stop(h);
 	if (h->ticker) {
 		pthread_mutex_lock(&h->lock);
 		atomic_store(&h->stop, true);

@@ -35,6 +35,8 @@ struct host {
 	_Atomic bool stop;
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
+	struct file_session *files;     /* files.c */
+	bool files_closed;
 	pthread_cond_t changed;         /* something may have, since the lock was taken last */
 	uint64_t saved, saved_leases;   /* stamps of what state.json has */
 	int64_t save_again, unsaved_since;      /* it could not be written */

@@ -26,6 +26,7 @@ struct keep {
 	int64_t next_time;
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
+	const char *tmp;                /* where the servers write at present, or NULL */
 };
 
 /* ---- one checkpoint, step by step -------------------------------------------------------- */
@@ -76,15 +77,19 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	json_t *shared, *head, *descriptions;
 	struct ckpt *c;
 	enum err_code rc;
+	bool written;
 
 	host_unlock(h);
 	rc = ckpt_begin(k->dir, step, &c, e);
 	host_lock(h);
 	if (rc)
 		return rc;
+	k->tmp = ckpt_tmp(c);
 	if (coord_snap_state(h->coord) == SNAP_TAKEN)
-		coord_snap_write(h->coord, ckpt_tmp(c));
-	if (!while_state(k, SNAP_WRITING, UINT64_MAX) || coord_snap_state(h->coord) != SNAP_SAVED) {
+		coord_snap_write(h->coord, k->tmp);
+	written = while_state(k, SNAP_WRITING, UINT64_MAX) && coord_snap_state(h->coord) == SNAP_SAVED;
+	k->tmp = NULL;
+	if (!written) {
 		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY, "%s",
 		    coord_snap_state(h->coord) == SNAP_FAILED ? coord_snap_message(h->coord) : "the servers have changed meanwhile");
 		host_unlock(h);
@@ -217,6 +222,11 @@ const struct keep_last *keep_last(const struct keep *k)
 const char *keep_dir(const struct keep *k)
 {
 	return k->dir;
+}
+
+char *keep_receives(const struct keep *k, uint64_t id)
+{
+	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
 }
 
 enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)

@@ -24,5 +24,8 @@ void keep_free(struct keep *k);
 uint64_t keep_want(struct keep *k);
 const struct keep_last *keep_last(const struct keep *k);
 const char *keep_dir(const struct keep *k);
+/* Where files of this snapshot go, fresh; NULL when it is not being written (k may
+ * be NULL, too). */
+char *keep_receives(const struct keep *k, uint64_t id);
 
 #endif

@@ -192,15 +192,8 @@ static void recheck(void *ctx)
 	struct peer *p, *next;
 
 	for (p = l->peers; p; p = next) {
-		const struct keyring_entry *entry;
-		bool known;
-
 		next = p->next;
-		pthread_rwlock_rdlock(&l->server->keys_lock);
-		entry = keyring_find(l->server->ring, p->key, clock_wall() / NSEC_PER_SEC);
-		known = entry && entry->role == p->role;
-		pthread_rwlock_unlock(&l->server->keys_lock);
-		if (conn_is_live(p->conn) && !known) {
+		if (conn_is_live(p->conn) && !server_knows(l->server, p->key, p->role)) {
 			log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
 			peer_close(p);
 		}

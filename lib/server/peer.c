@@ -5,86 +5,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "server/state.h"
+#include "server/files.h"
 
 /* What a view costs who reads it, who may be on this host; counted with what
  * it costs to send. */
 #define VIEW_READ_COST (NSEC_PER_MSEC / 10)
-
-/* ---- handshake ------------------------------------------------------------------- */
-
-static enum err_code look_up(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
-{
-	const struct keyring_entry *entry;
-	enum err_code rc = ERR_OK;
-
-	pthread_rwlock_rdlock(&s->keys_lock);
-	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
-	if (entry) {
-		p->role = entry->role;
-		snprintf(p->name, sizeof p->name, "%s", entry->name);
-	} else if (!atomic_load(&s->keys_known)) {
-		rc = err_set(e, ERR_NOTREADY, "no keys are known yet: the coordinator has not sent them");
-	} else {
-		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
-	}
-	pthread_rwlock_unlock(&s->keys_lock);
-	return rc;
-}
-
-/* For one more session, beside what is booked and those that are there. */
-static bool has_memory(struct server *s)
-{
-	struct shard *sh = atomic_load(&s->shard);
-	uint64_t limit = atomic_load(&s->mem_limit);
-
-	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * PEER_MEMORY <= limit;
-}
-
-static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
-    struct hs_server_info *reply, struct err *e)
-{
-	struct peer *p = ctx;
-	struct server *s = p->lane->server;
-	enum err_code rc = look_up(s, key, p, e);
-
-	if (rc)
-		return rc;
-	memcpy(p->key, key, sizeof p->key);
-	key_to_text(key, p->keytext);
-	p->incarnation = info->incarnation;
-	p->slot = info->slot;
-	p->self.incarnation = info->incarnation;
-	p->self.name = p->name;
-	p->self.key = p->keytext;
-	p->self.kind = p->role == ROLE_ADMIN ? COORD_ADMIN : COORD_NOBODY;
-	if (p->slot != SLOT_NONE && p->role == ROLE_WORKER) {
-		struct shard *sh = atomic_load(&s->shard);
-
-		if (!sh || shard_incarnation(sh, p->slot) != p->incarnation)
-			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
-	}
-	if (!has_memory(s))
-		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
-	reply->incarnation = s->incarnation;
-	reply->epoch = atomic_load(&s->epoch);
-	reply->generation = atomic_load(&s->generation);
-	reply->max_record = RECORD_MAX;
-	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
-	reply->credit = PEER_CREDIT;
-	return ERR_OK;
-}
-
-static void live(void *ctx, const struct hs_server_info *unused)
-{
-	struct peer *p = ctx;
-
-	(void)unused;
-	p->lane->half_open--;
-	atomic_fetch_sub(&p->lane->server->half_open, 1);
-	atomic_fetch_add(&p->lane->server->sessions, 1);
-	log_debug(p->lane->server->cfg.log, "%s (%s) connected", p->name, role_name(p->role));
-}
 
 /* ---- records --------------------------------------------------------------------- */
 
@@ -232,6 +157,17 @@ static enum conn_verdict on_batch(struct peer *p, const struct record *r, const 
 	return CONN_TAKEN;
 }
 
+/* The session goes to a thread of its own, which begins with this record. */
+static enum conn_verdict on_file(struct peer *p, const struct record *r)
+{
+	if (!p->lane->server->host || p->attached || p->batch_at) {
+		peer_nack(p, r, ERR_PROTO, "%s: this is not the coordinator, or not a session for files", record_type_name(r->type));
+		return CONN_DROP;
+	}
+	p->moves_files = true;
+	return CONN_HOLD;
+}
+
 /* The sender knows a newer layout than this server, whose view is on its way. */
 static bool ahead(const struct server *s, const struct record *r)
 {
@@ -251,6 +187,8 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return on_ctl(p, r, payload);
 	if (r->type == REC_BATCH)
 		return on_batch(p, r, payload);
+	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
+		return on_file(p, r);
 	if (!atomic_load(&s->shard)) {
 		peer_nack(p, r, ERR_NOTREADY, "no partitions are here");
 		return CONN_TAKEN;
@@ -281,7 +219,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	return one_record(ctx, r, payload);
 }
 
-static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
+static const struct conn_handler handler = { .admit = peer_admit, .live = peer_live, .record = record };
 
 /* ---- life --------------------------------------------------------------------------- */
 
@@ -310,6 +248,10 @@ static void on_event(void *ctx, uint32_t events)
 		rc = conn_write(p->conn, &e);
 	if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !p->doomed)
 		rc = conn_read(p->conn, &e);
+	if (!rc && p->moves_files) {
+		files_serve(s->host, p);
+		return;
+	}
 	if (!rc || p->doomed) {
 		peer_settle(p);
 		return;
@@ -364,10 +306,11 @@ static void count_bytes(struct peer *p)
 	p->counted_out = out;
 }
 
-void peer_close(struct peer *p)
+struct conn *peer_take_out(struct peer *p)
 {
 	struct lane *l = p->lane;
 	struct server *s = l->server;
+	struct conn *conn = p->conn;
 	struct pull *q;
 
 	set_waiting(p, false);
@@ -388,7 +331,6 @@ void peer_close(struct peer *p)
 	if (p->next)
 		p->next->prev = p->prev;
 	loop_del(l->loop, &p->h);
-	conn_free(p->conn);
 	while ((q = p->pulls)) {
 		p->pulls = q->next;
 		free(q->body);
@@ -400,6 +342,12 @@ void peer_close(struct peer *p)
 	free(p->pending);
 	free(p->rows);
 	free(p);
+	return conn;
+}
+
+void peer_close(struct peer *p)
+{
+	conn_free(peer_take_out(p));
 }
 
 bool peer_is_idle(const struct peer *p)

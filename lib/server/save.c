@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "ckpt/write.h"
+#include "server/far.h"
 
 enum order { ORDER_NONE, ORDER_TAKE, ORDER_WRITE, ORDER_END };
 
@@ -79,7 +79,7 @@ static void write_files(struct save *s, struct shard *sh, uint64_t id, const cha
 		return;
 	}
 	if (!s->server->cfg.id->run_dir)
-		err_set(&e, ERR_UNSUPPORTED, "this server joined by a file, and cannot write to the run directory");
+		far_save(s->server, id, parts, n, &description, &e);
 	else
 		ckpt_write_server(dir, (unsigned)s->server->cfg.index, parts, n, &description, &e);
 	if (e.code)

@@ -69,6 +69,7 @@ struct peer {
 	uint64_t incarnation;
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
+	bool moves_files;               /* its session goes to files_serve */
 
 	/* data plane */
 	struct pull *pulls, **pulls_last;
@@ -122,7 +123,7 @@ struct server {
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
-	_Atomic bool host_stopping;
+	_Atomic bool host_stopping, stopping;
 	_Atomic uint32_t epoch, generation;
 	_Atomic uint64_t fed_all, fed_done;     /* partitions given to servers that join */
 	_Atomic uint32_t members;       /* membership entries known, for PULLED */
@@ -167,6 +168,14 @@ enum err_code server_choose_suites(struct server *s, const char *name, struct er
 /* peer.c */
 void peer_open(struct lane *l, int fd);
 void peer_close(struct peer *p);
+/* The same, but that its connection goes on, and is the caller's. */
+struct conn *peer_take_out(struct peer *p);
+/* peer_admit.c: conn_handler.admit and .live, ctx the peer */
+enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e);
+void peer_live(void *ctx, const struct hs_server_info *unused);
+/* Is this key known, and in this role? */
+bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role);
 /* Between two messages: nothing asked, nothing promised, nothing queued. */
 bool peer_is_idle(const struct peer *p);
 /* Say goodbye and close, without taking the peer for lost. */

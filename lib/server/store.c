@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/procstat.h"
 #include "ckpt/read.h"
+#include "server/far.h"
 #include "server/repl.h"
 #include "server/save.h"
 
@@ -40,9 +41,7 @@ static enum err_code open_restore(struct server *s, const char *path, struct err
 {
 	if (!*path)
 		return ERR_OK;
-	if (!s->cfg.id->run_dir)
-		return err_set(e, ERR_UNSUPPORTED, "the job goes on from %s, which a server that joined by a file cannot read", path);
-	return ckpt_open(path, &s->restore, e);
+	return s->cfg.id->run_dir ? ckpt_open(path, &s->restore, e) : far_restore(s, &s->restore, e);
 }
 
 /* Every worker's and every server's, and one of a tool; a coordinator has as many
@@ -71,11 +70,30 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	return ERR_OK;
 }
 
+/* First values from a file: its path here, or NULL when there are none. */
+static enum err_code find_init(struct server *s, const char *init, char **path, struct err *e)
+{
+	*path = NULL;
+	if (!strchr(init, '/') || s->restore)
+		return ERR_OK;
+	if (!s->cfg.id->run_dir)
+		return far_init(s, path, e);
+	*path = mem_strdup(init);
+	return ERR_OK;
+}
+
+static void alive(void *ctx)
+{
+	agent_alive(((struct server *)ctx)->agent);
+}
+
 static enum err_code make_shard(struct server *s, const json_t *view, struct err *e)
 {
-	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .forward = repl_forward, .ctx = s };
+	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .forward = repl_forward,
+		.alive = alive, .ctx = s };
 	struct shard *shard;
 	struct conf conf;
+	char *init = NULL;
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
 
 	if (rc)
@@ -96,7 +114,10 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	if (!rc) {
 		cfg.restore = s->restore;
 		cfg.hyper = hyper_of(&conf.job, cfg.rule);
-		cfg.init_file = strchr(conf.job.init, '/') ? mem_strdup(conf.job.init) : NULL;
+		rc = find_init(s, conf.job.init, &init, e);
+	}
+	if (!rc) {
+		cfg.init_file = init;
 		rc = shard_new(&cfg, &shard, e);
 	}
 	if (!rc)
@@ -390,6 +411,7 @@ enum err_code store_start(struct server *s, struct err *e)
 
 void store_stop(struct server *s)
 {
+	atomic_store(&s->stopping, true);
 	save_stop(s->save);
 	repl_stop(s->repl);
 	agent_stop(s->agent);

@@ -92,8 +92,11 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 		table->shape.nruns = 0;
 		table->part = mem_array(shape->nparts, sizeof *table->part);
 	}
-	for (uint32_t i = 0; !rc && i < shape->nparts; i++)
+	for (uint32_t i = 0; !rc && i < shape->nparts; i++) {
 		rc = install_part(s, table, shape, i, fresh, process, e);
+		if (s->cfg.alive)
+			s->cfg.alive(s->cfg.ctx);
+	}
 	if (!fresh)
 		return rc;
 	/* Published whole: readers need no lock from here on. */

@@ -49,6 +49,8 @@ struct shard_config {
 	/* The partition has something for another server: shard_send.  Called with
 	 * the partition's lock held.  NULL: this server is alone. */
 	void (*forward)(void *ctx, uint16_t server, uint16_t table, uint32_t part);
+	/* Called between partitions by what takes long (shard_install).  NULL: not wanted. */
+	void (*alive)(void *ctx);
 	void *ctx;
 };
 

@@ -70,6 +70,14 @@ enum err_code conn_check(struct conn *c, int64_t now, struct err *e);
 /* conn_check has said so, or the system: the peer may be well, and only the line broken. */
 bool conn_is_silent(const struct conn *c);
 
+/* From now on another thread's: records go to this handler, the one that is held
+ * first, at its next conn_retry. */
+void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ctx);
+/* For a thread that has nothing else to do: read and write until ready(), which is
+ * asked after each turn and every 50 ms.  ERR_TIMEOUT when nothing has moved for so
+ * long; errors of conn_read, conn_write and conn_check. */
+enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience, struct err *e);
+
 bool conn_is_live(const struct conn *c);
 bool conn_is_held(const struct conn *c);
 bool conn_said_bye(const struct conn *c);

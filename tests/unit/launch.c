@@ -259,6 +259,14 @@ static void test_tail(void)
 	ok(launch_tail(path, 2, &b, &e) == ERR_OK && strcmp((char *)b.data, "line 19998\nline 19999\n") == 0,
 	   "of a large log");
 	ok(launch_tail(none, 1, &b, &e) == ERR_NOTFOUND, "no log");
+	buf_clear(&b);
+	file_replace(path, "T w info a\nT w error why\nT w info an error b\n", 45, 0600, &e);
+	launch_last_words(path, &b);
+	ok(strcmp((char *)b.data, "T w error why") == 0, "last words: the error, whoever spoke after it");
+	buf_clear(&b);
+	file_replace(path, "a\nb: ps-c: d", 12, 0600, &e);
+	launch_last_words(path, &b);
+	ok(strcmp((char *)b.data, "b: ps-c: d") == 0, "without one, the last line");
 	buf_release(&b);
 	buf_release(&big);
 	free(path);

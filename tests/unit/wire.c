@@ -131,6 +131,10 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{ 32, "COPY_STEP",  "S",     1048576 },
 	{ 33, "COPY_STATE", "S",     1048576 },
 	{ 34, "COPIED",     "",      1048576 },
+	{ 40, "FILE_PUT",   "S",     512 },
+	{ 41, "FILE_GET",   "S",     512 },
+	{ 42, "FILE_DATA",  "S",     1048576 },
+	{ 43, "FILE_END",   "S",     512 },
 };
 #define TYPES (sizeof table / sizeof *table)
 static const char role_letter[] = "-WSRMA";

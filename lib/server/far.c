@@ -1,0 +1,276 @@
+#include "server/far.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ckpt/names.h"
+
+#define PIECE (256u << 10)
+#define QUEUED_MAX (4 * PIECE)
+/* The disk of the other end may take its time. */
+#define PATIENCE (300 * NSEC_PER_SEC)
+
+struct far {
+	struct server *server;
+	struct conn *conn;
+	uint64_t id;                    /* of the checkpoint that is written */
+	bool agents;                    /* we are on the agent's thread */
+	bool live, ended;
+	struct err why;                 /* the coordinator's no, or ours */
+	int fd;                         /* a file that comes goes here, or into `in` */
+	struct ckpt_receive *in;
+};
+
+/* ---- the session ------------------------------------------------------------------- */
+
+static void on_live(void *ctx, const struct hs_server_info *unused)
+{
+	(void)unused;
+	((struct far *)ctx)->live = true;
+}
+
+static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct far *f = ctx;
+	enum err_code rc = ERR_OK;
+
+	if (r->type == REC_NACK)
+		rc = msg_get_nack(payload, r->len, &f->why);
+	else if (r->type == REC_FILE_END)
+		f->ended = true;
+	else if (r->type == REC_FILE_DATA)
+		rc = f->in ? ckpt_receive_put(f->in, payload, r->len, &f->why) : fd_write_all(f->fd, payload, r->len, &f->why);
+	return rc ? CONN_DROP : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .live = on_live, .record = on_record };
+
+static bool stopped(const struct far *f)
+{
+	if (f->agents)
+		agent_alive(f->server->agent);
+	return atomic_load(&f->server->stopping);
+}
+
+static bool is_live(void *ctx)
+{
+	return ((struct far *)ctx)->live || stopped(ctx);
+}
+
+static bool has_room(void *ctx)
+{
+	return conn_queued(((struct far *)ctx)->conn) < QUEUED_MAX || stopped(ctx);
+}
+
+static bool is_ended(void *ctx)
+{
+	return ((struct far *)ctx)->ended || stopped(ctx);
+}
+
+static enum err_code await(struct far *f, bool (*ready)(void *), struct err *e)
+{
+	enum err_code rc = conn_until(f->conn, ready, f, PATIENCE, e);
+
+	if (f->why.code)
+		return err_set(e, f->why.code, "%s", f->why.msg);
+	if (!rc && atomic_load(&f->server->stopping))
+		return err_set(e, ERR_STOPPED, "this server is about to end");
+	return rc;
+}
+
+static enum err_code far_open(struct far *f, struct err *e)
+{
+	const struct identity *id = f->server->cfg.id;
+	struct hs_client_info info = { .incarnation = f->server->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	int fd;
+	enum err_code rc = net_connect(id->data, &fd, e);
+
+	if (rc)
+		return rc;
+	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
+	f->conn = conn_dial(fd, &id->conn, id->server_key, &info, &handler, f);
+	return await(f, is_live, e);
+}
+
+static enum err_code say(struct far *f, enum msg_type type, json_t *msg, struct err *e)
+{
+	char *text = json_text(msg);
+	struct record r = { .type = (uint8_t)type, .len = (uint32_t)strlen(text) };
+
+	conn_send(f->conn, &r, text);
+	free(text);
+	json_decref(msg);
+	return await(f, has_room, e);
+}
+
+/* ---- giving ----------------------------------------------------------------------------- */
+
+static enum err_code put_begin(void *ctx, const char *name, uint64_t size, struct err *e)
+{
+	struct far *f = ctx;
+
+	return say(f, REC_FILE_PUT, json_pack("{s:I, s:s, s:I}", "id", (json_int_t)f->id, "name", name, "size", (json_int_t)size), e);
+}
+
+static enum err_code put_bytes(void *ctx, const void *p, size_t n, struct err *e)
+{
+	struct far *f = ctx;
+	enum err_code rc = ERR_OK;
+
+	for (size_t at = 0; !rc && at < n;) {
+		struct record r = { .type = REC_FILE_DATA, .len = (uint32_t)(n - at < PIECE ? n - at : PIECE) };
+
+		conn_send(f->conn, &r, (const uint8_t *)p + at);
+		at += r.len;
+		rc = await(f, has_room, e);
+	}
+	return rc;
+}
+
+static enum err_code put_end(void *ctx, enum err_code rc, const char *blake2b, struct err *e)
+{
+	struct far *f = ctx;
+
+	/* The session ends, and the file with it. */
+	if (rc)
+		return rc;
+	f->ended = false;
+	rc = say(f, REC_FILE_END, json_pack("{s:s}", "blake2b", blake2b), e);
+	return rc ? rc : await(f, is_ended, e);
+}
+
+enum err_code far_save(struct server *s, uint64_t id, const struct ckpt_part *parts, size_t n, json_t **description,
+    struct err *e)
+{
+	struct far f = { .server = s, .id = id, .fd = -1 };
+	struct ckpt_sink sink = { &f, put_begin, put_bytes, put_end };
+	enum err_code rc = far_open(&f, e);
+
+	*description = NULL;
+	if (!rc)
+		rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description, e);
+	conn_free(f.conn);
+	return rc;
+}
+
+/* ---- getting ------------------------------------------------------------------------------ */
+
+static enum err_code get(struct far *f, const char *name, struct err *e)
+{
+	enum err_code rc;
+
+	f->ended = false;
+	rc = say(f, REC_FILE_GET, json_pack("{s:s}", "name", name), e);
+	return rc ? rc : await(f, is_ended, e);
+}
+
+static enum err_code get_manifest(struct far *f, const char *dir, struct err *e)
+{
+	char *path = path_join(dir, CKPT_MANIFEST);
+	enum err_code rc = ERR_OK;
+
+	f->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (f->fd < 0)
+		rc = err_sys(e, ERR_IO, "cannot make \"%s\"", path);
+	if (!rc)
+		rc = get(f, CKPT_MANIFEST, e);
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+	free(path);
+	return rc;
+}
+
+static enum err_code get_file(struct far *f, const char *dir, const json_t *file, struct err *e)
+{
+	enum err_code rc = ckpt_receive_begin(dir, json_str(file, "name", ""), (uint64_t)json_int(file, "size", 0), true, &f->in, e);
+
+	if (rc)
+		return rc;
+	rc = get(f, json_str(file, "name", ""), e);
+	rc = ckpt_receive_end(f->in, rc, json_str(file, "blake2b", ""), e);
+	f->in = NULL;
+	return rc;
+}
+
+static enum err_code get_checkpoint(struct far *f, const char *dir, struct err *e)
+{
+	enum err_code rc = get_manifest(f, dir, e);
+	json_t *manifest = rc ? NULL : ckpt_manifest_read(dir, e);
+	const json_t *file;
+	size_t i;
+
+	if (!rc && !manifest)
+		rc = e->code;
+	json_array_foreach(json_object_get(manifest, "files"), i, file)
+		if (!rc)
+			rc = get_file(f, dir, file, e);
+	json_decref(manifest);
+	return rc;
+}
+
+static char *temporary(const char *what)
+{
+	const char *tmp = getenv("TMPDIR");
+	char name[40];
+
+	snprintf(name, sizeof name, "pskit-%s.XXXXXX", what);
+	return path_join(tmp && *tmp ? tmp : "/tmp", name);
+}
+
+enum err_code far_restore(struct server *s, struct ckpt_reader **out, struct err *e)
+{
+	struct far f = { .server = s, .fd = -1, .agents = true };
+	char *dir = temporary("restore");
+	enum err_code rc;
+
+	if (!mkdtemp(dir)) {
+		rc = err_sys(e, ERR_IO, "cannot make a directory for the checkpoint in %s", dir);
+		free(dir);
+		return rc;
+	}
+	rc = far_open(&f, e);
+	if (!rc)
+		rc = get_checkpoint(&f, dir, e);
+	if (!rc)
+		rc = ckpt_open(dir, out, e);
+	conn_free(f.conn);
+	/* What the reader has open stays until it is closed. */
+	file_remove_tree(dir, NULL);
+	free(dir);
+	return rc;
+}
+
+enum err_code far_init(struct server *s, char **path, struct err *e)
+{
+	struct far f = { .server = s, .agents = true };
+	char *name = temporary("init"), open_file[40];
+	enum err_code rc;
+
+	f.fd = mkostemp(name, O_CLOEXEC);
+	if (f.fd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot make a file for job.init in %s", name);
+		free(name);
+		return rc;
+	}
+	unlink(name);
+	free(name);
+	rc = far_open(&f, e);
+	if (!rc)
+		rc = get(&f, "init", e);
+	conn_free(f.conn);
+	if (rc) {
+		close(f.fd);
+		return rc;
+	}
+	/* Open as long as this process lives: tables may still come. */
+	snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f.fd);
+	*path = mem_strdup(open_file);
+	return ERR_OK;
+}

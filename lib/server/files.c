@@ -1,0 +1,286 @@
+#include "server/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ckpt/names.h"
+#include "ckpt/write.h"
+#include "server/keep.h"
+
+#define PIECE (256u << 10)
+#define QUEUED_MAX (4 * PIECE)
+#define PATIENCE (300 * NSEC_PER_SEC)
+#define SESSIONS_MAX 64
+#define LAST_WORDS (5 * NSEC_PER_SEC)
+
+struct file_session {
+	struct file_session *next;
+	struct host *host;
+	struct conn *conn;
+	pthread_t thread;
+	_Atomic bool stop, ended;
+	/* who it is */
+	uint8_t key[KEY_BYTES];
+	char keytext[48], name[KEYRING_NAME_MAX + 1];
+	uint64_t incarnation;
+
+	bool refused;                   /* its last answer is under way */
+	struct ckpt_receive *in;        /* a file that comes */
+	int out;                        /* one that goes, or -1 */
+	uint8_t piece[PIECE];
+};
+
+/* ---- answers ---------------------------------------------------------------------- */
+
+static enum conn_verdict refuse(struct file_session *s, const struct err *e)
+{
+	struct record r = { .type = REC_NACK };
+	struct buf body = BUF_INIT;
+
+	msg_put_nack(&body, e->code, e->msg);
+	r.len = (uint32_t)body.len;
+	conn_send(s->conn, &r, body.data);
+	buf_release(&body);
+	s->refused = true;
+	return CONN_TAKEN;
+}
+
+static void answer_end(struct file_session *s)
+{
+	struct record r = { .type = REC_FILE_END, .len = 2 };
+
+	conn_send(s->conn, &r, "{}");
+}
+
+/* ---- a file that comes --------------------------------------------------------------- */
+
+static enum err_code begin_put(struct file_session *s, const json_t *msg, struct err *e)
+{
+	struct host *h = s->host;
+	const char *name = json_str(msg, "name", "");
+	char *dir = NULL;
+	enum err_code rc;
+	unsigned server;
+	bool state;
+
+	if (s->in || s->out >= 0 || !ckpt_file_parse(name, &server, &state))
+		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
+	host_lock(h);
+	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
+		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
+	else if (!(dir = keep_receives(h->keep, (uint64_t)json_int(msg, "id", 0))))
+		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
+	host_unlock(h);
+	if (!dir)
+		return e->code;
+	rc = ckpt_receive_begin(dir, name, (uint64_t)json_int(msg, "size", 0), true, &s->in, e);
+	free(dir);
+	return rc;
+}
+
+static enum err_code end_put(struct file_session *s, const json_t *msg, struct err *e)
+{
+	struct ckpt_receive *in = s->in;
+	enum err_code rc;
+
+	if (!in)
+		return err_set(e, ERR_PROTO, "the end of a file that was not begun");
+	s->in = NULL;
+	rc = ckpt_receive_end(in, ERR_OK, json_str(msg, "blake2b", ""), e);
+	if (!rc)
+		answer_end(s);
+	return rc;
+}
+
+/* ---- a file that goes ------------------------------------------------------------------ */
+
+static enum err_code begin_get(struct file_session *s, const json_t *msg, struct err *e)
+{
+	struct host *h = s->host;
+	const char *name = json_str(msg, "name", "");
+	bool init = strcmp(name, "init") == 0, state;
+	unsigned server;
+	char *path = NULL;
+
+	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_file_parse(name, &server, &state)))
+		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
+	host_lock(h);
+	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
+		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
+	else if (init && strchr(h->server->cfg.conf->job.init, '/'))
+		path = mem_strdup(h->server->cfg.conf->job.init);
+	else if (!init && h->resume_path)
+		path = path_join(h->resume_path, name);
+	else
+		err_set(e, ERR_NOTFOUND, "this job begins with no file");
+	host_unlock(h);
+	if (!path)
+		return e->code;
+	s->out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (init ? 0 : O_NOFOLLOW));
+	if (s->out < 0)
+		err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+	free(path);
+	return s->out < 0 ? e->code : ERR_OK;
+}
+
+static void send_piece(struct file_session *s)
+{
+	struct record r = { .type = REC_FILE_DATA };
+	struct err e;
+	ssize_t n;
+
+	do
+		n = read(s->out, s->piece, PIECE);
+	while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		r.len = (uint32_t)n;
+		conn_send(s->conn, &r, s->piece);
+		return;
+	}
+	if (n < 0) {
+		err_sys(&e, ERR_IO, "cannot read the file");
+		refuse(s, &e);
+	} else {
+		answer_end(s);
+	}
+	close(s->out);
+	s->out = -1;
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
+
+static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct file_session *s = ctx;
+	struct err e = { 0 };
+	json_t *msg = NULL;
+	enum err_code rc;
+
+	if (s->refused)
+		return CONN_TAKEN;
+	if (r->type == REC_FILE_DATA)
+		rc = s->in ? ckpt_receive_put(s->in, payload, r->len, &e) : err_set(&e, ERR_PROTO, "bytes of no file");
+	else if (r->type != REC_FILE_PUT && r->type != REC_FILE_END && r->type != REC_FILE_GET)
+		rc = err_set(&e, ERR_PROTO, "%s in a session that moves files", record_type_name(r->type));
+	else
+		rc = (msg = json_parse((const char *)payload, r->len, 512, &e)) ? ERR_OK : e.code;
+	if (msg)
+		rc = r->type == REC_FILE_PUT ? begin_put(s, msg, &e) : r->type == REC_FILE_GET ? begin_get(s, msg, &e) :
+		    end_put(s, msg, &e);
+	json_decref(msg);
+	return rc ? refuse(s, &e) : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .record = on_record };
+
+/* Its key may be revoked at any time. */
+static bool is_over(void *ctx)
+{
+	struct file_session *s = ctx;
+
+	while (s->out >= 0 && conn_queued(s->conn) < QUEUED_MAX)
+		send_piece(s);
+	return atomic_load(&s->stop) || s->refused || !server_knows(s->host->server, s->key, ROLE_SERVER);
+}
+
+static bool is_said(void *ctx)
+{
+	struct file_session *s = ctx;
+
+	return atomic_load(&s->stop) || !conn_queued(s->conn);
+}
+
+static void *run(void *ctx)
+{
+	struct file_session *s = ctx;
+	struct err e = { 0 };
+	enum err_code rc = conn_retry(s->conn, &e);
+
+	if (!rc)
+		rc = conn_until(s->conn, is_over, s, PATIENCE, &e);
+	if (!rc && s->refused)
+		conn_until(s->conn, is_said, s, LAST_WORDS, &e);
+	if (s->in)
+		ckpt_receive_end(s->in, ERR_CLOSED, NULL, &e);
+	if (s->out >= 0)
+		close(s->out);
+	conn_free(s->conn);
+	s->conn = NULL;
+	atomic_store(&s->ended, true);
+	return NULL;
+}
+
+/* Those that are over, or all; under the host's lock.  What is taken out is to
+ * be joined without it. */
+static struct file_session *take_out(struct host *h, bool all)
+{
+	struct file_session **p = &h->files, *out = NULL, *s;
+
+	while ((s = *p)) {
+		if (!all && !atomic_load(&s->ended)) {
+			p = &s->next;
+			continue;
+		}
+		*p = s->next;
+		s->next = out;
+		out = s;
+	}
+	return out;
+}
+
+static void bury(struct file_session *s)
+{
+	while (s) {
+		struct file_session *next = s->next;
+
+		atomic_store(&s->stop, true);
+		pthread_join(s->thread, NULL);
+		free(s);
+		s = next;
+	}
+}
+
+void files_serve(struct host *h, struct peer *p)
+{
+	struct file_session *s = mem_alloc(sizeof *s), *over;
+	struct conn *conn;
+	unsigned n = 0;
+
+	s->host = h;
+	s->out = -1;
+	s->incarnation = p->incarnation;
+	memcpy(s->key, p->key, sizeof s->key);
+	memcpy(s->keytext, p->keytext, sizeof s->keytext);
+	memcpy(s->name, p->name, sizeof s->name);
+	conn = s->conn = peer_take_out(p);
+	conn_hand_over(conn, &handler, s);
+	host_lock(h);
+	over = take_out(h, false);
+	for (const struct file_session *f = h->files; f; f = f->next)
+		n++;
+	if (h->files_closed || n >= SESSIONS_MAX || pthread_create(&s->thread, NULL, run, s)) {
+		conn_free(conn);
+		free(s);
+	} else {
+		s->next = h->files;
+		h->files = s;
+	}
+	host_unlock(h);
+	bury(over);
+}
+
+void files_stop(struct host *h)
+{
+	struct file_session *all;
+
+	host_lock(h);
+	h->files_closed = true;
+	all = take_out(h, true);
+	host_unlock(h);
+	bury(all);
+}

@@ -1,0 +1,89 @@
+#include "base/clock.h"
+#include "server/state.h"
+
+/* Who may have a session: the server's side of the handshake. */
+
+static enum err_code look_up(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
+{
+	const struct keyring_entry *entry;
+	enum err_code rc = ERR_OK;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
+	if (entry) {
+		p->role = entry->role;
+		snprintf(p->name, sizeof p->name, "%s", entry->name);
+	} else if (!atomic_load(&s->keys_known)) {
+		rc = err_set(e, ERR_NOTREADY, "no keys are known yet: the coordinator has not sent them");
+	} else {
+		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
+	}
+	pthread_rwlock_unlock(&s->keys_lock);
+	return rc;
+}
+
+bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role)
+{
+	const struct keyring_entry *entry;
+	bool known;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
+	known = entry && entry->role == role;
+	pthread_rwlock_unlock(&s->keys_lock);
+	return known;
+}
+
+/* For one more session, beside what is booked and those that are there. */
+static bool has_memory(struct server *s)
+{
+	struct shard *sh = atomic_load(&s->shard);
+	uint64_t limit = atomic_load(&s->mem_limit);
+
+	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * PEER_MEMORY <= limit;
+}
+
+enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
+{
+	struct peer *p = ctx;
+	struct server *s = p->lane->server;
+	enum err_code rc = look_up(s, key, p, e);
+
+	if (rc)
+		return rc;
+	memcpy(p->key, key, sizeof p->key);
+	key_to_text(key, p->keytext);
+	p->incarnation = info->incarnation;
+	p->slot = info->slot;
+	p->self.incarnation = info->incarnation;
+	p->self.name = p->name;
+	p->self.key = p->keytext;
+	p->self.kind = p->role == ROLE_ADMIN ? COORD_ADMIN : COORD_NOBODY;
+	if (p->slot != SLOT_NONE && p->role == ROLE_WORKER) {
+		struct shard *sh = atomic_load(&s->shard);
+
+		if (!sh || shard_incarnation(sh, p->slot) != p->incarnation)
+			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
+	}
+	if (!has_memory(s))
+		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
+	reply->incarnation = s->incarnation;
+	reply->epoch = atomic_load(&s->epoch);
+	reply->generation = atomic_load(&s->generation);
+	reply->max_record = RECORD_MAX;
+	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
+	reply->credit = PEER_CREDIT;
+	return ERR_OK;
+}
+
+void peer_live(void *ctx, const struct hs_server_info *unused)
+{
+	struct peer *p = ctx;
+
+	(void)unused;
+	p->lane->half_open--;
+	atomic_fetch_sub(&p->lane->server->half_open, 1);
+	atomic_fetch_add(&p->lane->server->sessions, 1);
+	log_debug(p->lane->server->cfg.log, "%s (%s) connected", p->name, role_name(p->role));
+}

@@ -19,6 +19,8 @@
 
 /* How long a server waits for its coordinator's word to end after SIGTERM. */
 #define LEAVE_GRACE_MS 3000
+/* And first for a checkpoint. */
+#define SAVE_GRACE_MS 10000
 
 struct options {
 	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume;
@@ -162,14 +164,20 @@ static int serve(struct server *s, int signals, struct log *log)
 {
 	struct pollfd p[2] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 } };
 	int64_t until = -1;
-	bool leaving = false;
+	bool leaving = false, saving = false;
 	struct err why;
 
 	for (;;) {
 		int left = until < 0 ? -1 : (int)((until - clock_now()) / NSEC_PER_MSEC);
 
-		if (until >= 0 && left <= 0)
+		if (until >= 0 && left <= 0 && !saving)
 			return 0;
+		if (until >= 0 && left <= 0) {
+			saving = false;
+			server_leave(s);
+			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+			continue;
+		}
 		poll(p, 2, left);
 		if (server_ended(s, &why)) {
 			if (why.code)
@@ -190,8 +198,12 @@ static int serve(struct server *s, int signals, struct log *log)
 			if (leaving)
 				return 128 + SIGTERM;
 			leaving = true;
-			server_leave(s);
-			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
+			saving = server_leave(s);
+			until = clock_now() + (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
+			break;
+		case SIGUSR1:
+			if (!server_checkpoint(s))
+				log_info(log, "SIGUSR1 is for the coordinator, which has checkpoints made");
 			break;
 		default:
 			break;
@@ -208,6 +220,7 @@ static int block_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }

@@ -216,3 +216,44 @@ is_done() {
 		"$(undisturbed --set steps="$(steps | cut -d' ' -f1)")" ]
 	none_left "$T"
 }
+
+@test "SIGUSR1: a checkpoint, and on; SIGTERM of a coordinator: a checkpoint, and the end" {
+	digits 100000000
+	background ps-ctl run digits.json --json
+	wait_for 20 test -S digits.run/ctl.sock
+	wait_for 10 step_is_past 20
+	kill -USR1 "$pid"
+	wait_for 10 step_kept 1
+	kill -USR1 "$(cat digits.run/server-0.pid)" "$(cat digits.run/server-1.pid)"
+	wait_for 10 step_kept 2
+	grep -q 'SIGUSR1 is for the coordinator' digits.run/server-1.log
+	at=$(status .step)
+	wait_for 10 step_is_past $((at + 20))
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 75 ]
+	[ "$(steps | wc -w)" -eq 3 ]
+	none_left "$T"
+	# Without ps-ctl: the coordinator sees to it itself.
+	rm -rf digits.run*
+	background ps-serve digits.json --set servers=1
+	wait_for 10 test -S digits.run/ctl.sock
+	for slot in 0 1; do
+		ps-work train -C digits.run --slot $slot 2>worker-$slot.err 3>&- &
+		pids+=($!)
+	done
+	wait_for 20 step_is_past 20
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 0 ]
+	wait "${pids[@]: -2}"
+	[ "$(steps | wc -w)" -eq 1 ]
+	# Once more: at once.
+	background ps-serve digits.json --set servers=1
+	wait_for 10 test -S digits.run/ctl.sock
+	kill -TERM "$pid"
+	finish
+	[ "$status" -eq 0 ]
+	[ -z "$(steps)" ]
+	none_left "$T"
+}

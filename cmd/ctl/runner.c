@@ -41,6 +41,7 @@ enum err_code runner_signals(struct runner *r, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGUSR1);
 	/* But nohup is to be heeded. */
 	if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
@@ -226,11 +227,25 @@ void runner_ask(struct runner *r)
 	r->next_ask = now + (now < r->settled ? ASK_FAST : ASK_SLOW);
 }
 
+/* To the coordinator. */
+static void pass_on(struct runner *r, int sig)
+{
+	const char *id = runner_is_apart(r) ? "coordinator" : "server-0";
+
+	for (size_t i = 0; i < launch_count(r->set); i++)
+		if (launch_alive(r->set, i) && strcmp(launch_id(r->set, i), id) == 0)
+			launch_signal(r->set, i, sig);
+}
+
 void runner_take_signals(struct runner *r)
 {
 	struct signalfd_siginfo si;
 
 	while (read(r->signals, &si, sizeof si) == (ssize_t)sizeof si) {
+		if (si.ssi_signo == SIGUSR1) {
+			pass_on(r, SIGUSR1);
+			continue;
+		}
 		if (si.ssi_signo == SIGUSR2) {
 			r->asked = true;
 			continue;

@@ -114,12 +114,34 @@ void host_touch(struct host *h)
 	host_unlock(h);
 }
 
-void host_leave(struct host *h)
+bool host_leave(struct host *h)
 {
+	bool saving;
+
 	host_lock(h);
+	saving = !h->leaving && h->keep && h->cfg.has_job && coord_phase(h->coord) == COORD_RUNNING;
+	if (saving)
+		keep_want(h->keep);
+	else
+		host_left(h);
+	h->leaving = saving;
+	host_unlock(h);
+	return saving;
+}
+
+void host_left(struct host *h)
+{
 	coord_stop(h->coord, "the coordinator was asked to leave", clock_now());
 	coord_end(h->coord);
+}
+
+bool host_checkpoint(struct host *h)
+{
+	host_lock(h);
+	if (h->keep)
+		keep_want(h->keep);
 	host_unlock(h);
+	return h->keep != NULL;
 }
 
 /* ---- the ticker --------------------------------------------------------------------------- */

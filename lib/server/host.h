@@ -35,6 +35,7 @@ struct host {
 	_Atomic bool stop;
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
+	bool leaving;                   /* as soon as the checkpoint is made that was asked for */
 	struct file_session *files;     /* files.c */
 	bool files_closed;
 	pthread_cond_t changed;         /* something may have, since the lock was taken last */
@@ -52,6 +53,8 @@ void host_unlock(struct host *h);
 void host_wait(struct host *h, int64_t until);
 /* Parked HTTP requests look again. */
 void host_kick(struct host *h);
+/* With the lock held: the job is stopped, all processes end. */
+void host_left(struct host *h);
 void host_event(struct host *h, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* host_view.c; all with the lock held but the last */

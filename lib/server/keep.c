@@ -159,6 +159,8 @@ static void asked_for(struct keep *k)
 	if (k->last.rc)
 		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
 	host_kick(k->host);
+	if (k->host->leaving)
+		host_left(k->host);
 }
 
 static void periodic(struct keep *k)

@@ -151,18 +151,22 @@ void server_stop(struct server *s)
 	free(s);
 }
 
-void server_leave(struct server *s)
+bool server_checkpoint(struct server *s)
+{
+	return s->host && host_checkpoint(s->host);
+}
+
+bool server_leave(struct server *s)
 {
 	json_t *msg;
 
-	if (s->host) {
-		host_leave(s->host);
-		return;
-	}
+	if (s->host)
+		return host_leave(s->host);
 	/* The others shall have what is here first; the answer is the order to go. */
 	msg = json_pack("{s:s}", "op", "leave");
 	agent_tell(s->agent, msg);
 	json_decref(msg);
+	return false;
 }
 
 void server_end(struct server *s, const struct err *why)

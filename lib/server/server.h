@@ -28,8 +28,12 @@ struct server_config {
 
 /* Bind, start the threads, and (as a store) begin to join. */
 enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e);
-/* Ask it to leave: a coordinator stops the job first.  From any thread. */
-void server_leave(struct server *s);
+/* Ask it to leave: a coordinator writes a checkpoint of a running job, and stops
+ * it; asked again it does not wait for that.  True: there will be a checkpoint first.
+ * From any thread. */
+bool server_leave(struct server *s);
+/* A checkpoint of the job, as soon as may be.  False: this is not the coordinator. */
+bool server_checkpoint(struct server *s);
 /* Read authorized_keys again; sessions of removed keys are cut. */
 enum err_code server_reload(struct server *s, struct err *e);
 /* Is there a reason to end?  The job was stopped, or the coordinator cannot be

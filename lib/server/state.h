@@ -214,7 +214,8 @@ void host_gone(struct host *h, const struct coord_self *self);
 /* The revision of the coordinator's view; of the one that went out last. */
 uint64_t host_rev(struct host *h);
 uint64_t host_rev_sent(struct host *h);
-void host_leave(struct host *h);
+bool host_leave(struct host *h);
+bool host_checkpoint(struct host *h);
 void host_touch(struct host *h);
 
 /* store.c: this process as one of the cluster's stores */

@@ -51,6 +51,7 @@ void coord_free(struct coord *c)
 	free(c->prop.answered);
 	coord_snap_end(c);
 	members_release(c);
+	weights_drop(c);
 	layout_release(&c->layout);
 	tasks_free(c->tasks);
 	json_decref(c->result);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "coord/place.h"
 
 /* A server that another could not reach gets no copies for a while: each time
@@ -32,6 +33,64 @@ void servers_place(struct coord *c)
 	layout_place(&c->layout, server, n, c->cfg.replicas);
 }
 
+/* ---- evenness ------------------------------------------------------------------------ */
+
+/* What a server's figures say of how fast its partitions are pushed to:
+ * [[table, first, count, rate of each], ...]. */
+static void take_rates(const struct coord *c, const json_t *heat, double **rate)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(heat, i, row) {
+		json_int_t table = json_integer_value(json_array_get(row, 0)), first = json_integer_value(json_array_get(row, 1));
+		json_int_t count = json_integer_value(json_array_get(row, 2));
+		double each = json_number_value(json_array_get(row, 3));
+
+		if (table < 0 || (size_t)table >= c->layout.ntables || first < 0 || count < 0 || !(each >= 0) ||
+		    first > c->layout.table[table].nparts || count > c->layout.table[table].nparts - first)
+			continue;
+		for (json_int_t p = first; p < first + count; p++)
+			rate[table][p] = each;
+	}
+}
+
+/* Weighed once, when it begins: rates change, and runs would move for ever. */
+static void weigh(struct coord *c)
+{
+	size_t n = c->layout.ntables;
+	double **rate = mem_array(n, sizeof *rate);
+
+	for (size_t i = 0; i < n; i++)
+		rate[i] = mem_array(c->layout.table[i].nparts, sizeof **rate);
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live)
+			take_rates(c, json_object_get(c->server[i].stats, "heat"), rate);
+	c->weight = place_weigh(&c->layout, rate);
+	c->nweight = n;
+	for (size_t i = 0; i < n; i++)
+		free(rate[i]);
+	free(rate);
+}
+
+void weights_drop(struct coord *c)
+{
+	place_weigh_free(c->weight, c->nweight);
+	c->weight = NULL;
+}
+
+static bool even_out(struct coord *c, const uint16_t *server, size_t n)
+{
+	if (c->weight && c->nweight != c->layout.ntables)
+		weights_drop(c);
+	if (!c->weight)
+		weigh(c);
+	c->rebalance = place_balance(&c->layout, server, n, c->weight);
+	if (!c->rebalance)
+		weights_drop(c);
+	return c->rebalance;
+}
+
 bool servers_mend(struct coord *c, int64_t now)
 {
 	uint16_t server[COORD_SERVERS_MAX];
@@ -40,10 +99,8 @@ bool servers_mend(struct coord *c, int64_t now)
 	bool changed = place_mend(&c->layout, server, njoin, n, c->cfg.replicas);
 
 	place_progress(&c->layout, &moving, &all);
-	if (c->rebalance && !changed && !moving) {
-		changed = place_balance(&c->layout, server, njoin);
-		c->rebalance = changed;
-	}
+	if (c->rebalance && !changed && !moving)
+		changed = even_out(c, server, njoin);
 	if (!changed)
 		return false;
 	c->layout.epoch++;

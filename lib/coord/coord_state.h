@@ -89,6 +89,8 @@ struct coord {
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
 	unsigned nservers, nworkers;    /* places in use */
 	bool rebalance;                 /* as soon as no copies are under way */
+	uint64_t **weight;              /* of the partitions, while that goes on; or NULL */
+	size_t nweight;                 /* tables */
 	struct member_worker *worker;   /* COORD_WORKERS_MAX places */
 	uint64_t examples;              /* of the training data, as the workers say */
 	struct members *members;
@@ -120,6 +122,7 @@ void servers_place(struct coord *c);
 void server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
 /* Give copies where they are wanted; true when the layout has changed. */
 bool servers_mend(struct coord *c, int64_t now);
+void weights_drop(struct coord *c);
 void servers_join(struct coord *c, int64_t now);
 void server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
 void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);

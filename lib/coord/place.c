@@ -1,6 +1,11 @@
 #include "coord/place.h"
 
+#include <stdlib.h>
+
 #include "base/mem.h"
+
+/* So much of the mean load, in percent, two servers may differ. */
+#define SLACK 2
 
 static uint64_t part_weight(const struct table *t, uint32_t part)
 {
@@ -14,6 +19,31 @@ static uint64_t run_weight(const struct table *t, const struct run *r)
 	for (uint32_t p = r->first; p < r->first + r->count; p++)
 		sum += part_weight(t, p);
 	return sum;
+}
+
+uint64_t **place_weigh(const struct layout *l, double *const *rate)
+{
+	uint64_t **weight = mem_array(l->ntables, sizeof *weight);
+	double elements = 0, rates = 0;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (uint32_t p = 0; p < l->table[i].nparts; p++) {
+			elements += (double)part_weight(&l->table[i], p);
+			rates += rate[i][p];
+		}
+	for (size_t i = 0; i < l->ntables; i++) {
+		weight[i] = mem_array(l->table[i].nparts, sizeof **weight);
+		for (uint32_t p = 0; p < l->table[i].nparts; p++)
+			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ? (uint64_t)(rate[i][p] * (elements / rates)) : 0);
+	}
+	return weight;
+}
+
+void place_weigh_free(uint64_t **weight, size_t ntables)
+{
+	for (size_t i = 0; weight && i < ntables; i++)
+		free(weight[i]);
+	free(weight);
 }
 
 static bool holds(const struct run *r, unsigned server)
@@ -292,45 +322,104 @@ static struct run *split_run(struct table *t, size_t k, uint32_t count)
 	return r;
 }
 
-/* Of what `from` holds and `to` does not: a run, or a part of one, of at most
- * `want` elements (but at least one partition). */
-static bool move_some(struct layout *l, uint16_t from, uint16_t to, uint64_t want, uint64_t *weight)
+static uint64_t weight_of(const struct layout *l, uint64_t *const *weight, size_t table, uint32_t part)
 {
-	for (size_t i = 0; i < l->ntables; i++)
-		for (size_t k = 0; k < l->table[i].nruns; k++) {
-			struct table *t = &l->table[i];
-			struct run *r = &t->run[k];
-			uint64_t sum = 0;
-			uint32_t count = 0;
-
-			if (r->joining != NO_SERVER || !holds(r, from) || run_place(r, to) >= 0)
-				continue;
-			while (count < r->count && sum + part_weight(t, r->first + count) <= want)
-				sum += part_weight(t, r->first + count++);
-			if (!count)
-				continue;
-			if (count < r->count)
-				r = split_run(t, k, count);
-			r->joining = to;
-			r->leaving = from;
-			*weight = sum;
-			return true;
-		}
-	return false;
+	return weight ? weight[table][part] : part_weight(&l->table[table], part);
 }
 
-size_t place_balance(struct layout *l, const uint16_t *server, size_t n)
+static uint64_t weighed_load(const struct layout *l, unsigned server, uint64_t *const *weight)
 {
-	uint64_t *load = mem_array(n + 1, sizeof *load), weight;
-	size_t moved = 0, from, to;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			const struct run *r = &l->table[i].run[k];
+
+			for (uint32_t p = r->first; holds(r, server) && p < r->first + r->count; p++)
+				sum += weight_of(l, weight, i, p);
+		}
+	return sum;
+}
+
+/* Partitions of a run that may move. */
+struct piece {
+	size_t table, run;
+	uint32_t first, count;
+	uint64_t weight;
+};
+
+static uint64_t miss(uint64_t weight, uint64_t want)
+{
+	return weight > want ? weight - want : want - weight;
+}
+
+/* What comes closest to the weight that is wanted, and is less than twice that:
+ * of one run's partitions in a row the most that is not above it, or one alone. */
+static void best_of_run(const struct layout *l, size_t table, size_t run, uint64_t *const *weight, uint64_t want,
+    struct piece *best)
+{
+	const struct run *r = &l->table[table].run[run];
+	uint64_t sum = 0;
+
+	for (uint32_t p = r->first, begin = p; p < r->first + r->count; p++) {
+		uint64_t alone = weight_of(l, weight, table, p);
+
+		sum += alone;
+		while (sum > want)
+			sum -= weight_of(l, weight, table, begin++);
+		/* The earliest: a run is cut in as few as can be. */
+		if (sum && miss(sum, want) < miss(best->weight, want))
+			*best = (struct piece){ table, run, begin, p + 1 - begin, sum };
+		if (alone > want && miss(alone, want) < miss(best->weight, want))
+			*best = (struct piece){ table, run, p, 1, alone };
+	}
+}
+
+/* Have partitions that `from` holds and `to` does not move, of about this weight;
+ * that which does, or 0. */
+static uint64_t move_some(struct layout *l, uint16_t from, uint16_t to, uint64_t want, uint64_t *const *weight)
+{
+	struct piece best = { 0 };
+	struct table *t;
+	struct run *r;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			r = &l->table[i].run[k];
+			if (r->joining == NO_SERVER && holds(r, from) && run_place(r, to) < 0)
+				best_of_run(l, i, k, weight, want, &best);
+		}
+	if (!best.weight)
+		return 0;
+	t = &l->table[best.table];
+	r = &t->run[best.run];
+	if (best.first > r->first) {
+		split_run(t, best.run, best.first - r->first);
+		r = &t->run[++best.run];
+	}
+	if (best.count < r->count)
+		r = split_run(t, best.run, best.count);
+	r->joining = to;
+	r->leaving = from;
+	return best.weight;
+}
+
+size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_t *const *weights)
+{
+	uint64_t *load = mem_array(n + 1, sizeof *load), sum = 0;
+	size_t moved = 0;
 
 	for (size_t i = 0; i < n; i++)
-		load[i] = place_load(l, server[i]);
+		sum += load[i] = weighed_load(l, server[i], weights);
 	while (n > 1) {
-		from = most(load, n);
-		to = least(load, n);
-		/* Half of the difference makes both alike; less than that is left alone. */
-		if (load[from] - load[to] < 2 || !move_some(l, server[from], server[to], (load[from] - load[to]) / 2, &weight))
+		size_t from = most(load, n), to = least(load, n);
+		uint64_t gap = load[from] - load[to], weight;
+
+		/* Half of the gap makes both alike; little is left alone. */
+		if (gap < 2 || gap < sum / n * SLACK / 100)
+			break;
+		weight = move_some(l, server[from], server[to], gap / 2, weights);
+		if (!weight)
 			break;
 		load[from] -= weight;
 		load[to] += weight;

@@ -17,9 +17,14 @@ uint32_t place_drop(struct layout *l, unsigned server);
  * many runs have changed. */
 size_t place_mend(struct layout *l, const uint16_t *server, size_t njoin, size_t n, unsigned replicas);
 
+/* What partitions weigh, by table and partition: their elements, and as much in all
+ * by how fast they are pushed to (rate, of the same shape, in any unit). */
+uint64_t **place_weigh(const struct layout *l, double *const *rate);
+void place_weigh_free(uint64_t **weight, size_t ntables);
 /* Move runs from servers that hold much to servers that hold little, until no
- * single move makes it more even.  Nothing is moved where a server joins. */
-size_t place_balance(struct layout *l, const uint16_t *server, size_t n);
+ * single move makes it more even.  Nothing is moved where a server joins.  weight:
+ * of place_weigh; NULL: elements alone. */
+size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_t *const *weight);
 
 /* The joining server has copies of the runs of which `from` is the last.  Returns
  * of how many that was not known. */

@@ -142,6 +142,7 @@ void server_stop(struct server *s)
 	shard_free(shard);
 	ckpt_close(s->restore);
 	json_decref(s->state);
+	json_decref(s->heat);
 	keyring_free(s->ring);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);

@@ -10,6 +10,7 @@
 #include "base/procstat.h"
 #include "ckpt/read.h"
 #include "server/far.h"
+#include "server/heat.h"
 #include "server/repl.h"
 #include "server/save.h"
 
@@ -331,6 +332,19 @@ static json_t *histogram(const struct hist *h, unsigned first, unsigned every, u
 	    (double)atomic_load_explicit(&h->sum, memory_order_relaxed) * scale);
 }
 
+/* Looked at once a second; between, it is as it was. */
+static json_t *heat(struct server *s, struct shard *shard)
+{
+	int64_t now = clock_now();
+
+	if (now - s->heat_at >= NSEC_PER_SEC) {
+		json_decref(s->heat);
+		s->heat = heat_rows(shard, s->heat_at ? (double)(now - s->heat_at) / NSEC_PER_SEC : 1);
+		s->heat_at = now;
+	}
+	return json_incref(s->heat);
+}
+
 static json_t *stats(void *ctx)
 {
 	struct server *s = ctx;
@@ -364,6 +378,7 @@ static json_t *stats(void *ctx)
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "heat", heat(s, shard));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", histogram(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", histogram(apply, 14, 2, 7, 1e-9));

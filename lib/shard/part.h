@@ -38,6 +38,7 @@ struct part {
 	struct rows *rows, *acc_rows, *prev_rows;
 
 	uint64_t booked;                /* bytes, of budget.used */
+	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
 	uint64_t acc_examples;          /* stated by the contributions in acc */
 	unsigned contributions;         /* of the open step, refused ones not counted */
 
@@ -68,6 +69,9 @@ struct gate {
 	bool again;                     /* something has come meanwhile */
 	_Atomic unsigned behind;        /* partitions that are */
 };
+
+/* What any push costs, in bytes that could be summed meanwhile. */
+#define PUSH_WORK 4096u
 
 /* A checkpoint that is being taken: in bsp of `step`, else of whenever it is. */
 struct snaps {

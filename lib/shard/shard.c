@@ -179,6 +179,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	step = p->step;
 	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->budget, push), r);
 	part_book_rows(p, &s->budget);
+	if (a == SHARD_OK)
+		p->work += push->len + PUSH_WORK;
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;

@@ -218,6 +218,10 @@ struct shard_stats {
 	uint64_t unsent;                /* changes that the next copies have not said they have */
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
+/* How much work pushes to each partition of which this is the head have made since
+ * the last call, in bytes.  One caller. */
+typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, uint64_t work);
+void shard_heat(struct shard *s, shard_heat_fn *fn, void *ctx);
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and
  * previous versions of dense tables, and what sparse ones have by now. */
 uint64_t shard_bytes(struct shard *s);

@@ -34,6 +34,29 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	out->closed = shard_step(s);
 }
 
+struct heat {
+	shard_heat_fn *fn;
+	void *ctx;
+};
+
+static bool add_heat(struct shard *s, struct part *p, void *ctx)
+{
+	struct heat *h = ctx;
+
+	(void)s;
+	if (p->here && p->head)
+		h->fn(h->ctx, p->table->id, p->index, p->work - p->work_seen);
+	p->work_seen = p->work;
+	return true;
+}
+
+void shard_heat(struct shard *s, shard_heat_fn *fn, void *ctx)
+{
+	struct heat h = { fn, ctx };
+
+	shard_each(s, add_heat, &h);
+}
+
 static bool add_bytes(struct shard *s, struct part *p, void *ctx)
 {
 	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);

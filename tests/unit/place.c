@@ -221,7 +221,7 @@ static void harm(struct world *w)
 		}
 		break;
 	case 4:
-		place_balance(&w->l, server, n);
+		place_balance(&w->l, server, n, NULL);
 		look(w);
 		break;
 	default:
@@ -319,10 +319,10 @@ static void evenness(void)
 		for (unsigned i = from; i < from + 1 + seed % 3; i++)
 			w.live[i] = true;
 		n = living(&w, server);
-		place_balance(&w.l, server, n);
+		place_balance(&w.l, server, n, NULL);
 		look(&w);
 		settle(&w);
-		for (unsigned k = 0; k < 50 && place_balance(&w.l, server, n); k++) {
+		for (unsigned k = 0; k < 50 && place_balance(&w.l, server, n, NULL); k++) {
 			settle(&w);
 			endless += k == 49;
 		}

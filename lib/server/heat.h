@@ -1,0 +1,14 @@
+#ifndef SERVER_HEAT_H
+#define SERVER_HEAT_H
+
+#include <jansson.h>
+
+#include "shard/shard.h"
+
+/* How fast partitions are pushed to, for who places them: [[table, first, count,
+ * bytes a second of each], ...], at most HEAT_ROWS of them; neighbours that are about as
+ * hot are one row.  Of the time since the last call, which took `seconds`. */
+#define HEAT_ROWS 256
+json_t *heat_rows(struct shard *s, double seconds);
+
+#endif

@@ -38,7 +38,7 @@ static const struct opt opts[] = {
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
-	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), step=N, a directory, or none", NULL, 0, 0 },
+	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, or none; with FILE also step=N", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
@@ -174,6 +174,7 @@ static int serve(struct server *s, int signals, struct log *log)
 			return 0;
 		if (until >= 0 && left <= 0) {
 			saving = false;
+			log_warn(log, "the checkpoint takes too long: leaving without");
 			server_leave(s);
 			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
 			continue;

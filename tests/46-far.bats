@@ -35,6 +35,7 @@ undisturbed() {
 # cluster [options]: the coordinator with no partitions, two servers by file, two
 # workers; $far are the servers.
 cluster() {
+	rm -f "$RUN/ctl.sock"
 	ps-serve digits.json --no-store "$@" >>coordinator.out 2>&1 3>&- &
 	coordinator=$!
 	pids+=($!)

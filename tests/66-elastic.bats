@@ -19,7 +19,7 @@ teardown() {
 job() {
 	cat >c.json <<-END
 	{ "servers": 2, "workers": 2, "lease": "2s", ${2:-}
-	  "job": { "model": "mlp", "hidden": [2000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "mlp", "hidden": [5000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
 	END
 }
 
@@ -134,7 +134,7 @@ held() {
 	kill -TERM "$pid"
 	finish
 	[ "$status" -eq 0 ]
-	[ "$(status .workers)" -eq 1 ]
+	wait_for 10 eval '[ "$(status .workers)" -eq 1 ]'
 	steps_on
 	# Every place taken.
 	ps-ctl scale workers=3

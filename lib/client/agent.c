@@ -18,6 +18,7 @@
 /* A server that dies within a handshake looks as one that refuses it; one that
  * refuses does so every time. */
 #define DENIALS 3
+/* For the answer to the join; conn_check sees to the handshake. */
 #define HELLO_DEADLINE (5 * NSEC_PER_SEC)
 #define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
 
@@ -137,9 +138,9 @@ static const struct conn_handler handler = { .live = on_live, .record = on_recor
 
 /* ---- the thread ------------------------------------------------------------------ */
 
-static void send_beat(struct agent *a)
+static void send_beat(struct agent *a, bool busy)
 {
-	json_t *beat = json_pack("{s:s}", "op", "beat");
+	json_t *beat = json_pack("{s:s, s:b}", "op", "beat", "busy", busy);
 	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
 	char *text;
 
@@ -159,11 +160,11 @@ static void say_deaf(struct agent *a)
 	conn_write(a->conn, NULL);
 }
 
-static void beat(struct agent *a, int64_t now)
+static void beat(struct agent *a, int64_t now, bool busy)
 {
 	if (now < a->next_beat)
 		return;
-	send_beat(a);
+	send_beat(a, busy);
 	a->next_beat = now + atomic_load(&a->heartbeat);
 }
 
@@ -171,7 +172,7 @@ void agent_alive(struct agent *a)
 {
 	if (!a->conn || !a->joined)
 		return;
-	beat(a, clock_now());
+	beat(a, clock_now(), true);
 	conn_write(a->conn, NULL);
 }
 
@@ -236,7 +237,7 @@ static void session(struct agent *a)
 
 		if (a->joined) {
 			agent_send_asks(a);
-			beat(a, now);
+			beat(a, now, false);
 		} else if (now - begin > HELLO_DEADLINE) {
 			err_set(&a->fault, ERR_TIMEOUT, "the coordinator does not answer");
 			break;

@@ -43,7 +43,8 @@ struct agent_config {
 enum err_code agent_start(const struct agent_config *cfg, struct agent **out, struct err *e);
 /* Say goodbye and end the thread. */
 void agent_stop(struct agent *a);
-/* For a callback on the agent's thread that takes long: a heartbeat, if one is due. */
+/* For a callback on the agent's thread that takes long: a heartbeat, if one is due,
+ * which says so. */
 void agent_alive(struct agent *a);
 
 /* Ask and wait.  *answer is a new reference; msg is borrowed.  ERR_STOPPED when

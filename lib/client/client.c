@@ -332,7 +332,7 @@ static bool check_links(struct client *c, int64_t begin, int64_t now)
 
 		if (l->state != LINK_DOWN && conn_check(l->conn, now, &e))
 			link_drop(l, &e);
-		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.slot != CLIENT_NO_SLOT &&
+		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.informed && c->cfg.informed(c->cfg.ctx) &&
 		    now - (l->down_since > begin ? l->down_since : begin) > c->cfg.deadline / 2)
 			reach = false;
 	}

@@ -23,6 +23,8 @@ struct client;
 struct client_config {
 	const struct identity *id;      /* borrowed */
 	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
+	/* Is there a coordinator that could tell of a server's death?  NULL: no. */
+	bool (*informed)(void *ctx);
 	uint64_t incarnation;
 	const char *transport;          /* auto, unix, tcp */
 	int64_t deadline;               /* ns */

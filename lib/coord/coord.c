@@ -8,6 +8,8 @@
 
 /* So long are more workers waited for than there must be. */
 #define STRAGGLERS (2 * NSEC_PER_SEC)
+/* After nobody was heard of: until those that can be are. */
+#define ALL_BACK (5 * NSEC_PER_SEC)
 /* A server whose connection broke has this long to make a new one. */
 #define COME_BACK (300 * NSEC_PER_MSEC)
 
@@ -318,37 +320,46 @@ static bool is_silent(const struct coord *c, unsigned i, int64_t now)
 	return c->server[i].live && now - c->server[i].seen > c->cfg.server_lost;
 }
 
-/* Of several servers none has been heard of lately: it is rather we who are cut
- * off, and nobody would hear who is to take over.  Meanwhile they go on as they
- * are. */
-static bool is_rather_us(struct coord *c, unsigned i, int64_t now)
+/* Of several servers, our own process not counted, none has been heard of lately: it
+ * is rather we who are cut off, and nobody would hear who is to take over.
+ * Meanwhile they go on as they are.  So does the last of those that had copies: without
+ * it there is nothing left. */
+static bool is_deaf(const struct coord *c, int64_t now)
 {
-	if (c->nservers < 2 || !c->placed || now - c->server[i].seen > c->cfg.deadline / 2)
-		return false;
-	for (unsigned k = 0; k < c->nservers; k++)
-		if (c->server[k].live && now - c->server[k].seen <= c->cfg.server_lost / 2)
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		if (!c->server[i].live || c->server[i].own)
+			continue;
+		if (now - c->server[i].seen <= c->cfg.server_lost / 2)
 			return false;
-	if (!c->deaf)
-		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
-		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
-	c->deaf = true;
-	return true;
+		n++;
+	}
+	return c->placed && n > (c->cfg.replicas < 2);
 }
 
 static void check_servers(struct coord *c, int64_t now)
 {
+	/* When the first is heard again, the others are on their way. */
+	bool deaf = is_deaf(c, now) || now < c->deaf_until, some = false;
 	char how[80];
 
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live && c->server[i].gone_at && now - c->server[i].gone_at > COME_BACK) {
 			server_lost(c, i, "its connection broke", now);
-		} else if (is_silent(c, i, now) && !is_rather_us(c, i, now)) {
+		} else if (is_silent(c, i, now) && deaf && now - c->server[i].seen <= c->cfg.deadline / 2) {
+			some = true;
+		} else if (is_silent(c, i, now)) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - c->server[i].seen) / NSEC_PER_MSEC));
 			server_lost(c, i, how, now);
-		} else if (c->server[i].live && !is_silent(c, i, now)) {
-			c->deaf = false;
 		}
+	if (some && !c->deaf)
+		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
+		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
+	if (some && is_deaf(c, now))
+		c->deaf_until = now + ALL_BACK;
+	c->deaf = some;
 }
 
 void coord_tick(struct coord *c, int64_t now)
@@ -359,7 +370,7 @@ void coord_tick(struct coord *c, int64_t now)
 		return;
 	check_servers(c, now);
 	check_workers(c, now);
-	if (c->phase == COORD_FORMING && now - c->started > c->cfg.deadline) {
+	if (c->phase == COORD_FORMING && now - (c->formed > c->started ? c->formed : c->started) > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take the layout over");
 		coord_fail(c, how, now);
@@ -370,8 +381,10 @@ void coord_tick(struct coord *c, int64_t now)
 void coord_here(struct coord *c, uint64_t incarnation, int64_t now)
 {
 	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && c->server[i].incarnation == incarnation)
+		if (c->server[i].live && c->server[i].incarnation == incarnation) {
 			c->server[i].seen = now;
+			c->server[i].own = true;
+		}
 }
 
 void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)

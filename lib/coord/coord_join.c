@@ -102,6 +102,10 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	s->seen = now;
 	s->gone_at = 0;
 	s->acked = 0;
+	s->own = false;
+	s->shunned = s->shun_for = 0;
+	json_decref(s->stats);
+	s->stats = NULL;
 	s->pid = json_int(msg, "pid", 0);
 	snprintf(s->name, sizeof s->name, "server-%d", at);
 	snprintf(s->key, sizeof s->key, "%s", self->key);

@@ -33,6 +33,9 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 	} else {
 		return;
 	}
+	/* It reads what the job begins with: that takes as long as it takes. */
+	if (c->phase == COORD_FORMING && json_flag(msg, "busy"))
+		c->formed = now;
 	if (stats) {
 		json_decref(*keep);
 		*keep = json_incref(stats);
@@ -136,7 +139,7 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 			change_queue(c, CHANGE_LEAVE, self->index, WORKER_LEFT);
 	} else if (strcmp(op, "give_up") == 0) {
 		w->quit = true;
-		if (!w->lost_at && (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
+		if (c->phase < COORD_DONE && !w->lost_at && (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
 			worker_lost(c, self->index, json_str(msg, "message", "it has given up"), now);
 	} else
 		err_set(e, ERR_PROTO, "no such operation for a worker");

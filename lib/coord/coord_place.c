@@ -9,6 +9,8 @@
  * twice as long, until it has been well for a minute. */
 #define SHUN_MIN (2 * NSEC_PER_SEC)
 #define SHUN_MAX (64 * NSEC_PER_SEC)
+/* Nobody is pushed to faster, in bytes a second. */
+#define RATE_MAX 1e15
 
 /* The servers that may hold partitions, those first that may get more. */
 static size_t usable(const struct coord *c, int64_t now, uint16_t *out, size_t *njoin)
@@ -35,10 +37,11 @@ void servers_place(struct coord *c)
 
 /* ---- evenness ------------------------------------------------------------------------ */
 
-/* What a server's figures say of how fast its partitions are pushed to:
- * [[table, first, count, rate of each], ...]. */
-static void take_rates(const struct coord *c, const json_t *heat, double **rate)
+/* What a server's figures say of how fast the partitions that it is the head of
+ * are pushed to: [[table, first, count, rate of each], ...], ascending. */
+static void take_rates(const struct coord *c, unsigned server, const json_t *heat, double **rate)
 {
+	json_int_t last = -1, next = 0;
 	const json_t *row;
 	size_t i;
 
@@ -47,11 +50,17 @@ static void take_rates(const struct coord *c, const json_t *heat, double **rate)
 		json_int_t count = json_integer_value(json_array_get(row, 2));
 		double each = json_number_value(json_array_get(row, 3));
 
-		if (table < 0 || (size_t)table >= c->layout.ntables || first < 0 || count < 0 || !(each >= 0) ||
+		if (table < 0 || (size_t)table >= c->layout.ntables || first < 0 || count < 0 || !(each >= 0 && each < RATE_MAX) ||
 		    first > c->layout.table[table].nparts || count > c->layout.table[table].nparts - first)
 			continue;
-		for (json_int_t p = first; p < first + count; p++)
-			rate[table][p] = each;
+		/* What comes twice would cost as often. */
+		if (table < last || (table == last && first < next))
+			return;
+		last = table;
+		next = first + count;
+		for (json_int_t p = first; p < next; p++)
+			if (each >= 1 && table_head(&c->layout.table[table], (uint32_t)p) == server)
+				rate[table][p] = each;
 	}
 }
 
@@ -65,7 +74,7 @@ static void weigh(struct coord *c)
 		rate[i] = mem_array(c->layout.table[i].nparts, sizeof **rate);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
-			take_rates(c, json_object_get(c->server[i].stats, "heat"), rate);
+			take_rates(c, i, json_object_get(c->server[i].stats, "heat"), rate);
 	c->weight = place_weigh(&c->layout, rate);
 	c->nweight = n;
 	for (size_t i = 0; i < n; i++)

@@ -18,6 +18,7 @@ struct member_server {
 	int64_t shunned, shun_for;      /* another could not reach it: no copies to it until then */
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
 	bool called;                    /* wanted by a scaling, and not here yet */
+	bool own;                       /* in the coordinator's process */
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160];
 	json_t *stats;
@@ -82,9 +83,11 @@ struct coord {
 	char waiting[600];              /* who is missing, "" when nobody */
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
+	int64_t formed;                 /* while forming: when it was last seen to get on */
 	struct layout layout;
 	bool placed, ended;
 	bool deaf;                      /* it has been said that no server is heard of */
+	int64_t deaf_until;
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
 	unsigned nservers, nworkers;    /* places in use */

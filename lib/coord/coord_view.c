@@ -59,7 +59,8 @@ json_t *coord_view(const struct coord *c)
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	json_object_set(v, "config", c->cfg.config);
-	if (c->cfg.resume_path)
+	/* Who comes later is given copies. */
+	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));

@@ -34,7 +34,7 @@ uint64_t **place_weigh(const struct layout *l, double *const *rate)
 	for (size_t i = 0; i < l->ntables; i++) {
 		weight[i] = mem_array(l->table[i].nparts, sizeof **weight);
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
-			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ? (uint64_t)(rate[i][p] * (elements / rates)) : 0);
+			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ? (uint64_t)(rate[i][p] / rates * elements) : 0);
 	}
 	return weight;
 }

@@ -22,7 +22,8 @@ size_t place_mend(struct layout *l, const uint16_t *server, size_t njoin, size_t
 uint64_t **place_weigh(const struct layout *l, double *const *rate);
 void place_weigh_free(uint64_t **weight, size_t ntables);
 /* Move runs from servers that hold much to servers that hold little, until no
- * single move makes it more even.  Nothing is moved where a server joins.  weight:
+ * move from the fullest to the emptiest makes it more even, or the two differ by
+ * little.  Nothing is moved where a server joins.  weight:
  * of place_weigh; NULL: elements alone. */
 size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_t *const *weight);
 

@@ -1,6 +1,7 @@
 #include "server/far.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +11,17 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "ckpt/names.h"
+#include "server/files.h"
 
-#define PIECE (256u << 10)
-#define QUEUED_MAX (4 * PIECE)
-/* The disk of the other end may take its time. */
-#define PATIENCE (300 * NSEC_PER_SEC)
+
+#define BUSY_PAUSE (300 * NSEC_PER_MSEC)
+#define BUSY_TRIES 200
 
 struct far {
 	struct server *server;
 	struct conn *conn;
-	uint64_t id;                    /* of the checkpoint that is written */
+	uint64_t id;                    /* of the checkpoint that is written, or 0 */
+	unsigned tries;
 	bool agents;                    /* we are on the agent's thread */
 	bool live, ended;
 	struct err why;                 /* the coordinator's no, or ours */
@@ -55,7 +57,7 @@ static bool stopped(const struct far *f)
 {
 	if (f->agents)
 		agent_alive(f->server->agent);
-	return atomic_load(&f->server->stopping);
+	return atomic_load(&f->server->stopping) || (f->id && atomic_load(&f->server->saves) != f->id);
 }
 
 static bool is_live(void *ctx)
@@ -65,7 +67,7 @@ static bool is_live(void *ctx)
 
 static bool has_room(void *ctx)
 {
-	return conn_queued(((struct far *)ctx)->conn) < QUEUED_MAX || stopped(ctx);
+	return conn_queued(((struct far *)ctx)->conn) < FILE_QUEUED || stopped(ctx);
 }
 
 static bool is_ended(void *ctx)
@@ -75,12 +77,12 @@ static bool is_ended(void *ctx)
 
 static enum err_code await(struct far *f, bool (*ready)(void *), struct err *e)
 {
-	enum err_code rc = conn_until(f->conn, ready, f, PATIENCE, e);
+	enum err_code rc = conn_until(f->conn, ready, f, FILE_PATIENCE, e);
 
 	if (f->why.code)
 		return err_set(e, f->why.code, "%s", f->why.msg);
-	if (!rc && atomic_load(&f->server->stopping))
-		return err_set(e, ERR_STOPPED, "this server is about to end");
+	if (!rc && stopped(f))
+		return err_set(e, ERR_STOPPED, "it was given up");
 	return rc;
 }
 
@@ -124,7 +126,7 @@ static enum err_code put_bytes(void *ctx, const void *p, size_t n, struct err *e
 	enum err_code rc = ERR_OK;
 
 	for (size_t at = 0; !rc && at < n;) {
-		struct record r = { .type = REC_FILE_DATA, .len = (uint32_t)(n - at < PIECE ? n - at : PIECE) };
+		struct record r = { .type = REC_FILE_DATA, .len = (uint32_t)(n - at < FILE_PIECE ? n - at : FILE_PIECE) };
 
 		conn_send(f->conn, &r, (const uint8_t *)p + at);
 		at += r.len;
@@ -145,17 +147,34 @@ static enum err_code put_end(void *ctx, enum err_code rc, const char *blake2b, s
 	return rc ? rc : await(f, is_ended, e);
 }
 
+/* The coordinator has no room for this session now: a moment later. */
+static bool is_busy(struct far *f, enum err_code rc)
+{
+	int64_t end = clock_now() + BUSY_PAUSE;
+	bool again = rc == ERR_LIMIT && ++f->tries <= BUSY_TRIES;
+
+	conn_free(f->conn);
+	f->conn = NULL;
+	f->live = false;
+	f->why = (struct err){ 0 };
+	while (again && clock_now() < end && !stopped(f))
+		poll(NULL, 0, 20);
+	return again && !stopped(f);
+}
+
 enum err_code far_save(struct server *s, uint64_t id, const struct ckpt_part *parts, size_t n, json_t **description,
     struct err *e)
 {
 	struct far f = { .server = s, .id = id, .fd = -1 };
 	struct ckpt_sink sink = { &f, put_begin, put_bytes, put_end };
-	enum err_code rc = far_open(&f, e);
+	enum err_code rc;
 
-	*description = NULL;
-	if (!rc)
-		rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description, e);
-	conn_free(f.conn);
+	do {
+		*description = NULL;
+		rc = far_open(&f, e);
+		if (!rc)
+			rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description, e);
+	} while (is_busy(&f, rc));
 	return rc;
 }
 
@@ -175,7 +194,7 @@ static enum err_code get_manifest(struct far *f, const char *dir, struct err *e)
 	char *path = path_join(dir, CKPT_MANIFEST);
 	enum err_code rc = ERR_OK;
 
-	f->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (f->fd < 0)
 		rc = err_sys(e, ERR_IO, "cannot make \"%s\"", path);
 	if (!rc)
@@ -235,12 +254,13 @@ enum err_code far_restore(struct server *s, struct ckpt_reader **out, struct err
 		free(dir);
 		return rc;
 	}
-	rc = far_open(&f, e);
-	if (!rc)
-		rc = get_checkpoint(&f, dir, e);
+	do {
+		rc = far_open(&f, e);
+		if (!rc)
+			rc = get_checkpoint(&f, dir, e);
+	} while (is_busy(&f, rc));
 	if (!rc)
 		rc = ckpt_open(dir, out, e);
-	conn_free(f.conn);
 	/* What the reader has open stays until it is closed. */
 	file_remove_tree(dir, NULL);
 	free(dir);
@@ -261,10 +281,11 @@ enum err_code far_init(struct server *s, char **path, struct err *e)
 	}
 	unlink(name);
 	free(name);
-	rc = far_open(&f, e);
-	if (!rc)
-		rc = get(&f, "init", e);
-	conn_free(f.conn);
+	do {
+		rc = far_open(&f, e);
+		if (!rc)
+			rc = get(&f, "init", e);
+	} while (is_busy(&f, rc));
 	if (rc) {
 		close(f.fd);
 		return rc;

@@ -12,10 +12,9 @@
 #include "ckpt/write.h"
 #include "server/keep.h"
 
-#define PIECE (256u << 10)
-#define QUEUED_MAX (4 * PIECE)
-#define PATIENCE (300 * NSEC_PER_SEC)
-#define SESSIONS_MAX 64
+#define SESSIONS_MAX 128
+#define OF_ONE_MAX 2
+#define LOOK_EVERY (200 * NSEC_PER_MSEC)
 #define LAST_WORDS (5 * NSEC_PER_SEC)
 
 struct file_session {
@@ -28,11 +27,13 @@ struct file_session {
 	uint8_t key[KEY_BYTES];
 	char keytext[48], name[KEYRING_NAME_MAX + 1];
 	uint64_t incarnation;
+	int64_t began, looked;
+	uint64_t id;                    /* of the checkpoint that the file which comes is of */
 
 	bool refused;                   /* its last answer is under way */
 	struct ckpt_receive *in;        /* a file that comes */
 	int out;                        /* one that goes, or -1 */
-	uint8_t piece[PIECE];
+	uint8_t piece[FILE_PIECE];
 };
 
 /* ---- answers ---------------------------------------------------------------------- */
@@ -78,6 +79,7 @@ static enum err_code begin_put(struct file_session *s, const json_t *msg, struct
 	host_unlock(h);
 	if (!dir)
 		return e->code;
+	s->id = (uint64_t)json_int(msg, "id", 0);
 	rc = ckpt_receive_begin(dir, name, (uint64_t)json_int(msg, "size", 0), true, &s->in, e);
 	free(dir);
 	return rc;
@@ -135,7 +137,7 @@ static void send_piece(struct file_session *s)
 	ssize_t n;
 
 	do
-		n = read(s->out, s->piece, PIECE);
+		n = read(s->out, s->piece, FILE_PIECE);
 	while (n < 0 && errno == EINTR);
 	if (n > 0) {
 		r.len = (uint32_t)n;
@@ -178,21 +180,43 @@ static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *p
 
 static const struct conn_handler handler = { .record = on_record };
 
-/* Its key may be revoked at any time. */
+/* The checkpoint may be given up, the server taken for lost, its key revoked. */
+static void look(struct file_session *s, int64_t now)
+{
+	struct host *h = s->host;
+	struct err e = { 0 };
+	char *dir;
+
+	s->looked = now;
+	host_lock(h);
+	dir = s->in ? keep_receives(h->keep, s->id) : NULL;
+	if (s->in && !dir)
+		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
+	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||
+	    !server_knows(h->server, s->key, ROLE_SERVER) || now - s->began > PEER_LIFETIME)
+		err_set(&e, ERR_CLOSED, "%s is no server of this cluster any more, or its session is too old", s->name);
+	host_unlock(h);
+	free(dir);
+	if (e.code)
+		refuse(s, &e);
+}
+
 static bool is_over(void *ctx)
 {
 	struct file_session *s = ctx;
+	int64_t now = clock_now();
 
-	while (s->out >= 0 && conn_queued(s->conn) < QUEUED_MAX)
+	while (s->out >= 0 && conn_queued(s->conn) < FILE_QUEUED)
 		send_piece(s);
-	return atomic_load(&s->stop) || s->refused || !server_knows(s->host->server, s->key, ROLE_SERVER);
+	if (!s->refused && now - s->looked > LOOK_EVERY)
+		look(s, now);
+	return atomic_load(&s->stop) || s->refused;
 }
 
-static bool is_said(void *ctx)
+/* The peer hangs up when it has read why; what it still sends is read and dropped. */
+static bool never(void *ctx)
 {
-	struct file_session *s = ctx;
-
-	return atomic_load(&s->stop) || !conn_queued(s->conn);
+	return atomic_load(&((struct file_session *)ctx)->stop);
 }
 
 static void *run(void *ctx)
@@ -202,9 +226,9 @@ static void *run(void *ctx)
 	enum err_code rc = conn_retry(s->conn, &e);
 
 	if (!rc)
-		rc = conn_until(s->conn, is_over, s, PATIENCE, &e);
+		rc = conn_until(s->conn, is_over, s, FILE_PATIENCE, &e);
 	if (!rc && s->refused)
-		conn_until(s->conn, is_said, s, LAST_WORDS, &e);
+		conn_until(s->conn, never, s, LAST_WORDS, &e);
 	if (s->in)
 		ckpt_receive_end(s->in, ERR_CLOSED, NULL, &e);
 	if (s->out >= 0)
@@ -248,11 +272,13 @@ static void bury(struct file_session *s)
 void files_serve(struct host *h, struct peer *p)
 {
 	struct file_session *s = mem_alloc(sizeof *s), *over;
+	struct err busy = { ERR_LIMIT, "too many files are on their way: try again" };
 	struct conn *conn;
-	unsigned n = 0;
+	unsigned n = 0, own = 0;
 
 	s->host = h;
 	s->out = -1;
+	s->began = s->looked = clock_now();
 	s->incarnation = p->incarnation;
 	memcpy(s->key, p->key, sizeof s->key);
 	memcpy(s->keytext, p->keytext, sizeof s->keytext);
@@ -261,9 +287,13 @@ void files_serve(struct host *h, struct peer *p)
 	conn_hand_over(conn, &handler, s);
 	host_lock(h);
 	over = take_out(h, false);
-	for (const struct file_session *f = h->files; f; f = f->next)
+	for (const struct file_session *f = h->files; f; f = f->next) {
 		n++;
-	if (h->files_closed || n >= SESSIONS_MAX || pthread_create(&s->thread, NULL, run, s)) {
+		own += memcmp(f->key, s->key, sizeof s->key) == 0;
+	}
+	if (h->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX || pthread_create(&s->thread, NULL, run, s)) {
+		refuse(s, &busy);
+		conn_write(conn, NULL);
 		conn_free(conn);
 		free(s);
 	} else {
@@ -278,9 +308,10 @@ void files_stop(struct host *h)
 {
 	struct file_session *all;
 
-	host_lock(h);
+	/* Not host_unlock, which sends what is new: there may be no coordinator yet. */
+	pthread_mutex_lock(&h->lock);
 	h->files_closed = true;
 	all = take_out(h, true);
-	host_unlock(h);
+	pthread_mutex_unlock(&h->lock);
 	bury(all);
 }

@@ -5,7 +5,7 @@
 
 struct rows {
 	json_t *list;
-	double seconds, sum;            /* sum: of the row that is open */
+	double sum;                     /* of the row that is open */
 	uint16_t table;
 	uint32_t first, count;
 };
@@ -27,10 +27,9 @@ static bool fits(const struct rows *r, uint16_t table, uint32_t part, double rat
 	return json_array_size(r->list) >= HEAT_ROWS - 1 || (rate <= mean * (1 + ALIKE) && rate >= mean * (1 - ALIKE));
 }
 
-static void add(void *ctx, uint16_t table, uint32_t part, uint64_t work)
+static void add(void *ctx, uint16_t table, uint32_t part, double rate)
 {
 	struct rows *r = ctx;
-	double rate = (double)work / r->seconds;
 
 	if (!fits(r, table, part, rate)) {
 		end_row(r);
@@ -46,9 +45,9 @@ static void add(void *ctx, uint16_t table, uint32_t part, uint64_t work)
 
 json_t *heat_rows(struct shard *s, double seconds)
 {
-	struct rows r = { .list = json_array(), .seconds = seconds };
+	struct rows r = { .list = json_array() };
 
-	shard_heat(s, add, &r);
+	shard_heat(s, seconds, add, &r);
 	end_row(&r);
 	return r.list;
 }

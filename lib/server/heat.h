@@ -7,8 +7,8 @@
 
 /* How fast partitions are pushed to, for who places them: [[table, first, count,
  * bytes a second of each], ...], at most HEAT_ROWS of them; neighbours that are about as
- * hot are one row.  Of the time since the last call, which took `seconds`. */
-#define HEAT_ROWS 256
+ * hot are one row.  The last call was so many seconds ago. */
+#define HEAT_ROWS 64
 json_t *heat_rows(struct shard *s, double seconds);
 
 #endif

@@ -159,7 +159,7 @@ static void asked_for(struct keep *k)
 	if (k->last.rc)
 		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
 	host_kick(k->host);
-	if (k->host->leaving)
+	if (k->host->leaving && k->wanted == k->last.done)
 		host_left(k->host);
 }
 

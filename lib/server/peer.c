@@ -157,10 +157,10 @@ static enum conn_verdict on_batch(struct peer *p, const struct record *r, const 
 	return CONN_TAKEN;
 }
 
-/* The session goes to a thread of its own, which begins with this record. */
+/* The session goes to a thread of its own, which begins with this record: its first. */
 static enum conn_verdict on_file(struct peer *p, const struct record *r)
 {
-	if (!p->lane->server->host || p->attached || p->batch_at) {
+	if (!p->lane->server->host || p->nrecords != 1) {
 		peer_nack(p, r, ERR_PROTO, "%s: this is not the coordinator, or not a session for files", record_type_name(r->type));
 		return CONN_DROP;
 	}
@@ -216,7 +216,11 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 
 static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
 {
-	return one_record(ctx, r, payload);
+	struct peer *p = ctx;
+
+	/* A client's first is an empty batch, which proves that it has the keys. */
+	p->nrecords += r->type != REC_BATCH || r->len;
+	return one_record(p, r, payload);
 }
 
 static const struct conn_handler handler = { .admit = peer_admit, .live = peer_live, .record = record };

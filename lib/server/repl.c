@@ -120,6 +120,7 @@ static void on_live(void *ctx, const struct hs_server_info *unused)
 
 	(void)unused;
 	l->up = true;
+	atomic_store(&l->asked, false);
 	if (!l->refused) {
 		l->down_since = l->reported = 0;
 		l->retry = RETRY_MIN;

@@ -163,6 +163,7 @@ bool save_notice(struct save *s, const json_t *msg)
 	s->step = (uint64_t)json_int(msg, "step", 0);
 	free(s->dir);
 	s->dir = mem_strdup(json_str(msg, "dir", ""));
+	atomic_store(&s->server->saves, order == ORDER_END ? 0 : s->id);
 	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);

@@ -70,6 +70,7 @@ struct peer {
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
 	bool moves_files;               /* its session goes to files_serve */
+	uint64_t nrecords;              /* that have come; one that is held counts each time */
 
 	/* data plane */
 	struct pull *pulls, **pulls_last;
@@ -124,6 +125,7 @@ struct server {
 	uint64_t incarnation;
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping, stopping;
+	_Atomic uint64_t saves;         /* the checkpoint that is asked for; 0: none */
 	_Atomic uint32_t epoch, generation;
 	_Atomic uint64_t fed_all, fed_done;     /* partitions given to servers that join */
 	_Atomic uint32_t members;       /* membership entries known, for PULLED */

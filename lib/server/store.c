@@ -209,6 +209,12 @@ static enum err_code install(struct server *s, const json_t *view, const struct 
 		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
 	rc = shard_install(atomic_load(&s->shard), layout, process, e);
 	free(process);
+	/* What the partitions were made of takes room on a disk, or in memory. */
+	if (layout->ntables && layout->table[0].nruns) {
+		shard_begun(atomic_load(&s->shard));
+		ckpt_close(s->restore);
+		s->restore = NULL;
+	}
 	if (!rc)
 		say_bound(s, layout, view);
 	return rc;

@@ -106,6 +106,11 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	return rc;
 }
 
+void shard_begun(struct shard *s)
+{
+	s->cfg.restore = NULL;
+}
+
 enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e)
 {
 	enum err_code rc = ERR_OK;

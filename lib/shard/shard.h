@@ -38,7 +38,7 @@ struct shard_config {
 	struct schedule schedule;
 	const char *init_file;          /* safetensors for tables with TABLE_FILE */
 	/* The partitions of its tables begin as they are there, at its step.  NULL:
-	 * with first values.  Borrowed, for the shard's life. */
+	 * with first values.  Borrowed until shard_begun. */
 	const struct ckpt_reader *restore;
 	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
 	 * booked when they come; sparse rows, which come later, are refused beyond it. */
@@ -62,6 +62,9 @@ void shard_free(struct shard *s);
  * it has left.  process: the servers' incarnations, by number (NULL: this one is
  * alone).  One caller at a time. */
 enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e);
+
+/* All partitions that there were to begin with are here: `restore` may go. */
+void shard_begun(struct shard *s);
 
 /* ---- members and clocks ------------------------------------------------ */
 
@@ -218,10 +221,11 @@ struct shard_stats {
 	uint64_t unsent;                /* changes that the next copies have not said they have */
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
-/* How much work pushes to each partition of which this is the head have made since
- * the last call, in bytes.  One caller. */
-typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, uint64_t work);
-void shard_heat(struct shard *s, shard_heat_fn *fn, void *ctx);
+/* How much work pushes to each partition of which this is the head make, in bytes a
+ * second over the last minute or so.  One caller, again and again; the last time was
+ * so many seconds (above 0) ago. */
+typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
+void shard_heat(struct shard *s, double seconds, shard_heat_fn *fn, void *ctx);
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and
  * previous versions of dense tables, and what sparse ones have by now. */
 uint64_t shard_bytes(struct shard *s);

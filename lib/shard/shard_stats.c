@@ -1,5 +1,7 @@
 #include "shard/part.h"
 
+#include <math.h>
+
 /* Figures about a shard; a partition's lock is held while it is looked at. */
 
 static bool add_stats(struct shard *s, struct part *p, void *ctx)
@@ -34,7 +36,11 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	out->closed = shard_step(s);
 }
 
+/* So many seconds are forgotten to a third. */
+#define HEAT_MEMORY 20.0
+
 struct heat {
+	double seconds;
 	shard_heat_fn *fn;
 	void *ctx;
 };
@@ -44,15 +50,16 @@ static bool add_heat(struct shard *s, struct part *p, void *ctx)
 	struct heat *h = ctx;
 
 	(void)s;
-	if (p->here && p->head)
-		h->fn(h->ctx, p->table->id, p->index, p->work - p->work_seen);
+	p->heat += ((double)(p->work - p->work_seen) / h->seconds - p->heat) * (1 - exp(-h->seconds / HEAT_MEMORY));
 	p->work_seen = p->work;
+	if (p->here && p->head)
+		h->fn(h->ctx, p->table->id, p->index, p->heat);
 	return true;
 }
 
-void shard_heat(struct shard *s, shard_heat_fn *fn, void *ctx)
+void shard_heat(struct shard *s, double seconds, shard_heat_fn *fn, void *ctx)
 {
-	struct heat h = { fn, ctx };
+	struct heat h = { seconds, fn, ctx };
 
 	shard_each(s, add_heat, &h);
 }

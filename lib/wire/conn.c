@@ -185,7 +185,7 @@ enum err_code conn_write(struct conn *c, struct err *e)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return ERR_OK;
-		c->silent |= n < 0 && errno == ETIMEDOUT;
+		c->silent |= n < 0 && net_is_line_error(errno);
 		if (n < 0)
 			return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
 		out_written(c, (size_t)n);
@@ -375,7 +375,7 @@ enum err_code conn_read(struct conn *c, struct err *e)
 			return err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return ERR_OK;
-		c->silent |= n < 0 && errno == ETIMEDOUT;
+		c->silent |= n < 0 && net_is_line_error(errno);
 		if (n < 0)
 			return err_sys(e, ERR_CLOSED, "read from %s", c->peer);
 		rc = drain(c, e);

@@ -20,10 +20,11 @@ static enum err_code turn(struct conn *c, struct err *e)
 
 	if (poll(&p, 1, LOOK_EVERY) < 0 && errno != EINTR)
 		abort();
-	if (p.revents & POLLOUT)
-		rc = conn_write(c, e);
-	if (!rc && p.revents & (POLLIN | POLLHUP | POLLERR))
+	/* Reading first: a refusal comes before the end of what it refuses. */
+	if (p.revents & (POLLIN | POLLHUP | POLLERR))
 		rc = conn_read(c, e);
+	if (!rc && p.revents & POLLOUT)
+		rc = conn_write(c, e);
 	return rc ? rc : conn_check(c, clock_now(), e);
 }
 

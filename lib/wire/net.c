@@ -284,6 +284,12 @@ bool net_is_silent(int fd)
 	    info.tcpi_retransmits + info.tcpi_probes >= SILENT_TRIES && info.tcpi_last_ack_recv >= SILENT_MS;
 }
 
+bool net_is_line_error(int why)
+{
+	return why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EHOSTDOWN || why == ENETDOWN ||
+	    why == ENONET;
+}
+
 bool net_peer_is_local(int fd)
 {
 	struct sockaddr_storage ss;

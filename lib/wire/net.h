@@ -34,6 +34,8 @@ void net_tune(int fd);
  * A process that only stands still is not silent, its kernel answers.  Never so on
  * Unix sockets.  tcp(7), TCP_INFO. */
 bool net_is_silent(int fd);
+/* Of a read or write that failed: it tells of the line, and nothing of the peer. */
+bool net_is_line_error(int why);
 /* Is the other end on this host: a Unix socket or a loopback address? */
 bool net_peer_is_local(int fd);
 /* The peer in words, for logs: "127.0.0.1:4242", "unix". */

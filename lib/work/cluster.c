@@ -223,7 +223,8 @@ void cluster_give_up(struct cluster *c, const struct err *why)
 	json_t *msg, *answer;
 
 	/* These the coordinator has told us. */
-	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE)
+	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE ||
+	    why->code == ERR_FAILED)
 		return;
 	agent_set_cancel(c->agent, -1);
 	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);

@@ -155,11 +155,16 @@ static enum err_code on_idle(void *ctx, struct err *e)
 	return rc;
 }
 
+static bool informed(void *ctx)
+{
+	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = who, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
+		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
 

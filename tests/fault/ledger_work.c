@@ -173,11 +173,16 @@ static enum err_code find_tables(struct worker *w, struct err *e)
 	return ERR_OK;
 }
 
+static bool informed(void *ctx)
+{
+	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = who, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
+		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, -1, &view, e);
 

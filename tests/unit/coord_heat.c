@@ -62,6 +62,10 @@ int main(void)
 	ok(holds(&s, 0) == before, "alike as they are pushed to, nothing moves");
 	rebalance(&s, "[[0,-1,4,9],[1,0,1,9],[0,9,8,9],[0,0,99,9],[0,0,1,-7],[\"x\"],7,[0]]", "{}");
 	ok(holds(&s, 0) == before, "nonsense is left out");
+	rebalance(&s, "[[0,8,8,1e14]]", "[[0,0,8,1e14]]");
+	ok(holds(&s, 0) == before, "nor is what a server says of others' partitions believed");
+	rebalance(&s, "[[0,0,16,1e300]]", "[[0,0,16,5e-324]]");
+	ok(holds(&s, 0) == before, "nor what cannot be");
 	rebalance(&s, "[]", "null");
 	ok(holds(&s, 0) == before, "and nothing is nothing");
 	scene_close(&s);

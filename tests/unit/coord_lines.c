@@ -81,7 +81,14 @@ static void the_coordinator_is_cut_off(void)
 	beat_servers(&s);
 	live(&s, 5, 1);
 	ok(in_phase(&s, COORD_RUNNING) && chain_of(&s, &head) == 2, "they are heard again, and nothing has happened");
-	for (unsigned i = 0; i < 8; i++) {
+	pass(&s, 2);
+	for (unsigned i = 0; i < 20; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[1], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(!happened(&s, "server-0 (h0, pid 100) is lost"), "when one of them is heard again the other has a while to come back");
+	for (unsigned i = 0; i < 10; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		say(&s, &s.server[1], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
@@ -93,6 +100,68 @@ static void the_coordinator_is_cut_off(void)
 	}
 	ok(in_phase(&s, COORD_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"), "in the end it is said: %s",
 	   status_str(&s, "reason"));
+	scene_close(&s);
+}
+
+/* The coordinator is a store, too: that it hears itself says nothing.  And one
+ * server alone may well be dead. */
+static void own_store(void)
+{
+	struct scene s;
+
+	two_copies(&s, 3);
+	for (unsigned i = 0; i < 100; i++) {
+		coord_here(s.c, s.server[0].incarnation, s.now);
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.05);
+	}
+	ok(!happened(&s, "is lost"), "of two silent servers beside its own none is lost");
+	for (unsigned i = 0; i < 160; i++) {
+		coord_here(s.c, s.server[0].incarnation, s.now);
+		say(&s, &s.server[2], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.05);
+	}
+	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "one is when the other is heard");
+	for (unsigned i = 0; i < 40; i++) {
+		coord_here(s.c, s.server[0].incarnation, s.now);
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.05);
+	}
+	ok(!happened(&s, "server-2 (h2, pid 102) is lost"), "the last that has a copy is waited for");
+	scene_close(&s);
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	for (unsigned i = 0; i < 40; i++) {
+		coord_here(s.c, s.server[0].incarnation, s.now);
+		pass(&s, 0.05);
+	}
+	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "without copies one alone is lost in time");
+	scene_close(&s);
+}
+
+/* What a server begins with may be large. */
+static void busy(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 1;
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	join_as_server(&s, 1);
+	join_as_worker(&s, 0, 0);
+	for (unsigned i = 0; i < 400; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[1], "{\"op\":\"beat\",\"busy\":true}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.25);
+	}
+	ok(in_phase(&s, COORD_FORMING), "who reads what the job begins with is waited for beyond the deadline");
+	live(&s, 61, 1);
+	ok(in_phase(&s, COORD_FAILED), "but not who does nothing: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -180,6 +249,8 @@ int main(void)
 	a_report_is_asked_about();
 	shunned_for_longer();
 	the_coordinator_is_cut_off();
+	own_store();
+	busy();
 	deaf();
 	comes_by_file();
 	gives_up();

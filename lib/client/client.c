@@ -377,6 +377,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	c->cfg = *cfg;
 	c->next_seq = 1;
 	layout_reserve(&c->layout);
+	rng_init(&c->rng, cfg->incarnation);
 	*out = c;
 	return ERR_OK;
 }
@@ -427,6 +428,7 @@ void client_free(struct client *c)
 		link_free_doubts(l);
 		free(l);
 	}
+	encode_free(c);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);
 	free((void *)c->version);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/identity.h"
+#include "codec/codec.h"
 #include "coord/layout.h"
 
 /* The data plane as a worker or a tool sees it: sessions with all servers,
@@ -23,6 +24,10 @@ struct client;
 struct client_config {
 	const struct identity *id;      /* borrowed */
 	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
+	/* How dense gradients are encoded (codec NULL: raw), and whether what that leaves
+	 * out is added to the next push. */
+	struct codec_spec codec;
+	bool feedback;
 	/* Is there a coordinator that could tell of a server's death?  NULL: no. */
 	bool (*informed)(void *ctx);
 	uint64_t incarnation;

@@ -14,7 +14,7 @@ static void send_rows(struct link *l, const struct doubt *d, struct record *r)
 	for (size_t at = 0; at < d->len; at += r->len) {
 		r->offset = at;
 		r->len = d->len - at < RECORD_MAX ? (uint32_t)(d->len - at) : RECORD_MAX;
-		link_send(l, r, d->rows + at);
+		link_send(l, r, d->body + at);
 	}
 }
 
@@ -26,17 +26,18 @@ void link_send_doubt(struct link *l, const struct doubt *d)
 	r.part = d->part;
 	r.examples = d->examples;
 	r.seq = d->pulled;
-	if (d->rows) {
+	r.codec = d->codec;
+	if (d->table->sparse) {
 		send_rows(l, d, &r);
 		return;
 	}
-	r.len = d->n * 4;
+	r.len = d->body ? (uint32_t)d->len : d->n * 4;
 	if (r.len <= BATCHER_SMALL) {
-		link_send(l, &r, d->g);
+		link_send(l, &r, d->body ? (const void *)d->body : d->g);
 		return;
 	}
 	batcher_flush(&l->batcher, l->conn);
-	conn_lend(l->conn, &r, d->g);
+	conn_lend(l->conn, &r, d->body ? (const void *)d->body : d->g);
 }
 
 void link_send_clock(struct link *l)
@@ -62,7 +63,7 @@ void link_send_done(struct link *l)
 static void clear_doubts(struct link *l)
 {
 	for (size_t i = 0; i < l->ndoubts; i++)
-		free(l->doubt[i].rows);
+		free(l->doubt[i].body);
 	l->ndoubts = l->first_doubt = l->open_doubts = 0;
 }
 
@@ -119,7 +120,7 @@ void doubts_move(struct client *c)
 
 		for (size_t k = 0; k < l->ndoubts; k++) {
 			if (l->doubt[k].settled) {
-				free(l->doubt[k].rows);
+				free(l->doubt[k].body);
 				continue;
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);
@@ -197,6 +198,8 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 			s->staleness_sum += m.staleness;
 		else if (m.step + m.staleness > l->client->open_step)
 			l->client->open_step = m.step + m.staleness;
+		if (m.status == PUSH_LATE)
+			encode_again(l->client, d);
 	}
 }
 
@@ -210,8 +213,11 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
 
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(p);
-		if (new_doubt(c, &d, e))
+		encode_push(c, &d);
+		if (new_doubt(c, &d, e)) {
+			free(d.body);
 			return ERR_NOTREADY;
+		}
 	}
 	FAIL_POINT("push_sent");
 	return ERR_OK;
@@ -245,10 +251,10 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 
 		if (!d.n)
 			continue;
-		d.rows = rows_body(t, ids, g, order + start[p], d.n, &d.len);
+		d.body = rows_body(t, ids, g, order + start[p], d.n, &d.len);
 		rc = new_doubt(c, &d, e);
 		if (rc)
-			free(d.rows);
+			free(d.body);
 	}
 	free(start);
 	free(order);

@@ -31,9 +31,10 @@ struct doubt {
 	const struct table *table;
 	uint32_t part, examples, n;     /* n: elements, or rows */
 	uint64_t step, pulled;
-	const float *g;                 /* dense: borrowed */
-	uint8_t *rows;                  /* sparse: the body, owned */
-	size_t len;
+	const float *g;                 /* dense and raw: borrowed */
+	uint8_t *body;                  /* sparse, or encoded: owned */
+	size_t len;                     /* of the body */
+	uint16_t codec;
 	bool settled;
 	bool moved;                     /* its server was another one before */
 };
@@ -71,6 +72,9 @@ struct client {
 	uint64_t next_seq;
 	uint32_t members;
 	int64_t first_answer;
+	float **residual;               /* by dense table: what lossy pushes have left out; NULL: nothing yet */
+	size_t nresiduals;
+	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
 	size_t nversions;
@@ -117,6 +121,13 @@ void link_send_clock(struct link *l);
 void link_send_done(struct link *l);
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);
+
+/* client_encode.c: a dense push by the client's codec; its contents once more, for the
+ * next push, when it came too late. */
+void encode_push(struct client *c, struct doubt *d);
+void encode_again(struct client *c, const struct doubt *d);
+void encode_free(struct client *c);
+
 /* The layout has changed: push to those who take it now. */
 void doubts_move(struct client *c);
 

@@ -1,18 +1,22 @@
-#include "codec/codec.h"
+#include <string.h>
 
+#include "codec/codec.h"
 #include "kern/vec.h"
 
 /* float32, little-endian, as it lies in memory. */
 
 extern const struct codec codec_raw;
 
-static size_t raw_bound(size_t n)
+static size_t raw_bound(double arg, size_t n)
 {
+	(void)arg;
 	return n * sizeof(float);
 }
 
-static size_t raw_encode(const float *x, size_t n, uint8_t *out)
+static size_t raw_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
+	(void)arg;
+	(void)rng;
 	memcpy(out, x, n * sizeof *x);
 	return n * sizeof *x;
 }
@@ -36,12 +40,6 @@ static void raw_add(const uint8_t *p, size_t len, size_t n, float weight, float 
 	vec_axpy(n, weight, raw_view(p, n), sum);
 }
 
-static void raw_decode(const uint8_t *p, size_t len, size_t n, float *out)
-{
-	(void)len;
-	memcpy(out, p, n * sizeof *out);
-}
-
 const struct codec codec_raw = {
 	.name = "raw",
 	.help = "float32 as it is",
@@ -51,5 +49,4 @@ const struct codec codec_raw = {
 	.check = raw_check,
 	.add = raw_add,
 	.view = raw_view,
-	.decode = raw_decode,
 };

@@ -74,8 +74,12 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 	const char *names[NAMES_MAX];
 	size_t n = 0;
 
-	if (codec_by_name(c->codec))
-		return ERR_OK;
+	struct codec_spec spec;
+	struct err why;
+	enum err_code rc = codec_parse(c->codec, &spec, &why);
+
+	if (rc != ERR_NOTFOUND)
+		return rc ? err_set(e, ERR_CONFIG, "codec: %s", why.msg) : ERR_OK;
 	while (n < NAMES_MAX && codec_at(n)) {
 		names[n] = codec_at(n)->name;
 		n++;

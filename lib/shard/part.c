@@ -332,32 +332,41 @@ static uint64_t id_at(const struct push *push, uint32_t i)
 
 /* ---- bsp ----------------------------------------------------------------- */
 
-static bool accumulate_rows(struct part *p, const struct push *push, const struct codec *codec)
+/* The values of all rows: in place, or in *room, to be freed.  NULL: no memory. */
+static const float *row_values(const struct part *p, const struct push *push, float **room)
+{
+	const struct codec *codec = codec_by_id(push->codec);
+	size_t n = (size_t)push->nrows * p->table->cols;
+
+	*room = codec->view ? NULL : mem_try_array(n + 1, sizeof **room);
+	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room) : NULL;
+}
+
+static bool accumulate_rows(struct part *p, const struct push *push)
 {
 	uint32_t cols = p->table->cols;
-	const float *g = codec->view(push->payload, (size_t)push->nrows * cols);
-	bool made;
+	float *room, *acc;
+	const float *g = row_values(p, push, &room);
+	bool good = g, made;
 
-	for (uint32_t i = 0; i < push->nrows; i++) {
-		float *acc = rows_put(p->acc_rows, id_at(push, i), &made);
-
-		if (!acc)
-			return false;
-		vec_axpy(cols, (float)push->examples, g + (size_t)i * cols, acc);
+	for (uint32_t i = 0; good && i < push->nrows; i++) {
+		acc = rows_put(p->acc_rows, id_at(push, i), &made);
+		if (acc)
+			vec_axpy(cols, (float)push->examples, g + (size_t)i * cols, acc);
+		good = acc;
 	}
-	return true;
+	free(room);
+	return good;
 }
 
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
-	const struct codec *codec = codec_by_id(push->codec);
-
 	(void)cfg;
 	if (p->table->sparse) {
-		if (!accumulate_rows(p, push, codec))
+		if (!accumulate_rows(p, push))
 			return false;
 	} else {
-		codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
+		codec_by_id(push->codec)->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
 	}
 	p->acc_examples += push->examples;
 	/* No rows: examples whose gradient is zero. */
@@ -442,18 +451,20 @@ void part_reopen(struct part *p)
 bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
 	const struct codec *codec = codec_by_id(push->codec);
-	uint32_t cols = p->table->cols;
+	float *room = NULL, dense[PART_ELEMENTS];
+	bool good = true;
 
 	if (p->table->sparse) {
-		const float *g = codec->view(push->payload, (size_t)push->nrows * cols);
+		const float *g = row_values(p, push, &room);
 		struct optim_hyper h = hyper_at(cfg, push->step);
 
-		for (uint32_t i = 0; i < push->nrows; i++)
-			if (!update_row(p, cfg, &h, id_at(push, i), g + (size_t)i * cols, 1.0f))
-				return false;
+		good = g;
+		for (uint32_t i = 0; good && i < push->nrows; i++)
+			good = update_row(p, cfg, &h, id_at(push, i), g + (size_t)i * p->table->cols, 1.0f);
+		free(room);
 	} else {
-		update_dense(p, cfg, push->step, codec->view(push->payload, p->n), 1.0f);
+		update_dense(p, cfg, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
 	}
-	p->version += !p->table->sparse || push->nrows;
-	return true;
+	p->version += good && (!p->table->sparse || push->nrows);
+	return good;
 }

@@ -164,6 +164,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
+		.feedback = w->job.conf.feedback,
 		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
@@ -174,6 +175,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 	rc = refresh(w, e);
 	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
 		rc = slot_lost(w, e);
+	if (!rc)
+		rc = codec_parse(w->job.conf.codec, &cc.codec, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)

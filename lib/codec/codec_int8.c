@@ -1,0 +1,85 @@
+#include "codec/block.h"
+#include "codec/codec.h"
+
+/* Blocks of 256 values: the scale, a float32, then a signed byte a value, -127 to
+ * 127.  value = scale * byte, with the largest |value| of the block at 127 (Dettmers
+ * et al., "8-bit Optimizers via Block-wise Quantization", ICLR 2022, linear). */
+
+extern const struct codec codec_int8;
+
+#define BLOCK 256u
+
+static size_t int8_len(size_t n)
+{
+	return n + (n + BLOCK - 1) / BLOCK * 4;
+}
+
+static size_t int8_bound(double arg, size_t n)
+{
+	(void)arg;
+	return int8_len(n);
+}
+
+static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
+{
+	uint8_t *at = out;
+
+	(void)arg;
+	(void)rng;
+	for (size_t b = 0; b < n; b += BLOCK) {
+		size_t k = block_len(n, b, BLOCK);
+		float scale = block_max(x + b, k) / 127, inverse = 1 / scale;
+
+		/* All zero, or so small that its inverse is not finite. */
+		if (scale == 0 || isinf(inverse))
+			scale = inverse = 0;
+		put_float(at, scale);
+		at += 4;
+		for (size_t i = 0; i < k; i++)
+			*at++ = (uint8_t)(int8_t)(isnan(scale) ? 0 : lrintf(x[b + i] * inverse));
+	}
+	return (size_t)(at - out);
+}
+
+static enum codec_check int8_check(const uint8_t *p, size_t len, size_t n)
+{
+	enum codec_check good = CODEC_GOOD;
+
+	if (len != int8_len(n))
+		return CODEC_MALFORMED;
+	for (size_t b = 0; b < n; b += BLOCK) {
+		size_t k = block_len(n, b, BLOCK);
+		float most = get_float(p) * 127;
+
+		if (most < 0 || memchr(p + 4, 0x80, k))
+			return CODEC_MALFORMED;
+		if (!vec_all_bounded(1, &most))
+			good = CODEC_UNBOUNDED;
+		p += 4 + k;
+	}
+	return good;
+}
+
+static void int8_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
+{
+	(void)len;
+	for (size_t b = 0; b < n; b += BLOCK) {
+		size_t k = block_len(n, b, BLOCK);
+		float scale = weight * get_float(p);
+
+		for (size_t i = 0; i < k; i++)
+			sum[b + i] += scale * (float)(int8_t)p[4 + i];
+		p += 4 + k;
+	}
+}
+
+const struct codec codec_int8 = {
+	.name = "int8",
+	.help = "a byte a value, scaled in blocks of 256",
+	.id = 3,
+	.lossy = true,
+	.bound = int8_bound,
+	.encode = int8_encode,
+	.check = int8_check,
+	.add = int8_add,
+};

@@ -1,0 +1,159 @@
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "codec/block.h"
+#include "codec/codec.h"
+
+/* The values that are largest in magnitude, a fraction of all (one at least), exact:
+ * u32 k, k float32, then their places in ascending order, the first as it is and the
+ * others as the distance to the one before, less one, 7 bits a byte from the lowest on
+ * (LEB128).  Aji and Heafield, "Sparse Communication for Distributed Gradient Descent",
+ * EMNLP 2017. */
+
+extern const struct codec codec_topk;
+
+static size_t topk_bound(double arg, size_t n)
+{
+	return 4 + fraction_of(arg, n) * (4 + 5);
+}
+
+/* Magnitudes as integers: those of floats are in the same order, and NaN is the
+ * largest of all. */
+static uint32_t magnitude(float x)
+{
+	uint32_t u;
+
+	memcpy(&u, &x, sizeof u);
+	return u & 0x7fffffff;
+}
+
+/* The k-th largest, k from 1; a[] is mixed up.  Hoare's selection. */
+static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
+{
+	size_t low = 0, high = n - 1, want = k - 1;
+
+	while (low < high) {
+		uint32_t pivot = a[low + (high - low) / 2];
+		size_t i = low, j = high;
+
+		for (;;) {
+			while (a[i] > pivot)
+				i++;
+			while (a[j] < pivot)
+				j--;
+			if (i >= j)
+				break;
+			uint32_t t = a[i];
+
+			a[i++] = a[j];
+			a[j--] = t;
+		}
+		if (want <= j)
+			high = j;
+		else
+			low = j + 1;
+	}
+	return a[want];
+}
+
+static uint8_t *put_gap(uint8_t *p, uint32_t gap)
+{
+	for (; gap >= 0x80; gap >>= 7)
+		*p++ = (uint8_t)(gap | 0x80);
+	*p++ = (uint8_t)gap;
+	return p;
+}
+
+static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
+{
+	size_t k = fraction_of(arg, n), above = 0, ties, taken = 0, next = 0;
+	uint32_t *a = mem_array(n, sizeof *a), least;
+	uint8_t *at = out + 4 + k * 4;
+
+	(void)rng;
+	put_le32(out, (uint32_t)k);
+	for (size_t i = 0; i < n; i++)
+		a[i] = magnitude(x[i]);
+	least = k ? kth_largest(a, n, k) : 0;
+	free(a);
+	for (size_t i = 0; i < n; i++)
+		above += magnitude(x[i]) > least;
+	ties = k - above;
+	for (size_t i = 0; taken < k; i++) {
+		uint32_t m = magnitude(x[i]);
+
+		if (m < least || (m == least && !ties))
+			continue;
+		ties -= m == least;
+		put_float(out + 4 + taken++ * 4, x[i]);
+		at = put_gap(at, (uint32_t)(i - next));
+		next = i + 1;
+	}
+	return (size_t)(at - out);
+}
+
+/* The next place; n when there is none that is well-formed. */
+static size_t get_place(const uint8_t **p, const uint8_t *end, size_t next, size_t n)
+{
+	uint64_t gap = 0;
+
+	for (unsigned shift = 0; *p < end && shift < 35; shift += 7) {
+		uint8_t b = *(*p)++;
+
+		gap |= (uint64_t)(b & 0x7f) << shift;
+		if (b < 0x80)
+			return (b == 0 && shift > 0) || gap >= n - next ? n : next + (size_t)gap;
+	}
+	return n;
+}
+
+static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
+{
+	const uint8_t *end = p + len, *at;
+	enum codec_check good = CODEC_GOOD;
+	size_t k, next = 0;
+
+	if (len < 4)
+		return CODEC_MALFORMED;
+	k = get_le32(p);
+	if (k > n || (len - 4) / 4 < k)
+		return CODEC_MALFORMED;
+	at = p + 4 + k * 4;
+	for (size_t i = 0; i < k; i++) {
+		float x = get_float(p + 4 + i * 4);
+		size_t place = get_place(&at, end, next, n);
+
+		if (place >= n)
+			return CODEC_MALFORMED;
+		if (!vec_all_bounded(1, &x))
+			good = CODEC_UNBOUNDED;
+		next = place + 1;
+	}
+	return at == end ? good : CODEC_MALFORMED;
+}
+
+static void topk_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
+{
+	const uint8_t *at, *end = p + len;
+	size_t k = get_le32(p), next = 0;
+
+	at = p + 4 + k * 4;
+	for (size_t i = 0; i < k; i++) {
+		size_t place = get_place(&at, end, next, n);
+
+		sum[place] += weight * get_float(p + 4 + i * 4);
+		next = place + 1;
+	}
+}
+
+const struct codec codec_topk = {
+	.name = "topk",
+	.help = "the largest values only, such a fraction of all",
+	.id = 6,
+	.lossy = true,
+	.takes = CODEC_FRACTION,
+	.bound = topk_bound,
+	.encode = topk_encode,
+	.check = topk_check,
+	.add = topk_add,
+};

@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# Gradients in fewer bytes: what it costs in accuracy, with feedback and without.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+FASHION=/usr/share/datasets/fashion-mnist
+
+setup() {
+	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	setup_training
+	cat >c.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$FASHION/train-images-idx3-ubyte.gz",
+	  "eval": "$FASHION/t10k-images-idx3-ubyte.gz", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
+	END
+}
+
+teardown() {
+	teardown_dir
+}
+
+# by CODEC [options]: its accuracy and bytes in $RESULT; pushed_bytes as a part of raw's.
+by() {
+	train c.json --set codec="$1" "${@:2}"
+	figure "$1 ${*:2}: accuracy $(res .eval.accuracy), $(jq -n "$(res .pushed_bytes) / ${raw_bytes:-1} * 1000 | round / 1000") of raw's bytes"
+}
+
+@test "every codec, with feedback: the accuracy of raw, in fewer bytes" {
+	by raw
+	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
+	while read -r codec points part; do
+		by "$codec"
+		at_least .eval.accuracy "$(jq -n "$accuracy - $points")"
+		jq -e ".pushed_bytes < $raw_bytes * $part" <<<"$RESULT" >/dev/null
+	done <<-END
+	f16 0.005 0.51
+	bf16 0.005 0.51
+	int8 0.005 0.27
+	qsgd:16 0.005 0.21
+	onebit 0.01 0.05
+	topk:0.01 0.01 0.03
+	randomk:0.05 0.01 0.07
+	END
+}
+
+@test "without feedback what is left out is missed" {
+	by raw
+	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
+	for codec in topk:0.01 randomk:0.05 onebit; do
+		by $codec --set feedback=false
+		! at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
+	done
+}
+
+@test "ssp and asp, two copies, a server killed: encoded pushes are counted once" {
+	for mode in ssp:2 asp; do
+		RUN=$T/c.run
+		begin c.json --set sync=$mode --set replicas=2 --set codec=int8 --set steps=1500 --max-restarts 3
+		wait_for 20 step_is_past 100
+		kill -9 "$(cat "$RUN/server-1.pid")"
+		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+		RESULT=$(http GET /v1/result)
+		has .state done
+		at_least .eval.accuracy 0.75
+		ps-ctl stop >/dev/null
+		none_left "$T"
+	done
+}
+
+@test "what a codec may not be" {
+	for wrong in f32 topk topk:0 topk:2 qsgd:0 qsgd:200 raw:1 int8:4; do
+		run -78 --separate-stderr ps-ctl run c.json --set codec=$wrong
+		[[ $stderr == *codec* ]]
+	done
+	run -78 --separate-stderr ps-ctl run c.json --set codec=f16 --set deterministic=true
+	[[ $stderr == *"codec: must be raw when deterministic"* ]]
+}

@@ -1,0 +1,38 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codec/codec.h"
+#include "kern/vec.h"
+
+/* Any bytes are an encoding of so many values or refused; what is taken is finite, also
+ * when it is weighted as much as can be.  First byte: which codec; two more: how many
+ * values. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	const struct codec *c = n < 3 ? NULL : codec_at(data[0] % 8);
+	size_t count, len;
+	uint8_t *p;
+	float *sum;
+
+	if (!c)
+		return 0;
+	count = data[1] | (size_t)(data[2] & 15) << 8;
+	len = n - 3;
+	/* Exactly so long, and aligned as the wire has it. */
+	p = malloc(len + 1);
+	sum = calloc(count + 1, sizeof *sum);
+	if (!p || !sum)
+		abort();
+	memcpy(p, data + 3, len);
+	if (c->check(p, len, count) == CODEC_GOOD) {
+		c->add(p, len, count, 4294967295.0f, sum);
+		if (!vec_all_finite(count, sum))
+			abort();
+	}
+	free(sum);
+	free(p);
+	return 0;
+}

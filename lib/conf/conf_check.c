@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "codec/codec.h"
+#include "conf/rule.h"
 #include "conf/conf_key.h"
 #include "format/safetensors.h"
 #include "model/model.h"
@@ -14,6 +15,7 @@
 #include "optim/schedule.h"
 
 #define NAMES_MAX 64
+#define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
 
 /* 'KEY: there is no WHAT "NAME"; there are a, b and c', with "did you mean". */
 static enum err_code unknown(const char *key, const char *what, const char *got,
@@ -167,39 +169,27 @@ static enum err_code check_backup(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Keys whose other values are described already and not built yet. */
-static const struct {
-	const char *path, *instead;
-} later[] = {
-	{ "accumulate", "pushes after every batch" },
-	{ "local_steps", "pushes after every step" },
-	{ "outer", "averages" },
-};
-
-static enum err_code check_later(const struct conf *c, struct err *e)
+/* Several batches to a step, several steps to a push. */
+static enum err_code check_local(const struct conf *c, struct err *e)
 {
-	struct conf deflt;
-	enum err_code rc = ERR_OK;
+	const struct optim_rule *rule = optim_find(c->job.optimizer);
 
-	conf_init(&deflt);
-	for (size_t i = 0; i < sizeof later / sizeof *later && rc == ERR_OK; i++) {
-		const struct conf_key *k = conf_key_find(later[i].path, NULL);
-		json_t *want = conf_value_json(k, &deflt), *got = conf_value_json(k, c);
-		char *text = json_text(got);
+	if (conf_step_examples(c) > STEP_EXAMPLES_MAX)
+		return err_set(e, ERR_CONFIG, "local_steps: batch times accumulate times local_steps must be at most %llu examples",
+		               (unsigned long long)STEP_EXAMPLES_MAX);
+	if (c->local_steps > 1 && c->deterministic && rule && rule->nslots > 0)
+		return err_set(e, ERR_CONFIG, "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
+		               "is lost with it", rule->name);
+	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
+		return err_set(e, ERR_CONFIG, "outer: \"%s\" is for local_steps above 1", c->outer);
+	return ERR_OK;
+}
 
-		if (!json_equal(want, got))
-			rc = err_set(e, ERR_CONFIG, "%s: %s needs a later version, this one %s",
-			             k->path, text, later[i].instead);
-		free(text);
-		json_decref(want);
-		json_decref(got);
-	}
-	conf_release(&deflt);
-	if (rc == ERR_OK && strcmp(c->transport, "shm") == 0)
-		rc = err_set(e, ERR_CONFIG,
-		             "transport: \"shm\" needs a later version, this one has unix "
-		             "and tcp");
-	return rc;
+static enum err_code check_transport(const struct conf *c, struct err *e)
+{
+	if (strcmp(c->transport, "shm") == 0)
+		return err_set(e, ERR_CONFIG, "transport: \"shm\" needs a later version, this one has unix and tcp");
+	return ERR_OK;
 }
 
 static enum err_code check_times(const struct conf *c, struct err *e)
@@ -290,7 +280,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_deterministic, check_backup, check_later, check_times, check_job,
+		check_name, check_codec, check_deterministic, check_backup, check_local, check_transport, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -266,6 +266,7 @@ void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 
 	w->lost_at = now;
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host, (long long)w->pid, how);
+	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
 	if (c->tasks)
 		tasks_return(c->tasks, slot);
 	/* Once the partitions are dealt out it is a member, to be voted out. */

@@ -115,7 +115,10 @@ void job_settle(struct coord *c, int64_t now)
 	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->prop.open || c->changes)
 		return;
 	if (!n[WORKER_DONE]) {
-		coord_fail(c, "every worker is gone: nobody is left to train", now);
+		char why[400];
+
+		snprintf(why, sizeof why, "every worker is gone: nobody is left to train%s%s", c->last_lost[0] ? "; " : "", c->last_lost);
+		coord_fail(c, why, now);
 		return;
 	}
 	coord_enter(c, COORD_FINISHING, now);

@@ -81,6 +81,7 @@ struct coord {
 	enum coord_phase phase;
 	char reason[600];
 	char waiting[600];              /* who is missing, "" when nobody */
+	char last_lost[300];            /* the worker that was lost last, and why */
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t formed;                 /* while forming: when it was last seen to get on */

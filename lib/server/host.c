@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "ckpt/dirs.h"
+#include "conf/rule.h"
 #include "ckpt/names.h"
 #include "ckpt/read.h"
 #include "launch/rundir.h"
@@ -224,7 +225,7 @@ static struct coord_config configure(struct host *h, const struct conf *c)
 		/* Seven heartbeats and a half: 1.5 s by default. */
 		.server_lost = c->heartbeat * 15 / 2,
 		.deadline = c->deadline,
-		.batch = (uint64_t)c->job.batch,
+		.batch = conf_step_examples(c),
 		.epochs = (uint64_t)c->job.epochs,
 		.steps = (uint64_t)c->job.steps,
 		.config = h->config,

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/procstat.h"
 #include "ckpt/read.h"
+#include "conf/rule.h"
 #include "server/far.h"
 #include "server/heat.h"
 #include "server/repl.h"
@@ -17,24 +18,6 @@
 /* This process as a store: it joins, takes every view over, votes. */
 
 /* ---- configuration -------------------------------------------------------------------- */
-
-static struct optim_hyper hyper_of(const struct conf_job *job, const struct optim_rule *rule)
-{
-	struct optim_hyper h;
-
-	rule->defaults(&h);
-	h.lr = (float)job->lr;
-	h.momentum = (float)job->momentum;
-	h.beta1 = (float)job->beta1;
-	h.beta2 = (float)job->beta2;
-	if (job->eps > 0)
-		h.eps = (float)job->eps;
-	h.rho = (float)job->rho;
-	h.ftrl_beta = (float)job->ftrl_beta;
-	h.l1 = (float)job->l1;
-	h.l2 = (float)job->l2;
-	return h;
-}
 
 /* The checkpoint that the job goes on from; no more of it is checked than has
  * been by who chose it. */
@@ -92,6 +75,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 {
 	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = lanes_wake, .forward = repl_forward,
 		.alive = alive, .ctx = s };
+	struct conf_rule rule = { 0 };
 	struct shard *shard;
 	struct conf conf;
 	char *init = NULL;
@@ -103,9 +87,10 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
-	cfg.rule = optim_find(conf.job.optimizer);
-	rc = cfg.rule ? schedule_parse(conf.job.schedule, &cfg.schedule, e) :
-	    err_set(e, ERR_CONFIG, "this server knows no update rule \"%s\"", conf.job.optimizer);
+	rc = conf_server_rule(&conf, &rule, e);
+	cfg.rule = rule.rule;
+	cfg.hyper = rule.hyper;
+	cfg.schedule = rule.schedule;
 	if (!rc)
 		rc = server_choose_suites(s, conf.suite, e);
 	if (!rc)
@@ -114,7 +99,6 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 		rc = open_restore(s, json_str(view, "restore", ""), e);
 	if (!rc) {
 		cfg.restore = s->restore;
-		cfg.hyper = hyper_of(&conf.job, cfg.rule);
 		rc = find_init(s, conf.job.init, &init, e);
 	}
 	if (!rc) {

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/rule.h"
 #include "coord/deal.h"
 #include "data/data_order.h"
 
@@ -57,7 +58,7 @@ struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t s
 	f->idle_ctx = ctx;
 	f->seed = (uint64_t)job->conf.job.seed;
 	f->examples = job->train->rows;
-	f->batch = (uint64_t)job->conf.job.batch;
+	f->batch = conf_step_examples(&job->conf);
 	f->epochs = (uint64_t)job->conf.job.epochs;
 	f->steps = (uint64_t)job->conf.job.steps;
 	f->order = mem_array(f->examples, sizeof *f->order);

@@ -183,6 +183,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 		rc = client_view(w->client, w->view, e);
 	if (!rc)
 		rc = params_new(&w->job, w->client, &w->params, e);
+	if (!rc)
+		rc = local_new(&w->job, &w->local, e);
 	if (rc)
 		return rc;
 	w->feed = feed_new(&w->job, w->cluster, w->slot, on_idle, w);
@@ -308,13 +310,11 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 		return rc;
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
-		loss = model_grad(w->job.model, &w->batch, (const float *const *)w->params.w, w->params.g);
+		rc = local_work(w->local, &w->params, &w->batch, w->step, &loss, e);
 		/* Beyond float32 the gradient is beyond what servers take. */
-		if (!isfinite((float)loss))
+		if (!rc && !isfinite((float)loss))
 			return loss_failed(w, loss, e);
 		params_good(&w->params, w->step);
-		if (w->job.conf.job.clip_norm > 0)
-			params_clip(&w->params, &w->batch, w->job.conf.job.clip_norm);
 	}
 	t.computed = clock_now();
 	if (!rc && w->batch.rows)
@@ -444,6 +444,7 @@ static enum err_code live(struct worker *w, struct err *e)
 
 static void worker_release(struct worker *w)
 {
+	local_free(w->local);
 	params_release(&w->params);
 	client_free(w->client);
 	feed_free(w->feed);

@@ -7,6 +7,7 @@
 #include "work/cluster.h"
 #include "work/evaluate.h"
 #include "work/feed.h"
+#include "work/local.h"
 #include "work/train.h"
 
 #define LOSS_WINDOW 100u
@@ -32,6 +33,7 @@ struct worker {
 	struct job job;
 	struct feed *feed;
 	struct params params;
+	struct local *local;
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;

@@ -1,0 +1,22 @@
+#ifndef WORK_LOCAL_H
+#define WORK_LOCAL_H
+
+#include "conf/rule.h"
+#include "work/params.h"
+
+/* What a worker does between a pull and a push: the gradient of its batches, in
+ * pieces of job.batch examples, `accumulate` of them to a step; and with local_steps
+ * so many steps by job.optimizer on a copy of the parameters, of which the way back
+ * is what is pushed.  The rule's state lasts from push to push, of dense tables. */
+struct local;
+
+/* ERR_CONFIG: local steps by a rule with state want dense tables. */
+enum err_code local_new(const struct job *job, struct local **out, struct err *e);
+void local_free(struct local *l);
+
+/* Leaves in p->g what is to be pushed at this step; *loss is the mean over the
+ * examples, infinite or NaN where a piece's is.  ERR_NOMEM. */
+enum err_code local_work(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,
+    struct err *e);
+
+#endif

@@ -1,0 +1,121 @@
+#!/usr/bin/env bats
+# Fewer pushes: several batches to a push, several steps that a worker takes alone.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+FASHION=/usr/share/datasets/fashion-mnist
+
+setup() {
+	setup_training
+}
+
+teardown() {
+	teardown_dir
+}
+
+digits() {
+	need_data digits8x8/digits.csv.gz
+	# An epoch has a whole number of steps, whatever they have.
+	zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1600 >digits.csv
+	cat >c.json <<-END
+	{ "servers": 2, "workers": 1, "job": { "model": "mlp", "hidden": [16], "data": "digits.csv?label=last",
+	  "eval": "digits.csv?label=last", "steps": 200, "batch": 32, "optimizer": "sgd", "lr": 0.05 ${1:-} } }
+	END
+}
+
+# Runs the file with these settings; prints its evaluation loss.
+loss() {
+	local set=()
+	for s; do
+		set+=(--set "$s")
+	done
+	train c.json "${set[@]}" >&2
+	res .eval.loss
+}
+
+# close A B: within a hundred-thousandth.
+close() {
+	jq -ne "(($1) - ($2) | if . < 0 then -. else . end) < 1e-5 * ($1)" >/dev/null || {
+		echo "$1 is not $2"
+		return 1
+	}
+}
+
+fashion() {
+	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	cat >c.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$FASHION/train-images-idx3-ubyte.gz",
+	  "eval": "$FASHION/t10k-images-idx3-ubyte.gz", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
+	END
+}
+
+@test "accumulate: as one batch that is so much larger" {
+	digits
+	want=$(loss batch=64)
+	for k in 2 4 16; do
+		close "$want" "$(loss batch=$((64 / k)) accumulate=$k)"
+	done
+	digits ', "clip_norm": 0.1'
+	close "$(loss batch=64)" "$(loss batch=16 accumulate=4)"
+}
+
+@test "local_steps: of one worker, as if it had pushed each step" {
+	digits
+	want=$(loss steps=400)
+	for k in 2 10 50; do
+		close "$want" "$(loss steps=$((400 / k)) local_steps=$k)"
+	done
+	# With a rule that has state, and batches in pieces.
+	adam=(optimizer=adam lr=0.002)
+	want=$(loss "${adam[@]}")
+	close "$want" "$(loss "${adam[@]}" steps=20 local_steps=10)"
+	close "$want" "$(loss "${adam[@]}" steps=20 local_steps=10 batch=8 accumulate=4)"
+}
+
+@test "local_steps: sparse rows" {
+	need_data a9a/a9a.gz
+	cat >c.json <<-END
+	{ "servers": 2, "workers": 1, "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz", "eval": "$DATA/a9a/a9a.gz",
+	  "steps": 300, "batch": 32, "optimizer": "sgd", "lr": 0.05 } }
+	END
+	close "$(loss)" "$(loss steps=30 local_steps=10)"
+	run --separate-stderr ps-ctl run c.json --set local_steps=10 --set optimizer=adagrad
+	echo "$status $stderr"
+	[ "$status" -ne 0 ]
+	[[ $stderr == *"is sparse, and adagrad has state for each row"* ]]
+}
+
+@test "local_steps 50, nesterov: the accuracy of pushing each step, in a fiftieth of the bytes" {
+	fashion
+	train c.json
+	accuracy=$(res .eval.accuracy) bytes=$(res .pushed_bytes)
+	train c.json --set steps=20 --set local_steps=50 --set outer=nesterov
+	figure "accuracy $(res .eval.accuracy), pushing each step $accuracy; $(jq -n "$bytes / $(res .pushed_bytes) | round") x fewer bytes"
+	at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")"
+	jq -e ".pushed_bytes * 40 < $bytes" <<<"$RESULT" >/dev/null
+	train c.json --set steps=20 --set local_steps=50 --set outer=nesterov --set sync=asp --set workers=3 --set codec=int8
+	has .state done
+}
+
+@test "deterministic, a worker killed: the same bits; and what is refused" {
+	digits
+	for c in "deterministic=true local_steps=5 steps=20000 workers=2 on_worker_loss=wait:30s"; do
+		set=()
+		for s in $c; do set+=(--set "$s"); done
+		train c.json "${set[@]}"
+		want=$(res .model_digest)
+		RUN=$T/c.run
+		begin c.json "${set[@]}" --max-restarts 5
+		wait_for 20 step_is_past 20
+		kill -9 "$(worker 1 .pid)"
+		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+		RESULT=$(http GET /v1/result)
+		has .model_digest "$want"
+		ps-ctl stop >/dev/null
+	done
+	run -78 ps-ctl run c.json --set deterministic=true --set on_worker_loss=wait:30s --set local_steps=5 --set optimizer=adam
+	run -78 ps-ctl run c.json --set outer=nesterov
+	run -78 ps-ctl run c.json --set accumulate=60000 --set local_steps=60000
+}

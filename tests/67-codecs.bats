@@ -44,6 +44,25 @@ by() {
 	END
 }
 
+@test "pull_codec: the accuracy of raw, in fewer bytes" {
+	by raw
+	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes) pulled=$(res .pulled_bytes)
+	while read -r codec part; do
+		by raw --set pull_codec="$codec"
+		at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")"
+		jq -e ".pulled_bytes < $pulled * $part" <<<"$RESULT" >/dev/null
+	done <<-END
+	f16 0.51
+	bf16 0.51
+	int8 0.27
+	END
+	# The same bits again, where runs are to be equal.
+	train c.json --set steps=200 --set pull_codec=f16 --set deterministic=true --set on_worker_loss=wait:30s
+	want=$(res .model_digest)
+	train c.json --set steps=200 --set pull_codec=f16 --set deterministic=true --set on_worker_loss=wait:30s --set servers=3
+	has .model_digest "$want"
+}
+
 @test "without feedback what is left out is missed" {
 	by raw
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)

@@ -46,6 +46,8 @@ void link_send_ask(struct link *l, struct ask *a)
 	a->left = a->count;
 	if (a->type == REC_PULL) {
 		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count });
+		if (l->client->cfg.pull_codec && a->step != CLIENT_NOW)
+			r.codec = l->client->cfg.pull_codec->id;
 	} else if (a->type == REC_PULL_ROWS) {
 		buf_append(&body, a->ids, (size_t)a->n * 8);
 	} else {
@@ -173,15 +175,33 @@ static struct ask **find_ask(struct link *l, uint64_t seq)
 static float *dense_place(const struct ask *a, const struct record *r)
 {
 	if (a->type != REC_PULL || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
-	    r->len != table_part_elements(a->table, r->part) * 4)
+	    (!r->codec && r->len != table_part_elements(a->table, r->part) * 4))
 		return NULL;
 	return a->dst + table_part_begin(r->part);
+}
+
+/* Where it is not received in place. */
+static enum err_code take_dense(const struct ask *a, const struct record *r, const uint8_t *payload, float *dst, struct err *e)
+{
+	const struct codec *codec = codec_by_id(r->codec);
+	size_t n = table_part_elements(a->table, r->part);
+
+	if (!r->codec) {
+		if ((const uint8_t *)dst != payload)
+			memcpy(dst, payload, r->len);
+		return ERR_OK;
+	}
+	if (!codec || codec->check(payload, r->len, n) == CODEC_MALFORMED)
+		return err_set(e, ERR_PROTO, "parameters that are not encoded as they should be");
+	memset(dst, 0, n * sizeof *dst);
+	codec->add(payload, r->len, n, 1, dst);
+	return ERR_OK;
 }
 
 /* Large partitions are received straight into the caller's table. */
 uint8_t *ask_place(struct link *l, const struct record *r)
 {
-	struct ask **p = r->type == REC_PULLED ? find_ask(l, r->seq) : NULL;
+	struct ask **p = r->type == REC_PULLED && !r->codec ? find_ask(l, r->seq) : NULL;
 
 	return p ? (uint8_t *)dense_place(*p, r) : NULL;
 }
@@ -218,8 +238,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 		dst = dense_place(a, r);
 		if (!dst)
 			return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", l->id);
-		if ((const uint8_t *)dst != payload)
-			memcpy(dst, payload, r->len);
+		rc = take_dense(a, r, payload, dst, e);
 	} else if (r->type == REC_ROWS) {
 		rc = take_rows(a, r, payload, e);
 	} else if (a->type == REC_SCAN) {

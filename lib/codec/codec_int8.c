@@ -78,6 +78,7 @@ const struct codec codec_int8 = {
 	.help = "a byte a value, scaled in blocks of 256",
 	.id = 3,
 	.lossy = true,
+	.pulls = true,
 	.bound = int8_bound,
 	.encode = int8_encode,
 	.check = int8_check,

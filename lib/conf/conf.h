@@ -46,7 +46,7 @@ struct conf {
 	int64_t backup;
 	bool deterministic;
 	struct conf_loss on_worker_loss;
-	char *codec;
+	char *codec, *pull_codec;
 	bool feedback;
 	int64_t accumulate, local_steps;
 	char *outer, *suite, *transport, *listen, *http;

@@ -1,5 +1,6 @@
 #include "base/endian.h"
 #include "base/mem.h"
+#include "codec/codec.h"
 #include "server/state.h"
 
 static struct shard *shard_of(const struct peer *p)
@@ -87,15 +88,60 @@ static enum answered not_shown(struct peer *p, const struct pull *q, enum shard_
 	return ANSWER_DONE;
 }
 
+/* A partition as it was asked for; a codec that is not for parameters is raw. */
+static enum shard_answer pull_raw(struct peer *p, const struct pull *q, struct record *out, uint64_t *version)
+{
+	float small[BATCHER_SMALL / 4], *w = small;
+	bool batch = out->len <= BATCHER_SMALL;
+	enum shard_answer a;
+
+	if (!batch) {
+		batcher_flush(&p->batcher, p->conn);
+		w = (float *)(void *)conn_reserve(p->conn, out->len);
+	}
+	a = shard_pull(shard_of(p), out->table, out->part, step_of(q), w, version);
+	if (a != SHARD_OK)
+		return a;
+	out->total = *version;
+	if (batch)
+		batcher_add(&p->batcher, p->conn, out, w);
+	else
+		conn_commit(p->conn, out);
+	return a;
+}
+
+static enum shard_answer pull_encoded(struct peer *p, const struct pull *q, const struct codec *codec, struct record *out,
+    uint64_t *version)
+{
+	float w[PART_ELEMENTS];
+	size_t n = out->len / 4, most = codec->bound(0, n);
+	enum shard_answer a = shard_pull(shard_of(p), out->table, out->part, step_of(q), w, version);
+	uint8_t small[BATCHER_SMALL];
+
+	if (a != SHARD_OK)
+		return a;
+	out->total = *version;
+	out->codec = codec->id;
+	if (most <= BATCHER_SMALL) {
+		out->len = (uint32_t)codec->encode(0, NULL, w, n, small);
+		batcher_add(&p->batcher, p->conn, out, small);
+		return a;
+	}
+	batcher_flush(&p->batcher, p->conn);
+	out->len = (uint32_t)codec->encode(0, NULL, w, n, conn_reserve(p->conn, (uint32_t)most));
+	conn_commit(p->conn, out);
+	return a;
+}
+
 /* One dense partition. */
 static enum answered answer_dense(struct peer *p, struct pull *q)
 {
+	const struct codec *codec = codec_by_id(q->rec.codec);
 	struct record out = answer_head(p, q, REC_PULLED);
 	const struct table *t;
 	struct msg_run run;
 	enum shard_answer a;
 	uint64_t version;
-	float *w;
 
 	if (!msg_get_run(q->body, q->rec.len, q->run, &run))
 		return ANSWER_DONE;
@@ -103,23 +149,9 @@ static enum answered answer_dense(struct peer *p, struct pull *q)
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
 	out.len = table_part_elements(t, out.part) * 4;
-	if (out.len <= BATCHER_SMALL) {
-		float small[BATCHER_SMALL / 4];
-
-		a = shard_pull(shard_of(p), run.table, out.part, step_of(q), small, &version);
-		if (a != SHARD_OK)
-			return not_shown(p, q, a);
-		out.total = version;
-		batcher_add(&p->batcher, p->conn, &out, small);
-	} else {
-		batcher_flush(&p->batcher, p->conn);
-		w = (float *)(void *)conn_reserve(p->conn, out.len);
-		a = shard_pull(shard_of(p), run.table, out.part, step_of(q), w, &version);
-		if (a != SHARD_OK)
-			return not_shown(p, q, a);
-		out.total = version;
-		conn_commit(p->conn, &out);
-	}
+	a = codec && codec->pulls ? pull_encoded(p, q, codec, &out, &version) : pull_raw(p, q, &out, &version);
+	if (a != SHARD_OK)
+		return not_shown(p, q, a);
 	if (++q->part == run.count) {
 		q->part = 0;
 		q->run++;

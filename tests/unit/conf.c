@@ -79,6 +79,7 @@ static const struct row {
 	{ "deterministic", "true", "true", "maybe", NULL },
 	{ "on_worker_loss", "wait:1500ms", "\"wait:1500ms\"", "wait", NULL },
 	{ "codec", "f16", "\"f16\"", "", NULL },
+	{ "pull_codec", "int8", "\"int8\"", "topk", NULL },
 	{ "feedback", "off", "false", "2", NULL },
 	{ "accumulate", "2", "2", "two", "0" },
 	{ "local_steps", "4", "4", "4.0", "0" },

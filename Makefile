@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench soak cuts lint install uninstall clean
+# make bench bench-wire soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -155,6 +155,11 @@ bench: deps
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/run $(BUILD)
 
+# What codecs and local steps give on slower links (ps-bandwidth(7)).
+bench-wire: deps
+	@$(MAKE) --no-print-directory all faultkit
+	@tests/bench/wire $(BUILD)
+
 # With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
@@ -194,6 +199,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench soak lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

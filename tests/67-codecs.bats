@@ -72,6 +72,16 @@ by() {
 	done
 }
 
+@test "dgc: the accuracy of momentum at the servers" {
+	by raw --set optimizer=momentum --set lr=0.02 --set steps=3000
+	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
+	by dgc:0.01 --set lr=0.02 --set steps=3000
+	at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
+	jq -e ".pushed_bytes < $raw_bytes * 0.1" <<<"$RESULT" >/dev/null
+	run -78 --separate-stderr ps-ctl run c.json --set codec=dgc:0.01 --set optimizer=adam
+	[[ $stderr == *"wants job.optimizer sgd"* ]]
+}
+
 @test "ssp and asp, two copies, a server killed: encoded pushes are counted once" {
 	for mode in ssp:2 asp; do
 		RUN=$T/c.run

@@ -266,3 +266,4 @@ run_examples() {
 @test "the examples of ps-cluster(5) run" { run_examples ps-cluster.5; }
 @test "the examples of ps-consistency(7) run" { run_examples ps-consistency.7; }
 @test "the examples of ps-http(7) run" { run_examples ps-http.7; }
+@test "the examples of ps-bandwidth(7) run" { run_examples ps-bandwidth.7; }

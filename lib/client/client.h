@@ -28,6 +28,7 @@ struct client_config {
 	 * out is added to the next push. */
 	struct codec_spec codec;
 	bool feedback;
+	float momentum;                 /* of codecs that apply it at the sender */
 	const struct codec *pull_codec; /* of parameters that are pulled for a step; NULL: raw */
 	/* Is there a coordinator that could tell of a server's death?  NULL: no. */
 	bool (*informed)(void *ctx);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -8,37 +9,76 @@
  * and added to the table's next gradient (Seide et al. 2014; Karimireddy et al., "Error
  * Feedback Fixes SignSGD", ICML 2019). */
 
-static float *residual_of(struct client *c, const struct table *t)
+/* Deep gradient compression begins with a quarter of the values, and comes to the
+ * fraction that is asked for in so many steps. */
+#define WARM_UP 500
+#define WARM_FRACTION 0.25
+
+/* What is kept of a table, by element: zeroes to begin with. */
+static float *kept_of(float ***kept, size_t *n, const struct table *t)
 {
-	if (t->id >= c->nresiduals) {
-		c->residual = mem_regrow(c->residual, (size_t)t->id + 1, sizeof *c->residual);
-		while (c->nresiduals <= t->id)
-			c->residual[c->nresiduals++] = NULL;
+	if (t->id >= *n) {
+		*kept = mem_regrow(*kept, (size_t)t->id + 1, sizeof **kept);
+		while (*n <= t->id)
+			(*kept)[(*n)++] = NULL;
 	}
-	if (!c->residual[t->id])
-		c->residual[t->id] = mem_array(table_elements(t), sizeof(float));
-	return c->residual[t->id];
+	if (!(*kept)[t->id])
+		(*kept)[t->id] = mem_array(table_elements(t), sizeof(float));
+	return (*kept)[t->id];
+}
+
+static float *residual_of(struct client *c, const struct doubt *d)
+{
+	return kept_of(&c->residual, &c->nresiduals, d->table) + table_part_begin(d->part);
+}
+
+/* Momentum correction: what is left is not a sum of gradients but of velocities
+ * (Lin et al., "Deep Gradient Compression", ICLR 2018, equation 5). */
+static float *velocity(struct client *c, const struct doubt *d)
+{
+	float *u = kept_of(&c->velocity, &c->nvelocities, d->table) + table_part_begin(d->part);
+
+	vec_scale(d->n, c->cfg.momentum, u);
+	vec_add(d->n, d->g, u);
+	return u;
+}
+
+static double argument(const struct client *c, const struct doubt *d)
+{
+	const struct codec_spec *spec = &c->cfg.codec;
+	double part = (double)d->step / WARM_UP;
+
+	if (!spec->codec->momentum || part >= 1 || spec->arg >= WARM_FRACTION)
+		return spec->arg;
+	return pow(WARM_FRACTION, 1 - part) * pow(spec->arg, part);
 }
 
 void encode_push(struct client *c, struct doubt *d)
 {
-	const struct codec_spec *spec = &c->cfg.codec;
+	const struct codec *codec = c->cfg.codec.codec;
+	float *left = NULL, *u = NULL;
 	const float *x = d->g;
-	float *left = NULL;
+	double arg;
 
 	/* What is not finite is the server's to refuse, as it is. */
-	if (!spec->codec || !spec->codec->lossy || !vec_all_finite(d->n, d->g))
+	if (!codec || !codec->lossy || !vec_all_finite(d->n, d->g))
 		return;
+	arg = argument(c, d);
+	if (codec->momentum)
+		x = u = velocity(c, d);
 	if (c->cfg.feedback) {
-		left = residual_of(c, d->table) + table_part_begin(d->part);
-		vec_add(d->n, d->g, left);
+		left = residual_of(c, d);
+		vec_add(d->n, x, left);
 		x = left;
 	}
-	d->codec = spec->codec->id;
-	d->body = mem_alloc(spec->codec->bound(spec->arg, d->n));
-	d->len = spec->codec->encode(spec->arg, &c->rng, x, d->n, d->body);
+	d->codec = codec->id;
+	d->body = mem_alloc(codec->bound(arg, d->n));
+	d->len = codec->encode(arg, &c->rng, x, d->n, d->body);
 	if (left)
-		spec->codec->add(d->body, d->len, d->n, -1, left);
+		codec->add(d->body, d->len, d->n, -1, left);
+	/* Factor masking: what has been sent has no velocity any more. */
+	for (size_t i = 0; u && left && i < d->n; i++)
+		u[i] = left[i] == 0 ? 0 : u[i];
 }
 
 void encode_again(struct client *c, const struct doubt *d)
@@ -46,12 +86,15 @@ void encode_again(struct client *c, const struct doubt *d)
 	const struct codec *codec = codec_by_id(d->codec);
 
 	if (d->body && !d->table->sparse && c->cfg.feedback)
-		codec->add(d->body, d->len, d->n, 1, residual_of(c, d->table) + table_part_begin(d->part));
+		codec->add(d->body, d->len, d->n, 1, residual_of(c, d));
 }
 
 void encode_free(struct client *c)
 {
 	for (size_t i = 0; i < c->nresiduals; i++)
 		free(c->residual[i]);
+	for (size_t i = 0; i < c->nvelocities; i++)
+		free(c->velocity[i]);
 	free(c->residual);
+	free(c->velocity);
 }

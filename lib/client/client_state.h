@@ -73,7 +73,8 @@ struct client {
 	uint32_t members;
 	int64_t first_answer;
 	float **residual;               /* by dense table: what lossy pushes have left out; NULL: nothing yet */
-	size_t nresiduals;
+	float **velocity;               /* the same, for codecs with momentum */
+	size_t nresiduals, nvelocities;
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;

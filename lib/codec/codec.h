@@ -16,6 +16,7 @@ struct codec {
 	uint16_t id;
 	bool lossy;
 	bool pulls;                     /* near enough for parameters, too */
+	bool momentum;                  /* the sender applies it (client_encode.c), not the server */
 	/* What follows the name: nothing, a fraction of the values above 0 and at most 1,
 	 * or a number of levels from 1 to 127. */
 	enum codec_arg { CODEC_PLAIN, CODEC_FRACTION, CODEC_LEVELS } takes;

@@ -10,7 +10,7 @@
  * (LEB128).  Aji and Heafield, "Sparse Communication for Distributed Gradient Descent",
  * EMNLP 2017. */
 
-extern const struct codec codec_topk;
+extern const struct codec codec_topk, codec_dgc;
 
 static size_t topk_bound(double arg, size_t n)
 {
@@ -151,6 +151,20 @@ const struct codec codec_topk = {
 	.help = "the largest values only, such a fraction of all",
 	.id = 6,
 	.lossy = true,
+	.takes = CODEC_FRACTION,
+	.bound = topk_bound,
+	.encode = topk_encode,
+	.check = topk_check,
+	.add = topk_add,
+};
+
+/* The bytes are topk's; what the sender chooses them from is not. */
+const struct codec codec_dgc = {
+	.name = "dgc",
+	.help = "the largest values of an accumulated momentum, such a fraction of all",
+	.id = 8,
+	.lossy = true,
+	.momentum = true,
 	.takes = CODEC_FRACTION,
 	.bound = topk_bound,
 	.encode = topk_encode,

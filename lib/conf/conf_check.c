@@ -80,8 +80,15 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 	struct err why;
 	enum err_code rc = codec_parse(c->codec, &spec, &why);
 
-	if (rc != ERR_NOTFOUND)
-		return rc ? err_set(e, ERR_CONFIG, "codec: %s", why.msg) : ERR_OK;
+	if (rc && rc != ERR_NOTFOUND)
+		return err_set(e, ERR_CONFIG, "codec: %s", why.msg);
+	if (!rc && spec.codec->momentum && strcmp(c->job.optimizer, "sgd") != 0)
+		return err_set(e, ERR_CONFIG, "codec: %s has job.momentum at the workers, and wants job.optimizer sgd, got \"%s\"",
+		               spec.codec->name, c->job.optimizer);
+	if (!rc && spec.codec->momentum && !c->feedback)
+		return err_set(e, ERR_CONFIG, "codec: %s is nothing without feedback", spec.codec->name);
+	if (!rc)
+		return ERR_OK;
 	while (n < NAMES_MAX && codec_at(n)) {
 		names[n] = codec_at(n)->name;
 		n++;

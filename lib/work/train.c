@@ -164,7 +164,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
-		.feedback = w->job.conf.feedback, .pull_codec = codec_by_name(w->job.conf.pull_codec),
+		.feedback = w->job.conf.feedback, .momentum = (float)w->job.conf.job.momentum, .pull_codec = codec_by_name(w->job.conf.pull_codec),
 		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);

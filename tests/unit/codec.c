@@ -14,7 +14,7 @@ static struct rng rng;
 
 /* The spec of a text; each codec once, with an argument that suits. */
 static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:16", "qsgd:127", "onebit", "topk:0.01",
-	"topk:1", "randomk:0.05", "randomk:1" };
+	"topk:1", "randomk:0.05", "randomk:1", "dgc:0.02" };
 #define SPECS (sizeof specs / sizeof *specs)
 
 static struct codec_spec spec_of(const char *text)
@@ -282,7 +282,7 @@ static void feedback(void)
 
 static void sizes(void)
 {
-	static const double most[SPECS] = { 32, 16, 16, 8.2, 2.2, 6.2, 8.2, 1.1, 0.5, 40.1, 1.7, 32.1 };
+	static const double most[SPECS] = { 32, 16, 16, 8.2, 2.2, 6.2, 8.2, 1.1, 0.5, 40.1, 1.7, 32.1, 0.9 };
 	float x[N];
 
 	values(x, N, 1);

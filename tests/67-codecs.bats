@@ -97,6 +97,18 @@ by() {
 	done
 }
 
+@test "backup workers: what comes too late goes into the next push" {
+	RUN=$T/c.run
+	begin c.json --set workers=3 --set backup=1 --set codec=topk:0.01
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	figure "$(http GET /v1/servers | jq '[.servers[].pushes_late] | add') pushes were late, accuracy $(res .eval.accuracy)"
+	[ "$(http GET /v1/servers | jq '[.servers[].pushes_late] | add')" -gt 0 ]
+	at_least .eval.accuracy 0.8
+	ps-ctl stop >/dev/null
+}
+
 @test "what a codec may not be" {
 	for wrong in f32 topk topk:0 topk:2 qsgd:0 qsgd:200 raw:1 int8:4; do
 		run -78 --separate-stderr ps-ctl run c.json --set codec=$wrong

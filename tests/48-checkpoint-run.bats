@@ -248,7 +248,8 @@ is_done() {
 	[ "$status" -eq 0 ]
 	wait "${pids[@]: -2}"
 	[ "$(steps | wc -w)" -eq 1 ]
-	# Once more: at once.
+	# While it still waits for workers: at once, and there is nothing to keep.
+	rm -rf digits.run*
 	background ps-serve digits.json --set servers=1
 	wait_for 10 test -S digits.run/ctl.sock
 	kill -TERM "$pid"

@@ -15,6 +15,7 @@ struct moving_options {
 extern const struct opt moving_opts[MOVING_OPTS];
 /* As ctl_parse, with 60 s to wait unless told otherwise. */
 bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv, int *nargs, int *code);
+
 /* Ask the coordinator of the cluster at dir (NULL: the only one here) for a
  * change, and show how the partitions move until all lie where they shall and
  * everybody who is wanted is there.  The exit code; 124 when the time is up. */

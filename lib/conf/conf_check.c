@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "codec/codec.h"
-#include "conf/rule.h"
 #include "conf/conf_key.h"
+#include "conf/rule.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "optim/optim.h"
@@ -75,7 +75,6 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 {
 	const char *names[NAMES_MAX];
 	size_t n = 0;
-
 	struct codec_spec spec;
 	struct err why;
 	enum err_code rc = codec_parse(c->codec, &spec, &why);

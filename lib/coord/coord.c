@@ -19,7 +19,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 
 	c->cfg = *cfg;
 	c->io = *io;
-	c->started = now;
+	c->started = c->formed = now;
 	c->rev = c->stamp = 1;
 	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
 	c->nservers = cfg->servers;
@@ -371,7 +371,7 @@ void coord_tick(struct coord *c, int64_t now)
 		return;
 	check_servers(c, now);
 	check_workers(c, now);
-	if (c->phase == COORD_FORMING && now - (c->formed > c->started ? c->formed : c->started) > c->cfg.deadline) {
+	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take the layout over");
 		coord_fail(c, how, now);

@@ -12,6 +12,12 @@ static uint64_t part_weight(const struct table *t, uint32_t part)
 	return t->sparse ? table_elements(t) / t->nparts + 1 : table_part_elements(t, part);
 }
 
+/* weight NULL: its elements. */
+static uint64_t weight_of(const struct layout *l, uint64_t *const *weight, size_t table, uint32_t part)
+{
+	return weight ? weight[table][part] : part_weight(&l->table[table], part);
+}
+
 static uint64_t run_weight(const struct table *t, const struct run *r)
 {
 	uint64_t sum = 0;
@@ -51,15 +57,23 @@ static bool holds(const struct run *r, unsigned server)
 	return (run_place(r, server) >= 0 && r->leaving != server) || r->joining == server;
 }
 
-uint64_t place_load(const struct layout *l, unsigned server)
+static uint64_t weighed_load(const struct layout *l, unsigned server, uint64_t *const *weight)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < l->ntables; i++)
-		for (size_t k = 0; k < l->table[i].nruns; k++)
-			if (holds(&l->table[i].run[k], server))
-				sum += run_weight(&l->table[i], &l->table[i].run[k]);
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			const struct run *r = &l->table[i].run[k];
+
+			for (uint32_t p = r->first; holds(r, server) && p < r->first + r->count; p++)
+				sum += weight_of(l, weight, i, p);
+		}
 	return sum;
+}
+
+uint64_t place_load(const struct layout *l, unsigned server)
+{
+	return weighed_load(l, server, NULL);
 }
 
 /* ---- the first placing -------------------------------------------------------- */
@@ -320,25 +334,6 @@ static struct run *split_run(struct table *t, size_t k, uint32_t count)
 	r[1].first += count;
 	r[1].count -= count;
 	return r;
-}
-
-static uint64_t weight_of(const struct layout *l, uint64_t *const *weight, size_t table, uint32_t part)
-{
-	return weight ? weight[table][part] : part_weight(&l->table[table], part);
-}
-
-static uint64_t weighed_load(const struct layout *l, unsigned server, uint64_t *const *weight)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < l->ntables; i++)
-		for (size_t k = 0; k < l->table[i].nruns; k++) {
-			const struct run *r = &l->table[i].run[k];
-
-			for (uint32_t p = r->first; holds(r, server) && p < r->first + r->count; p++)
-				sum += weight_of(l, weight, i, p);
-		}
-	return sum;
 }
 
 /* Partitions of a run that may move. */

@@ -13,7 +13,6 @@
 #include "ckpt/names.h"
 #include "server/files.h"
 
-
 #define BUSY_PAUSE (300 * NSEC_PER_MSEC)
 #define BUSY_TRIES 200
 

@@ -106,13 +106,6 @@ static struct batch slice(const struct batch *b, size_t first, size_t n)
 	return s;
 }
 
-static size_t floats_of(const struct local *l, const struct batch *b, size_t i)
-{
-	const struct model_table *m = &l->job->table[i];
-
-	return (m->sparse ? b->nids : m->rows) * m->cols;
-}
-
 /* The gradient of n rows, in p->g, at these parameters; adds n * loss to *loss. */
 static void gradient(struct local *l, struct params *p, const struct batch *b, size_t first, size_t n, float *const *w,
     double *loss)
@@ -120,18 +113,18 @@ static void gradient(struct local *l, struct params *p, const struct batch *b, s
 	size_t done = 0;
 
 	for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
-		memset(l->sum[i], 0, floats_of(l, b, i) * sizeof(float));
+		memset(l->sum[i], 0, params_floats(p, b, i) * sizeof(float));
 	while (done < n) {
 		size_t k = n - done < l->piece ? n - done : (size_t)l->piece;
 		struct batch s = slice(b, first + done, k);
 
 		*loss += (double)k * model_grad(l->job->model, &s, (const float *const *)w, p->g);
 		for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
-			vec_axpy(floats_of(l, b, i), (float)k / (float)n, p->g[i], l->sum[i]);
+			vec_axpy(params_floats(p, b, i), (float)k / (float)n, p->g[i], l->sum[i]);
 		done += k;
 	}
 	for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
-		memcpy(p->g[i], l->sum[i], floats_of(l, b, i) * sizeof(float));
+		memcpy(p->g[i], l->sum[i], params_floats(p, b, i) * sizeof(float));
 	if (l->job->conf.job.clip_norm > 0)
 		params_clip(p, b, l->job->conf.job.clip_norm);
 }
@@ -144,7 +137,7 @@ static void take_step(struct local *l, struct params *p, const struct batch *b, 
 	h.lr *= (float)schedule_factor(&l->rule.schedule, step);
 	l->taken++;
 	for (size_t i = 0; i < l->job->ntables; i++) {
-		size_t n = floats_of(l, b, i);
+		size_t n = params_floats(p, b, i);
 		float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
 		for (unsigned k = 0; l->state[i] && k < rule->nslots; k++)
@@ -161,7 +154,7 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 
 	*loss = 0;
 	for (size_t i = 0; !rc && (l->steps > 1 || l->pieces > 1) && i < l->job->ntables; i++)
-		rc = room(l, i, floats_of(l, b, i), e);
+		rc = room(l, i, params_floats(p, b, i), e);
 	if (rc)
 		return rc;
 	if (l->steps < 2) {
@@ -170,7 +163,7 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 		return ERR_OK;
 	}
 	for (size_t i = 0; i < l->job->ntables; i++)
-		memcpy(l->w[i], p->w[i], floats_of(l, b, i) * sizeof(float));
+		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
 	for (size_t at = 0; at < b->rows; at += each) {
 		gradient(l, p, b, at, b->rows - at < each ? b->rows - at : each, l->w, loss);
 		/* A step that is not finite would hide in the parameters. */
@@ -179,7 +172,7 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 		take_step(l, p, b, step);
 	}
 	for (size_t i = 0; i < l->job->ntables; i++) {
-		size_t n = floats_of(l, b, i);
+		size_t n = params_floats(p, b, i);
 
 		memcpy(p->g[i], p->w[i], n * sizeof(float));
 		vec_axpy(n, -1, l->w[i], p->g[i]);

@@ -104,7 +104,7 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	return rc ? rc : client_wait(p->client, step, e);
 }
 
-static size_t floats(const struct params *p, const struct batch *b, size_t i)
+size_t params_floats(const struct params *p, const struct batch *b, size_t i)
 {
 	const struct model_table *m = &p->job->table[i];
 
@@ -130,11 +130,11 @@ void params_clip(struct params *p, const struct batch *b, double most)
 	double sum = 0;
 
 	for (size_t i = 0; i < p->job->ntables; i++)
-		sum += vec_sumsq(floats(p, b, i), p->g[i]);
+		sum += vec_sumsq(params_floats(p, b, i), p->g[i]);
 	if (!isfinite(sum) || sqrt(sum) <= most)
 		return;
 	for (size_t i = 0; i < p->job->ntables; i++)
-		vec_scale(floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);
+		vec_scale(params_floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);
 }
 
 /* ---- the last good ones ------------------------------------------------------ */

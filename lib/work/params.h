@@ -33,6 +33,9 @@ void params_good(struct params *p, uint64_t step);
  * at all.  ERR_NOTFOUND when nothing is kept, a table is sparse, or a kept value
  * is not finite. */
 enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
+/* Floats of table i that concern the batch, in w[i] and g[i]: all of a dense table,
+ * of a sparse one the rows that it touches. */
+size_t params_floats(const struct params *p, const struct batch *b, size_t i);
 /* Push the gradient in g. */
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
 /* Scale g down to the norm `most` over all tables; non-finite stays. */

@@ -314,7 +314,8 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 		/* Beyond float32 the gradient is beyond what servers take. */
 		if (!rc && !isfinite((float)loss))
 			return loss_failed(w, loss, e);
-		params_good(&w->params, w->step);
+		if (!rc)
+			params_good(&w->params, w->step);
 	}
 	t.computed = clock_now();
 	if (!rc && w->batch.rows)

@@ -9,7 +9,7 @@
  * twice as long, until it has been well for a minute. */
 #define SHUN_MIN (2 * NSEC_PER_SEC)
 #define SHUN_MAX (64 * NSEC_PER_SEC)
-/* Nobody is pushed to faster, in bytes a second. */
+/* Nobody is pushed to more, in bytes a step. */
 #define RATE_MAX 1e15
 
 /* The servers that may hold partitions, those first that may get more. */
@@ -37,7 +37,7 @@ void servers_place(struct coord *c)
 
 /* ---- evenness ------------------------------------------------------------------------ */
 
-/* What a server's figures say of how fast the partitions that it is the head of
+/* What a server's figures say of how much the partitions that it is the head of
  * are pushed to: [[table, first, count, rate of each], ...], ascending. */
 static void take_rates(const struct coord *c, unsigned server, const json_t *heat, double **rate)
 {
@@ -59,8 +59,8 @@ static void take_rates(const struct coord *c, unsigned server, const json_t *hea
 		last = table;
 		next = first + count;
 		for (json_int_t p = first; p < next; p++)
-			if (each >= 1 && table_head(&c->layout.table[table], (uint32_t)p) == server)
-				rate[table][p] = each;
+			if (table_head(&c->layout.table[table], (uint32_t)p) == server)
+				rate[table][p] = each >= 1 ? each : 0;
 	}
 }
 
@@ -70,8 +70,11 @@ static void weigh(struct coord *c)
 	size_t n = c->layout.ntables;
 	double **rate = mem_array(n, sizeof *rate);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		rate[i] = mem_array(c->layout.table[i].nparts, sizeof **rate);
+		for (uint32_t p = 0; p < c->layout.table[i].nparts; p++)
+			rate[i][p] = -1;
+	}
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
 			take_rates(c, i, json_object_get(c->server[i].stats, "heat"), rate);

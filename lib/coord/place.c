@@ -6,6 +6,8 @@
 
 /* So much of the mean load, in percent, two servers may differ. */
 #define SLACK 2
+/* Such a part more or less than the mean is noise, or nothing to move for. */
+#define ALIKE 0.25
 
 static uint64_t part_weight(const struct table *t, uint32_t part)
 {
@@ -27,21 +29,45 @@ static uint64_t run_weight(const struct table *t, const struct run *r)
 	return sum;
 }
 
+/* Of a table: the rate of an element, of those that are known. */
+static double mean_rate(const struct table *t, const double *rate)
+{
+	double elements = 0, sum = 0;
+
+	for (uint32_t p = 0; p < t->nparts; p++)
+		if (rate[p] >= 0) {
+			elements += (double)part_weight(t, p);
+			sum += rate[p];
+		}
+	return elements > 0 ? sum / elements : 0;
+}
+
+static double rate_of(const struct table *t, uint32_t part, double rate, double mean)
+{
+	double even = mean * (double)part_weight(t, part);
+
+	return rate < 0 || (rate >= even * (1 - ALIKE) && rate <= even * (1 + ALIKE)) ? even : rate;
+}
+
 uint64_t **place_weigh(const struct layout *l, double *const *rate)
 {
 	uint64_t **weight = mem_array(l->ntables, sizeof *weight);
-	double elements = 0, rates = 0;
+	double elements = 0, rates = 0, *mean = mem_array(l->ntables, sizeof *mean);
 
-	for (size_t i = 0; i < l->ntables; i++)
+	for (size_t i = 0; i < l->ntables; i++) {
+		mean[i] = mean_rate(&l->table[i], rate[i]);
 		for (uint32_t p = 0; p < l->table[i].nparts; p++) {
 			elements += (double)part_weight(&l->table[i], p);
-			rates += rate[i][p];
+			rates += rate_of(&l->table[i], p, rate[i][p], mean[i]);
 		}
+	}
 	for (size_t i = 0; i < l->ntables; i++) {
 		weight[i] = mem_array(l->table[i].nparts, sizeof **weight);
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
-			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ? (uint64_t)(rate[i][p] / rates * elements) : 0);
+			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ?
+			    (uint64_t)(rate_of(&l->table[i], p, rate[i][p], mean[i]) / rates * elements) : 0);
 	}
+	free(mean);
 	return weight;
 }
 

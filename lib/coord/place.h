@@ -18,7 +18,10 @@ uint32_t place_drop(struct layout *l, unsigned server);
 size_t place_mend(struct layout *l, const uint16_t *server, size_t njoin, size_t n, unsigned replicas);
 
 /* What partitions weigh, by table and partition: their elements, and as much in all
- * by how fast they are pushed to (rate, of the same shape, in any unit). */
+ * by how much they are pushed to (rate, of the same shape, in any unit; below 0 where
+ * that is not known: as the others of the table are).  What is pushed to about as much
+ * as its table is on the average counts as that, so what was measured moves nothing by
+ * its noise alone. */
 uint64_t **place_weigh(const struct layout *l, double *const *rate);
 void place_weigh_free(uint64_t **weight, size_t ntables);
 /* Move runs from servers that hold much to servers that hold little, until no

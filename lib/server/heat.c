@@ -12,7 +12,7 @@ struct rows {
 
 static void end_row(struct rows *r)
 {
-	if (r->count && r->sum > 0)
+	if (r->count)
 		json_array_append_new(r->list, json_pack("[i, I, I, f]", r->table, (json_int_t)r->first, (json_int_t)r->count,
 		    r->sum / r->count));
 	r->count = 0;
@@ -43,11 +43,11 @@ static void add(void *ctx, uint16_t table, uint32_t part, double rate)
 	r->count++;
 }
 
-json_t *heat_rows(struct shard *s, double seconds)
+json_t *heat_rows(struct shard *s, double seconds, uint64_t steps)
 {
 	struct rows r = { .list = json_array() };
 
-	shard_heat(s, seconds, add, &r);
+	shard_heat(s, seconds, steps, add, &r);
 	end_row(&r);
 	return r.list;
 }

@@ -143,6 +143,7 @@ struct server {
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
 	int64_t heat_at;
+	uint64_t heat_step;
 	_Atomic uint32_t waiting;       /* peers that something must wake */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;

@@ -322,15 +322,16 @@ static json_t *histogram(const struct hist *h, unsigned first, unsigned every, u
 	    (double)atomic_load_explicit(&h->sum, memory_order_relaxed) * scale);
 }
 
-/* Looked at once a second; between, it is as it was. */
-static json_t *heat(struct server *s, struct shard *shard)
+/* Looked at once a second; between, it is as it was.  A rollback takes steps back. */
+static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
 {
 	int64_t now = clock_now();
 
-	if (now - s->heat_at >= NSEC_PER_SEC) {
+	if (now - s->heat_at >= NSEC_PER_SEC && step != s->heat_step) {
 		json_decref(s->heat);
-		s->heat = heat_rows(shard, s->heat_at ? (double)(now - s->heat_at) / NSEC_PER_SEC : 1);
+		s->heat = heat_rows(shard, (double)(now - s->heat_at) / NSEC_PER_SEC, step > s->heat_step ? step - s->heat_step : 0);
 		s->heat_at = now;
+		s->heat_step = step;
 	}
 	return json_incref(s->heat);
 }
@@ -368,7 +369,7 @@ static json_t *stats(void *ctx)
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
-	json_object_set_new(o, "heat", heat(s, shard));
+	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", histogram(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", histogram(apply, 14, 2, 7, 1e-9));

@@ -39,7 +39,8 @@ struct part {
 
 	uint64_t booked;                /* bytes, of budget.used */
 	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
-	double heat;                    /* the same a second, of late */
+	double warmth, warm_for;        /* that work, and the steps it was done in, of late */
+	uint64_t measured;              /* steps since this became the head */
 	uint64_t acc_examples;          /* stated by the contributions in acc */
 	unsigned contributions;         /* of the open step, refused ones not counted */
 

@@ -222,10 +222,11 @@ struct shard_stats {
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
 /* How much work pushes to each partition of which this is the head make, in bytes a
- * second over the last minute or so.  One caller, again and again; the last time was
- * so many seconds (above 0) ago. */
+ * step over the last minute or so: all servers' steps are the same, whenever they
+ * look.  What was not measured for some steps yet is left out.  One caller, again and
+ * again; the last time was so many seconds and completed steps ago. */
 typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
-void shard_heat(struct shard *s, double seconds, shard_heat_fn *fn, void *ctx);
+void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and
  * previous versions of dense tables, and what sparse ones have by now. */
 uint64_t shard_bytes(struct shard *s);

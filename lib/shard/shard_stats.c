@@ -36,11 +36,14 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	out->closed = shard_step(s);
 }
 
-/* So many seconds are forgotten to a third. */
+/* So many seconds, or so many steps where they are long, are forgotten to a third. */
 #define HEAT_MEMORY 20.0
+#define HEAT_STEPS 16.0
+/* Before, the step that is half pushed counts for too much. */
+#define HEAT_LEAST 8
 
 struct heat {
-	double seconds;
+	double steps, keep;
 	shard_heat_fn *fn;
 	void *ctx;
 };
@@ -48,18 +51,26 @@ struct heat {
 static bool add_heat(struct shard *s, struct part *p, void *ctx)
 {
 	struct heat *h = ctx;
+	uint64_t work = p->work - p->work_seen;
 
 	(void)s;
-	p->heat += ((double)(p->work - p->work_seen) / h->seconds - p->heat) * (1 - exp(-h->seconds / HEAT_MEMORY));
 	p->work_seen = p->work;
-	if (p->here && p->head)
-		h->fn(h->ctx, p->table->id, p->index, p->heat);
+	if (!p->here || !p->head) {
+		p->measured = 0;
+		p->warmth = p->warm_for = 0;
+		return true;
+	}
+	p->measured += (uint64_t)h->steps;
+	p->warmth = p->warmth * h->keep + (double)work;
+	p->warm_for = p->warm_for * h->keep + h->steps;
+	if (p->measured >= HEAT_LEAST)
+		h->fn(h->ctx, p->table->id, p->index, p->warmth / p->warm_for);
 	return true;
 }
 
-void shard_heat(struct shard *s, double seconds, shard_heat_fn *fn, void *ctx)
+void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx)
 {
-	struct heat h = { seconds, fn, ctx };
+	struct heat h = { (double)steps, exp(-fmin(seconds / HEAT_MEMORY, (double)steps / HEAT_STEPS)), fn, ctx };
 
 	shard_each(s, add_heat, &h);
 }

@@ -68,6 +68,12 @@ int main(void)
 	ok(holds(&s, 0) == before, "nor what cannot be");
 	rebalance(&s, "[]", "null");
 	ok(holds(&s, 0) == before, "and nothing is nothing");
+	rebalance(&s, "[[0,0,8,5000]]", "[[0,8,8,4000]]");
+	ok(holds(&s, 0) == before, "a difference that may be noise moves nothing");
+	rebalance(&s, before & 1 ? "[[0,0,8,5000]]" : "[[0,8,8,5000]]", "null");
+	ok(holds(&s, 0) == before, "nor does it that one server is not measured yet");
+	rebalance(&s, before & 1 ? "[[0,0,5,5000]]" : "[[0,8,5,5000]]", before & 1 ? "[[0,8,2,5000]]" : "[[0,0,2,5000]]");
+	ok(holds(&s, 0) == before, "or some partitions are not");
 	scene_close(&s);
 
 	/* Two of eight have nearly all of it: one of the two goes. */

@@ -63,6 +63,44 @@ by() {
 	has .model_digest "$want"
 }
 
+@test "pull_delta: the same bits, and of the parameters only those that have changed" {
+	for also in "" "pull_codec=f16" "replicas=2" "sync=asp"; do
+		by topk:0.01 ${also:+--set $also}
+		accuracy=$(res .eval.accuracy) pulled=$(res .pulled_bytes)
+		by topk:0.01 --set pull_delta=true ${also:+--set $also}
+		jq -e ".pulled_bytes < $pulled * 0.1" <<<"$RESULT" >/dev/null
+		case $also in
+		sync=*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.03")" ;;
+		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")" ;;
+		esac
+	done
+	# Where all of them change, all of them come; and the same bits where these are promised.
+	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=200)
+	by raw "${det[@]}"
+	digest=$(res .model_digest) pulled=$(res .pulled_bytes)
+	by raw "${det[@]}" --set pull_delta=true
+	has .model_digest "$digest"
+	by raw "${det[@]}" --set pull_delta=true --set lr=1e-12
+	jq -e ".pulled_bytes < $pulled * 0.5" <<<"$RESULT" >/dev/null
+}
+
+@test "pull_delta: a server is killed, another comes, and what was pulled goes on" {
+	RUN=$T/c.run
+	begin c.json --set codec=topk:0.01 --set pull_delta=true --set replicas=2 --set steps=4000
+	wait_for 20 step_is_past 100
+	kill -9 "$(cat "$RUN/server-1.pid")"
+	step=$(status .step)
+	wait_for 20 step_is_past $((step + 200))
+	ps-ctl scale servers=3
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	figure "accuracy $(res .eval.accuracy), pulled $(res .pulled_bytes) bytes"
+	at_least .eval.accuracy 0.84
+	jq -e ".pulled_bytes < 0.1 * 4 * 50890 * 2 * 4000" <<<"$RESULT" >/dev/null
+	ps-ctl stop >/dev/null
+}
+
 @test "without feedback what is left out is missed" {
 	by raw
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)

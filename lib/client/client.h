@@ -59,8 +59,11 @@ const struct layout *client_layout(const struct client *c);
 
 /* step: the worker's; CLIENT_NOW: what is there, without waiting. */
 #define CLIENT_NOW UINT64_MAX
-/* A whole dense table: rows * cols floats to dst. */
-enum err_code client_want(struct client *c, const struct table *t, uint64_t step, float *dst, struct err *e);
+/* A whole dense table: rows * cols floats to dst.  base: the table as this client's last
+ * client_want of it has brought it, which stays until client_wait returns (it may be dst):
+ * then only what has changed since need come.  NULL: all of it. */
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
+    struct err *e);
 /* Rows of a sparse table, in the order of ids (n * cols floats to dst).  ids
  * must stay until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,

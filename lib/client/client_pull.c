@@ -2,6 +2,7 @@
 #include "base/endian.h"
 #include "base/mem.h"
 #include "client/client_state.h"
+#include "codec/delta.h"
 
 /* Rows asked for in one record: bounded by its 1 MiB both ways. */
 static uint32_t rows_a_record(const struct table *t)
@@ -48,6 +49,12 @@ void link_send_ask(struct link *l, struct ask *a)
 		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count });
 		if (l->client->cfg.pull_codec && a->step != CLIENT_NOW)
 			r.codec = l->client->cfg.pull_codec->id;
+		if (a->base)
+			r.flags |= RECORD_DELTA;
+		for (uint32_t i = 0; a->base && i < a->count; i++) {
+			put_le64(buf_reserve(&body, 8), a->since[i]);
+			buf_commit(&body, 8);
+		}
 	} else if (a->type == REC_PULL_ROWS) {
 		buf_append(&body, a->ids, (size_t)a->n * 8);
 	} else {
@@ -74,8 +81,11 @@ static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type,
 	return a;
 }
 
+/* What is asked for at once with versions, which take room. */
+#define DELTA_PARTS ((RECORD_MAX - MSG_RUN_BYTES) / 8)
+
 static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, uint32_t first, uint32_t count,
-    float *dst, struct err *e)
+    const float *base, float *dst, struct err *e)
 {
 	struct link *l = link_of_pull(c, t, first, e);
 	struct ask *a;
@@ -86,15 +96,22 @@ static enum err_code want_run(struct client *c, const struct table *t, uint64_t 
 	a->part = first;
 	a->count = a->left = count;
 	a->dst = dst;
+	if (base && count <= DELTA_PARTS) {
+		a->base = base;
+		a->since = mem_array(count, sizeof *a->since);
+		for (uint32_t i = 0; i < count; i++)
+			a->since[i] = *version_at(c, t, first + i);
+	}
 	if (l->state == LINK_UP)
 		link_send_ask(l, a);
 	return ERR_OK;
 }
 
-enum err_code client_want(struct client *c, const struct table *t, uint64_t step, float *dst, struct err *e)
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
+    struct err *e)
 {
 	for (size_t i = 0; i < t->nruns; i++)
-		if (want_run(c, t, step, t->run[i].first, t->run[i].count, dst, e))
+		if (want_run(c, t, step, t->run[i].first, t->run[i].count, base, dst, e))
 			return ERR_NOTREADY;
 	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
 }
@@ -175,9 +192,24 @@ static struct ask **find_ask(struct link *l, uint64_t seq)
 static float *dense_place(const struct ask *a, const struct record *r)
 {
 	if (a->type != REC_PULL || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
-	    (!r->codec && r->len != table_part_elements(a->table, r->part) * 4))
+	    (!r->codec && !(r->flags & RECORD_DELTA) && r->len != table_part_elements(a->table, r->part) * 4))
 		return NULL;
 	return a->dst + table_part_begin(r->part);
+}
+
+/* What has changed since the version that was asked with, over what was there then. */
+static enum err_code take_changed(const struct ask *a, const struct record *r, const uint8_t *payload, float *dst, struct err *e)
+{
+	const struct codec *codec = codec_by_id(r->codec);
+	size_t n = table_part_elements(a->table, r->part);
+	const float *base = a->base ? a->base + table_part_begin(r->part) : NULL;
+
+	if (!base || !codec || delta_check(codec, payload, r->len, n) == CODEC_MALFORMED)
+		return err_set(e, ERR_PROTO, "changes of parameters that are not as they should be");
+	if (base != dst)
+		memcpy(dst, base, n * sizeof *dst);
+	delta_apply(codec, payload, r->len, n, dst);
+	return ERR_OK;
 }
 
 /* Where it is not received in place. */
@@ -186,6 +218,8 @@ static enum err_code take_dense(const struct ask *a, const struct record *r, con
 	const struct codec *codec = codec_by_id(r->codec);
 	size_t n = table_part_elements(a->table, r->part);
 
+	if (r->flags & RECORD_DELTA)
+		return take_changed(a, r, payload, dst, e);
 	if (!r->codec) {
 		if ((const uint8_t *)dst != payload)
 			memcpy(dst, payload, r->len);
@@ -201,7 +235,7 @@ static enum err_code take_dense(const struct ask *a, const struct record *r, con
 /* Large partitions are received straight into the caller's table. */
 uint8_t *ask_place(struct link *l, const struct record *r)
 {
-	struct ask **p = r->type == REC_PULLED && !r->codec ? find_ask(l, r->seq) : NULL;
+	struct ask **p = r->type == REC_PULLED && !r->codec && !(r->flags & RECORD_DELTA) ? find_ask(l, r->seq) : NULL;
 
 	return p ? (uint8_t *)dense_place(*p, r) : NULL;
 }
@@ -210,6 +244,7 @@ static void free_ask(struct ask *a)
 {
 	free(a->ids);
 	free(a->pos);
+	free(a->since);
 	free(a);
 }
 
@@ -290,7 +325,8 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 		const struct run *run = table_run(a->table, part);
 		uint32_t stop = run->first + run->count < end ? run->first + run->count : end;
 
-		if (want_run(c, a->table, a->step, part, stop - part, a->dst, NULL)) {
+		/* Some of it may be here already, of another version. */
+		if (want_run(c, a->table, a->step, part, stop - part, NULL, a->dst, NULL)) {
 			struct ask *rest = add_ask(c, old, REC_PULL, a->table, a->step);
 
 			rest->part = part;

@@ -18,6 +18,8 @@ struct ask {
 	uint32_t part, count;           /* partitions; count 1 for rows and scans */
 	uint32_t left;                  /* answers still to come */
 	float *dst;                     /* PULL: of the table; PULL_ROWS: of the want */
+	const float *base;              /* PULL: the table as it was at these versions, by partition; or NULL */
+	uint64_t *since;
 	uint64_t *ids;                  /* PULL_ROWS: owned */
 	uint32_t *pos, n;               /* where each row goes in dst */
 	uint64_t after;                 /* SCAN */

@@ -3,18 +3,17 @@
 #include "base/mem.h"
 #include "codec/block.h"
 #include "codec/codec.h"
+#include "codec/places.h"
 
 /* The values that are largest in magnitude, a fraction of all (one at least), exact:
- * u32 k, k float32, then their places in ascending order, the first as it is and the
- * others as the distance to the one before, less one, 7 bits a byte from the lowest on
- * (LEB128).  Aji and Heafield, "Sparse Communication for Distributed Gradient Descent",
+ * u32 k, k float32, then their places (places.h).  Aji and Heafield, "Sparse Communication for Distributed Gradient Descent",
  * EMNLP 2017. */
 
 extern const struct codec codec_topk, codec_dgc;
 
 static size_t topk_bound(double arg, size_t n)
 {
-	return 4 + fraction_of(arg, n) * (4 + 5);
+	return 4 + fraction_of(arg, n) * (4 + PLACE_BYTES);
 }
 
 /* Magnitudes as integers: those of floats are in the same order, and NaN is the
@@ -56,14 +55,6 @@ static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
 	return a[want];
 }
 
-static uint8_t *put_gap(uint8_t *p, uint32_t gap)
-{
-	for (; gap >= 0x80; gap >>= 7)
-		*p++ = (uint8_t)(gap | 0x80);
-	*p++ = (uint8_t)gap;
-	return p;
-}
-
 static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	size_t k = fraction_of(arg, n), above = 0, ties, taken = 0, next = 0;
@@ -86,25 +77,10 @@ static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n,
 			continue;
 		ties -= m == least;
 		put_float(out + 4 + taken++ * 4, x[i]);
-		at = put_gap(at, (uint32_t)(i - next));
+		at = place_put(at, (uint32_t)(i - next));
 		next = i + 1;
 	}
 	return (size_t)(at - out);
-}
-
-/* The next place; n when there is none that is well-formed. */
-static size_t get_place(const uint8_t **p, const uint8_t *end, size_t next, size_t n)
-{
-	uint64_t gap = 0;
-
-	for (unsigned shift = 0; *p < end && shift < 35; shift += 7) {
-		uint8_t b = *(*p)++;
-
-		gap |= (uint64_t)(b & 0x7f) << shift;
-		if (b < 0x80)
-			return (b == 0 && shift > 0) || gap >= n - next ? n : next + (size_t)gap;
-	}
-	return n;
 }
 
 static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
@@ -121,7 +97,7 @@ static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 	at = p + 4 + k * 4;
 	for (size_t i = 0; i < k; i++) {
 		float x = get_float(p + 4 + i * 4);
-		size_t place = get_place(&at, end, next, n);
+		size_t place = place_get(&at, end, next, n);
 
 		if (place >= n)
 			return CODEC_MALFORMED;
@@ -139,7 +115,7 @@ static void topk_add(const uint8_t *p, size_t len, size_t n, float weight, float
 
 	at = p + 4 + k * 4;
 	for (size_t i = 0; i < k; i++) {
-		size_t place = get_place(&at, end, next, n);
+		size_t place = place_get(&at, end, next, n);
 
 		sum[place] += weight * get_float(p + 4 + i * 4);
 		next = place + 1;

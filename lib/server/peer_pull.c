@@ -1,7 +1,7 @@
 #include "base/endian.h"
 #include "base/mem.h"
 #include "codec/codec.h"
-#include "server/state.h"
+#include "server/dense.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
@@ -10,16 +10,25 @@ static struct shard *shard_of(const struct peer *p)
 
 /* ---- asking -------------------------------------------------------------------------- */
 
+static bool fits(const struct peer *p, const struct msg_run *run)
+{
+	const struct table *t = shard_table(shard_of(p), run->table);
+
+	return t && !t->sparse && run->count && run->first < t->nparts && run->count <= t->nparts - run->first;
+}
+
 /* Is the request well-formed?  What it names is looked up when it is answered. */
 static bool valid(const struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct table *t;
 	struct msg_run run;
 
+	if (r->type == REC_PULL && r->flags & RECORD_DELTA)
+		return msg_get_run(payload, r->len < MSG_RUN_BYTES ? r->len : MSG_RUN_BYTES, 0, &run) && fits(p, &run) &&
+		    r->len == MSG_RUN_BYTES + (size_t)run.count * 8;
 	if (r->type == REC_PULL) {
 		for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++) {
-			t = shard_table(shard_of(p), run.table);
-			if (!t || t->sparse || run.count == 0 || run.first >= t->nparts || run.count > t->nparts - run.first)
+			if (!fits(p, &run))
 				return false;
 		}
 		return msg_runs_valid(payload, r->len);
@@ -88,49 +97,15 @@ static enum answered not_shown(struct peer *p, const struct pull *q, enum shard_
 	return ANSWER_DONE;
 }
 
-/* A partition as it was asked for; a codec that is not for parameters is raw. */
-static enum shard_answer pull_raw(struct peer *p, const struct pull *q, struct record *out, uint64_t *version)
+/* With RECORD_DELTA a version for each partition of the one run comes after it. */
+static size_t runs_len(const struct pull *q)
 {
-	float small[BATCHER_SMALL / 4], *w = small;
-	bool batch = out->len <= BATCHER_SMALL;
-	enum shard_answer a;
-
-	if (!batch) {
-		batcher_flush(&p->batcher, p->conn);
-		w = (float *)(void *)conn_reserve(p->conn, out->len);
-	}
-	a = shard_pull(shard_of(p), out->table, out->part, step_of(q), w, version);
-	if (a != SHARD_OK)
-		return a;
-	out->total = *version;
-	if (batch)
-		batcher_add(&p->batcher, p->conn, out, w);
-	else
-		conn_commit(p->conn, out);
-	return a;
+	return q->rec.flags & RECORD_DELTA ? MSG_RUN_BYTES : q->rec.len;
 }
 
-static enum shard_answer pull_encoded(struct peer *p, const struct pull *q, const struct codec *codec, struct record *out,
-    uint64_t *version)
+static uint64_t since(const struct pull *q)
 {
-	float w[PART_ELEMENTS];
-	size_t n = out->len / 4, most = codec->bound(0, n);
-	enum shard_answer a = shard_pull(shard_of(p), out->table, out->part, step_of(q), w, version);
-	uint8_t small[BATCHER_SMALL];
-
-	if (a != SHARD_OK)
-		return a;
-	out->total = *version;
-	out->codec = codec->id;
-	if (most <= BATCHER_SMALL) {
-		out->len = (uint32_t)codec->encode(0, NULL, w, n, small);
-		batcher_add(&p->batcher, p->conn, out, small);
-		return a;
-	}
-	batcher_flush(&p->batcher, p->conn);
-	out->len = (uint32_t)codec->encode(0, NULL, w, n, conn_reserve(p->conn, (uint32_t)most));
-	conn_commit(p->conn, out);
-	return a;
+	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8) : UINT64_MAX;
 }
 
 /* One dense partition. */
@@ -138,25 +113,21 @@ static enum answered answer_dense(struct peer *p, struct pull *q)
 {
 	const struct codec *codec = codec_by_id(q->rec.codec);
 	struct record out = answer_head(p, q, REC_PULLED);
-	const struct table *t;
 	struct msg_run run;
 	enum shard_answer a;
-	uint64_t version;
 
-	if (!msg_get_run(q->body, q->rec.len, q->run, &run))
+	if (!msg_get_run(q->body, runs_len(q), q->run, &run))
 		return ANSWER_DONE;
-	t = shard_table(shard_of(p), run.table);
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
-	out.len = table_part_elements(t, out.part) * 4;
-	a = codec && codec->pulls ? pull_encoded(p, q, codec, &out, &version) : pull_raw(p, q, &out, &version);
+	a = dense_answer(p, step_of(q), codec && codec->pulls ? codec : codec_by_id(0), since(q), &out);
 	if (a != SHARD_OK)
 		return not_shown(p, q, a);
 	if (++q->part == run.count) {
 		q->part = 0;
 		q->run++;
 	}
-	return q->run * MSG_RUN_BYTES == q->rec.len ? ANSWER_DONE : ANSWER_MORE;
+	return q->run * MSG_RUN_BYTES == runs_len(q) ? ANSWER_DONE : ANSWER_MORE;
 }
 
 static enum answered answer_rows(struct peer *p, struct pull *q)

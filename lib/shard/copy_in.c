@@ -143,6 +143,8 @@ static enum shard_answer take_state(struct shard *s, struct part *p, const struc
 		return SHARD_BAD;
 	}
 	p->version = in->version;
+	if (p->stamps)
+		stamps_reset(p->stamps, p->version);
 	p->step = in->c->step;
 	p->prev_same = get_le32(in->list + 4);
 	for (uint32_t i = 0; i < in->n; i++) {

@@ -82,7 +82,8 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	p->w = mem_try_array(p->n, sizeof *p->w);
 	p->state = mem_try_array((size_t)p->n * cfg->rule->nslots + 1, sizeof *p->state);
 	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
-	if (p->w && p->state && (p->prev || !cfg->deterministic))
+	p->stamps = cfg->deltas ? stamps_new(p->n, p->version) : NULL;
+	if (p->w && p->state && (p->prev || !cfg->deterministic) && (p->stamps || !cfg->deltas))
 		return ERR_OK;
 	part_retire(p, &s->budget);
 	return no_memory(p, e);
@@ -161,6 +162,8 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
 	}
 	p->version = info.version;
+	if (p->stamps)
+		stamps_reset(p->stamps, p->version);
 	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
 	p->prev_same = true;
 	return rc;
@@ -193,6 +196,8 @@ void part_retire(struct part *p, struct budget *b)
 	free(p->acc);
 	free(p->spare);
 	free(p->prev);
+	stamps_free(p->stamps);
+	p->stamps = NULL;
 	rows_free(p->rows);
 	rows_free(p->acc_rows);
 	rows_free(p->prev_rows);
@@ -279,13 +284,28 @@ static struct optim_hyper hyper_at(const struct shard_config *cfg, uint64_t step
 	return h;
 }
 
+/* Values updated at a time where changes are noted: they and what they were stay in
+ * the first cache. */
+#define STAMPED 2048u
+
 static void update_dense(struct part *p, const struct shard_config *cfg, uint64_t step, const float *g, float scale)
 {
+	size_t piece = p->stamps ? STAMPED : p->n;
 	struct optim_hyper h = hyper_at(cfg, step);
-	float *slot[OPTIM_MAX_SLOTS];
+	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
 	slot_pointers(p->state, p->n, cfg->rule, slot);
-	cfg->rule->step(&h, p->version + 1, p->table->decay, p->n, p->w, slot, g, scale);
+	for (size_t at = 0; at < p->n; at += piece) {
+		size_t n = p->n - at < piece ? p->n - at : piece;
+
+		if (p->stamps)
+			memcpy(old, p->w + at, n * sizeof *old);
+		cfg->rule->step(&h, p->version + 1, p->table->decay, n, p->w + at, slot, g + at, scale);
+		if (p->stamps)
+			stamps_note(p->stamps, p->version + 1, at, n, old, p->w + at);
+		for (unsigned k = 0; k < cfg->rule->nslots; k++)
+			slot[k] += n;
+	}
 }
 
 static float *row_for_update(struct part *p, const struct shard_config *cfg, uint64_t id)

@@ -10,6 +10,7 @@
 #include "ckpt/write.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
+#include "shard/stamps.h"
 
 struct shard_table {
 	struct table shape;             /* runs not filled */
@@ -34,6 +35,7 @@ struct part {
 
 	/* dense: n parameters, then nslots * n of optimizer state */
 	float *w, *state, *acc, *prev;
+	struct stamps *stamps;          /* NULL: not wanted */
 	/* sparse: rows of (1 + nslots) * cols; acc and prev by id */
 	struct rows *rows, *acc_rows, *prev_rows;
 

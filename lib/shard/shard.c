@@ -254,22 +254,52 @@ static bool wants_previous(const struct shard *s, const struct part *p, uint64_t
 	return s->cfg.deterministic && step != SYNC_NEVER && step + 1 == p->step && !p->prev_same;
 }
 
+/* A dense partition's values as they are to be shown; its lock is held. */
+static const float *shown(const struct shard *s, const struct part *p, uint64_t step, uint64_t *version)
+{
+	bool previous = wants_previous(s, p, step);
+
+	*version = p->version - previous;
+	return previous ? p->prev : p->w;
+}
+
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
-
 	enum shard_answer a;
 
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	a = may_show(s, p, step);
-	if (a == SHARD_OK) {
-		memcpy(out, wants_previous(s, p, step) ? p->prev : p->w, p->n * sizeof *out);
-		*version = p->version;
-	}
+	if (a == SHARD_OK)
+		memcpy(out, shown(s, p, step, version), p->n * sizeof *out);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
+	return a;
+}
+
+enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
+    size_t most, uint16_t *place, float *out, size_t *n, uint64_t *version)
+{
+	struct part *p = shard_part(s, table, part);
+	const float *w;
+	enum shard_answer a;
+
+	if (!p || p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	*n = SIZE_MAX;
+	pthread_mutex_lock(&p->lock);
+	a = may_show(s, p, step);
+	if (a == SHARD_OK && p->stamps) {
+		w = shown(s, p, step, version);
+		*n = stamps_since(p->stamps, since, most, place);
+		for (size_t i = 0; *n != SIZE_MAX && i < *n; i++)
+			out[i] = w[place[i]];
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (*n != SIZE_MAX)
+		atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }
 

@@ -33,6 +33,7 @@ struct shard_config {
 	unsigned self;                  /* this server's number in the layout */
 	struct sync_mode mode;
 	bool deterministic;
+	bool deltas;                    /* pulls may ask for what has changed since a version */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
 	struct schedule schedule;
@@ -145,6 +146,10 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
 /* Copy a dense partition (table_part_elements floats).  step: the puller's, or
  * SYNC_NEVER for what is there now. */
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version);
+/* The same, but only what has changed since that version: its places, ascending, and
+ * values; *n of them.  *n SIZE_MAX: they are more than `most`, or it is not known. */
+enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
+    size_t most, uint16_t *place, float *out, size_t *n, uint64_t *version);
 /* Rows in the order of ids (n * cols floats); a row that is not there yet has
  * its initial value. */
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,

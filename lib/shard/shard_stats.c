@@ -80,7 +80,7 @@ static bool add_bytes(struct shard *s, struct part *p, void *ctx)
 	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
 
 	if (p->here)
-		*(uint64_t *)ctx += p->rows ? rows_bytes(p->rows) : p->n * 4 * copies;
+		*(uint64_t *)ctx += p->rows ? rows_bytes(p->rows) : p->n * 4 * copies + (p->stamps ? stamps_bytes(p->n) : 0);
 	return true;
 }
 

@@ -25,6 +25,7 @@ enum record_flag {
 	RECORD_NOW = 4,         /* PULL: outside every wait; PUSH: applied on arrival */
 	RECORD_REPLY = 8,       /* CTL: answers the request with this seq */
 	RECORD_REFUSED = 16,    /* CLOCK of a worker that refused its own gradient */
+	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since */
 };
 
 struct record {

@@ -80,7 +80,7 @@ static enum err_code pull(struct bench_run *r, struct err *e)
 {
 	enum err_code rc = r->cfg->rows ?
 	    client_want_rows(r->tool->client, r->table, CLIENT_NOW, r->ids, r->cfg->rows, r->w, e) :
-	    client_want(r->tool->client, r->table, CLIENT_NOW, r->w, e);
+	    client_want(r->tool->client, r->table, CLIENT_NOW, NULL, r->w, e);
 
 	return rc ? rc : client_wait(r->tool->client, CLIENT_NOW, e);
 }

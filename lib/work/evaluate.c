@@ -114,7 +114,7 @@ static enum err_code hash_table(struct client *c, struct hashing *h, const struc
 	w = mem_try_array(n, sizeof *w);
 	if (!w)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
-	rc = client_want(c, t, CLIENT_NOW, w, e);
+	rc = client_want(c, t, CLIENT_NOW, NULL, w, e);
 	if (!rc)
 		rc = client_wait(c, CLIENT_NOW, e);
 	if (!rc)

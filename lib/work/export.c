@@ -48,7 +48,7 @@ static enum err_code fetch_dense(struct writer *x, const struct table *t, float 
 	*out = mem_try_array(table_elements(t), sizeof **out);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
-	rc = client_want(x->tool->client, t, CLIENT_NOW, *out, e);
+	rc = client_want(x->tool->client, t, CLIENT_NOW, NULL, *out, e);
 	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
 }
 

@@ -77,7 +77,7 @@ static enum err_code keep(struct params *p, struct err *e)
 		p->w[i] = old;
 	}
 	p->fresh = false;
-	p->any = true;
+	p->any = p->aside = true;
 	return ERR_OK;
 }
 
@@ -87,6 +87,14 @@ void params_good(struct params *p, uint64_t step)
 	p->fresh = true;
 }
 
+/* What the last pull has brought, where the next may build on it. */
+static const float *base_of(const struct params *p, size_t i)
+{
+	if (!p->pulled || !p->job->conf.pull_delta)
+		return NULL;
+	return p->aside ? p->kept[i] : p->w[i];
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
 	enum err_code rc = dense && p->fresh ? keep(p, e) : ERR_OK;
@@ -94,14 +102,18 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		if (!p->job->table[i].sparse) {
 			if (dense)
-				rc = client_want(p->client, p->table[i], step, p->w[i], e);
+				rc = client_want(p->client, p->table[i], step, base_of(p, i), p->w[i], e);
 			continue;
 		}
 		rc = room(p, i, b->nids * p->job->table[i].cols, e);
 		if (!rc && b->nids)
 			rc = client_want_rows(p->client, p->table[i], step, b->id, b->nids, p->w[i], e);
 	}
-	return rc ? rc : client_wait(p->client, step, e);
+	if (!rc)
+		rc = client_wait(p->client, step, e);
+	p->pulled |= dense && !rc;
+	p->aside = false;
+	return rc;
 }
 
 size_t params_floats(const struct params *p, const struct batch *b, size_t i)

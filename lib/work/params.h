@@ -17,6 +17,8 @@ struct params {
 	uint64_t kept_step;
 	bool fresh;                     /* w is good: the next pull goes beside it */
 	bool any;                       /* something is kept */
+	bool pulled;                    /* the dense tables have been, once at least */
+	bool aside;                     /* while pulling: what came last lies in kept, not in w */
 };
 
 /* Finds the model's tables in the client's layout. */

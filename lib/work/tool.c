@@ -120,7 +120,7 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 	w = mem_try_array(table_elements(table), sizeof *w);
 	if (!w)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", name);
-	rc = client_want(t->client, table, CLIENT_NOW, w, e);
+	rc = client_want(t->client, table, CLIENT_NOW, NULL, w, e);
 	if (!rc)
 		rc = client_wait(t->client, CLIENT_NOW, e);
 	shape[0] = table->rows;

@@ -60,7 +60,7 @@ static enum err_code read_model(struct check *c, struct err *e)
 	c->slots = (uint32_t)c->dense->rows;
 	c->cell = mem_array((size_t)c->slots * c->cfg->cells, sizeof *c->cell);
 	c->row = mem_array((size_t)c->slots * c->cfg->cells, LEDGER_WIDTH * sizeof *c->row);
-	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, c->cell, e);
+	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, NULL, c->cell, e);
 	if (!rc)
 		rc = client_wait(c->tool.client, CLIENT_NOW, e);
 	return rc ? rc : client_scan(c->tool.client, c->rows, take_rows, c, e);

@@ -286,7 +286,7 @@ static enum err_code await_receipts(struct worker *w, struct err *e)
 	}
 	rc = client_want_rows(w->client, w->rows, w->step, ids, w->step > w->from ? 2 * n : n, rows, e);
 	if (!rc)
-		rc = client_want(w->client, w->dense, w->step, w->seen, e);
+		rc = client_want(w->client, w->dense, w->step, NULL, w->seen, e);
 	if (!rc)
 		rc = client_wait(w->client, w->step, e);
 	if (rc)

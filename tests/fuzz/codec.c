@@ -3,16 +3,20 @@
 #include <string.h>
 
 #include "codec/codec.h"
+#include "codec/delta.h"
 #include "kern/vec.h"
 
 /* Any bytes are an encoding of so many values or refused; what is taken is finite, also
- * when it is weighted as much as can be.  First byte: which codec; two more: how many
- * values. */
+ * when it is weighted as much as can be.  First byte: which codec, or changes by one;
+ * two more: how many values. */
+#define CODECS 9
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	const struct codec *c = n < 3 ? NULL : codec_at(data[0] % 9);
+	const struct codec *c = n < 3 ? NULL : codec_at(data[0] % CODECS);
+	bool changes = n >= 3 && data[0] / CODECS % 2;
 	size_t count, len;
 	uint8_t *p;
 	float *sum;
@@ -27,7 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (!p || !sum)
 		abort();
 	memcpy(p, data + 3, len);
-	if (c->check(p, len, count) == CODEC_GOOD) {
+	if (changes && delta_check(c, p, len, count) == CODEC_GOOD) {
+		delta_apply(c, p, len, count, sum);
+		if (!vec_all_finite(count, sum))
+			abort();
+	} else if (!changes && c->check(p, len, count) == CODEC_GOOD) {
 		c->add(p, len, count, 4294967295.0f, sum);
 		if (!vec_all_finite(count, sum))
 			abort();

@@ -7,7 +7,7 @@ static void bsp_backup(void)
 	struct world x;
 	struct receipt r;
 
-	world_open_with(&x, "bsp", false, "sgd", 1, 3, 1);
+	world_open_with(&x, "bsp", false, "sgd", 1, 3, 1, false);
 	ok(step_of(&x, 0, 0, 10, 1) && shard_closed(x.shard) == 0, "backup: one of three is not enough");
 	ok(step_of(&x, 1, 0, 10, 3) && shard_closed(x.shard) == 1, "two are");
 	ok(pull_w(&x, 1) == -2, "their mean is the update");

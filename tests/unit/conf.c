@@ -80,6 +80,7 @@ static const struct row {
 	{ "on_worker_loss", "wait:1500ms", "\"wait:1500ms\"", "wait", NULL },
 	{ "codec", "f16", "\"f16\"", "", NULL },
 	{ "pull_codec", "int8", "\"int8\"", "topk", NULL },
+	{ "pull_delta", "on", "true", "some", NULL },
 	{ "feedback", "off", "false", "2", NULL },
 	{ "accumulate", "2", "2", "two", "0" },
 	{ "local_steps", "4", "4", "4.0", "0" },

@@ -41,11 +41,11 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	layout_add(&x->layout, &shape, &t, NULL);
 }
 
-/* backup: slots that a step does not wait for. */
+/* backup: slots that a step does not wait for.  deltas: shard_pull_changed is wanted. */
 static inline void world_open_with(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
-    uint32_t slots, unsigned backup)
+    uint32_t slots, unsigned backup, bool deltas)
 {
-	struct shard_config cfg = { .deterministic = deterministic, .rule = optim_find(rule),
+	struct shard_config cfg = { .deterministic = deterministic, .deltas = deltas, .rule = optim_find(rule),
 	    .wake = count_wake, .ctx = x };
 
 	memset(x, 0, sizeof *x);
@@ -67,7 +67,7 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 static inline void world_open(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
     uint32_t slots)
 {
-	world_open_with(x, mode, deterministic, rule, lr, slots, 0);
+	world_open_with(x, mode, deterministic, rule, lr, slots, 0, false);
 }
 
 static inline void world_close(struct world *x)

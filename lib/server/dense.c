@@ -1,0 +1,90 @@
+#include "server/dense.h"
+
+#include "base/mem.h"
+#include "codec/delta.h"
+
+static struct shard *shard_of(const struct peer *p)
+{
+	return atomic_load(&p->lane->server->shard);
+}
+
+/* Room for an answer of at most so many bytes: in `small` when it goes with others. */
+static uint8_t *room_for(struct peer *p, size_t most, uint8_t small[static BATCHER_SMALL])
+{
+	if (most <= BATCHER_SMALL)
+		return small;
+	batcher_flush(&p->batcher, p->conn);
+	return conn_reserve(p->conn, (uint32_t)most);
+}
+
+static void send_answer(struct peer *p, const struct record *out, const uint8_t *body, const uint8_t *small)
+{
+	if (body == small)
+		batcher_add(&p->batcher, p->conn, out, body);
+	else
+		conn_commit(p->conn, out);
+}
+
+/* As it lies in memory: copied once. */
+static enum shard_answer answer_raw(struct peer *p, uint64_t step, size_t n, struct record *out)
+{
+	_Alignas(8) uint8_t small[BATCHER_SMALL];
+	uint8_t *body = room_for(p, n * 4, small);
+	enum shard_answer a = shard_pull(shard_of(p), out->table, out->part, step, (float *)(void *)body, &out->total);
+
+	out->len = (uint32_t)n * 4;
+	if (a == SHARD_OK)
+		send_answer(p, out, body, small);
+	return a;
+}
+
+static enum shard_answer answer_encoded(struct peer *p, uint64_t step, const struct codec *codec, size_t n, struct record *out)
+{
+	float w[PART_ELEMENTS];
+	enum shard_answer a = shard_pull(shard_of(p), out->table, out->part, step, w, &out->total);
+	uint8_t small[BATCHER_SMALL], *body;
+
+	if (a != SHARD_OK)
+		return a;
+	body = room_for(p, codec->bound(0, n), small);
+	out->codec = codec->id;
+	out->len = (uint32_t)codec->encode(0, NULL, w, n, body);
+	send_answer(p, out, body, small);
+	return a;
+}
+
+/* SHARD_OK with *known false: all of it is to be sent. */
+static enum shard_answer answer_changed(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, size_t n,
+    struct record *out, bool *known)
+{
+	uint16_t place[PART_ELEMENTS / 2];
+	float w[PART_ELEMENTS / 2];
+	uint8_t small[BATCHER_SMALL], *body;
+	size_t k;
+	/* Half of the values and their places are no more than all. */
+	enum shard_answer a = shard_pull_changed(shard_of(p), out->table, out->part, step, since, n / 2, place, w, &k, &out->total);
+
+	*known = a != SHARD_OK || k != SIZE_MAX;
+	if (a != SHARD_OK || !*known)
+		return a;
+	body = room_for(p, delta_bound(codec, k), small);
+	out->codec = codec->id;
+	out->flags |= RECORD_DELTA;
+	out->len = (uint32_t)delta_encode(codec, place, w, k, body);
+	send_answer(p, out, body, small);
+	return a;
+}
+
+enum shard_answer dense_answer(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, struct record *out)
+{
+	size_t n = table_part_elements(shard_table(shard_of(p), out->table), out->part);
+	enum shard_answer a;
+	bool known = false;
+
+	if (since != UINT64_MAX) {
+		a = answer_changed(p, step, codec, since, n, out, &known);
+		if (known)
+			return a;
+	}
+	return codec->id ? answer_encoded(p, step, codec, n, out) : answer_raw(p, step, n, out);
+}

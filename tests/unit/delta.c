@@ -1,0 +1,186 @@
+/* Pulls of what has changed: the places and values on the wire, when a value was
+ * changed last, and that whoever builds on them has what the server has. */
+#include <math.h>
+
+#include "base/rng.h"
+#include "codec/delta.h"
+#include "shard/stamps.h"
+#include "shard_fixture.h"
+
+static struct rng rng;
+
+/* ---- bytes ------------------------------------------------------------------------ */
+
+static size_t some_places(size_t n, double density, uint16_t *place)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (rng_unit(&rng) < density)
+			place[k++] = (uint16_t)i;
+	return k;
+}
+
+static void there_and_back(void)
+{
+	static const double density[] = { 0, 0.00003, 0.01, 0.3, 1 };
+	static uint16_t place[PART_ELEMENTS];
+	static float x[PART_ELEMENTS], y[PART_ELEMENTS];
+	const struct codec *raw = codec_by_name("raw");
+	unsigned bad = 0, large = 0;
+
+	for (size_t i = 0; i < 5; i++)
+		for (size_t n = 1; n <= PART_ELEMENTS; n = n * 4 + (n < 1000)) {
+			size_t k = some_places(n, density[i], place), len;
+			uint8_t *p = malloc(delta_bound(raw, k));
+
+			for (size_t j = 0; j < k; j++)
+				x[j] = (float)j + 0.5f;
+			memset(y, 0, sizeof y);
+			len = delta_encode(raw, place, x, k, p);
+			large += len > delta_bound(raw, k);
+			bad += delta_check(raw, p, len, n) != CODEC_GOOD || (k && delta_check(raw, p, len, place[k - 1]) == CODEC_GOOD);
+			delta_apply(raw, p, len, n, y);
+			for (size_t j = 0; j < k; j++) {
+				bad += y[place[j]] != x[j];
+				y[place[j]] = 0;
+			}
+			for (size_t j = 0; j < n; j++)
+				bad += y[j] != 0;
+			free(p);
+		}
+	ok(bad == 0 && large == 0, "values come to their places, and nothing to others");
+}
+
+/* Broken ones are refused, or stay within their bounds (the sanitizers see). */
+static void mutated(void)
+{
+	uint16_t place[600];
+	float x[600], y[600];
+	unsigned good = 0;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		const struct codec *c = codec_by_id((uint16_t)(round % 4));
+		size_t n = 1 + (size_t)rng_below(&rng, 600), k = some_places(n, 0.2, place), len;
+		uint8_t *p = malloc(delta_bound(c, k)), *q;
+
+		for (size_t j = 0; j < k; j++)
+			x[j] = 1;
+		len = delta_encode(c, place, x, k, p);
+		if (round % 8 < 4)
+			len = (size_t)rng_below(&rng, len + 1);
+		for (uint64_t flips = rng_below(&rng, 5); flips > 0 && len; flips--)
+			p[rng_below(&rng, len)] ^= (uint8_t)(1u << rng_below(&rng, 8));
+		q = malloc(len + 1);
+		memcpy(q, p, len);
+		if (delta_check(c, q, len, n) == CODEC_GOOD) {
+			delta_apply(c, q, len, n, y);
+			good++;
+		}
+		free(q);
+		free(p);
+	}
+	ok(good > 1000 && good < 15000, "%u of 20000 broken ones are well-formed", good);
+}
+
+/* ---- when ------------------------------------------------------------------------- */
+
+static void many_versions(void)
+{
+	enum { VALUES = 50, VERSIONS = 200000, KNOWN = 30000 };
+	struct stamps *s = stamps_new(VALUES, 7);
+	uint64_t changed[VALUES] = { 0 };
+	unsigned bad = 0, whole = 0, few = 0;
+	uint16_t place[VALUES];
+
+	for (uint64_t v = 8; v < VERSIONS; v++) {
+		size_t at = (size_t)rng_below(&rng, VALUES - 3);
+		float old[3] = { 1, 2, 3 }, now[3] = { 1, 2.5f, 3 };
+
+		stamps_note(s, v, at, 3, old, now);
+		changed[at + 1] = v;
+		if (v % 97)
+			continue;
+		for (uint64_t since = v; since + 100 > v && since >= 7; since -= 9) {
+			size_t k = stamps_since(s, since, VALUES, place), want = 0;
+
+			for (size_t i = 0; i < VALUES; i++) {
+				bad += changed[i] > since && (want >= k || place[want] != i);
+				want += changed[i] > since;
+			}
+			bad += want != k;
+			few += k > 2 && stamps_since(s, since, 2, place) != SIZE_MAX;
+		}
+		whole += v > KNOWN && stamps_since(s, v - KNOWN, VALUES, place) == SIZE_MAX;
+	}
+	ok(bad == 0 && few == 0, "what has changed since is told, no more and no less");
+	ok(whole == 0 && stamps_since(s, 7, VALUES, place) == SIZE_MAX, "for %u versions at least, not for ever", KNOWN);
+	stamps_reset(s, 500000);
+	ok(stamps_since(s, 499999, VALUES, place) == SIZE_MAX && stamps_since(s, 500000, VALUES, place) == 0,
+	   "another state begins anew");
+	stamps_free(s);
+}
+
+/* ---- pulls ------------------------------------------------------------------------ */
+
+/* A few values of table big are pushed to; true when a puller who takes what has
+ * changed has the same as one who takes all. */
+static bool follows(struct world *x, uint64_t step, uint32_t slots, uint64_t *version, float *had)
+{
+	static float g[PART_ELEMENTS], all[PART_ELEMENTS], w[PART_ELEMENTS / 2];
+	static uint16_t place[PART_ELEMENTS / 2];
+	struct receipt r;
+	uint64_t now, then;
+	size_t k;
+
+	for (uint32_t slot = 0; slot < slots; slot++) {
+		memset(g, 0, sizeof g);
+		for (int i = 0; i < 20; i++)
+			g[rng_below(&rng, PART_ELEMENTS)] = 1;
+		push_dense(x, BIG, 0, slot, step, 10, g, PART_ELEMENTS, &r);
+		clock_of(x, slot, step, 10);
+	}
+	if (shard_pull_changed(x->shard, BIG, 0, step + 1, *version, PART_ELEMENTS / 2, place, w, &k, &now) || k == SIZE_MAX ||
+	    shard_pull(x->shard, BIG, 0, step + 1, all, &then) || now != then)
+		return false;
+	for (size_t i = 0; i < k; i++)
+		had[place[i]] = w[i];
+	*version = now;
+	return k <= 20 * slots && memcmp(had, all, sizeof all) == 0;
+}
+
+static void pulls(const char *mode, bool deterministic)
+{
+	static float had[PART_ELEMENTS];
+	struct world x;
+	uint64_t version, now;
+	unsigned bad = 0;
+	uint16_t place[4];
+	float w[4];
+	size_t k;
+
+	world_open_with(&x, mode, deterministic, "sgd", 0.1f, 2, 0, true);
+	shard_pull(x.shard, BIG, 0, 0, had, &version);
+	for (uint64_t step = 0; step < 50; step++)
+		bad += !follows(&x, step, 2, &version, had);
+	ok(bad == 0, "%s%s: what has changed makes what there is", mode, deterministic ? ", deterministic" : "");
+	ok(!shard_pull_changed(x.shard, BIG, 0, 50, version, 4, place, w, &k, &now) && k == 0, "no more when nothing has");
+	ok(!shard_pull_changed(x.shard, BIG, 0, 50, 0, 4, place, w, &k, &now) && k == SIZE_MAX, "and all when it is much");
+	/* As a worker that was replaced does. */
+	if (deterministic)
+		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version - 1, 4, place, w, &k, &now) && now == version - 1,
+		   "a step ago it was the version before");
+	world_close(&x);
+}
+
+int main(void)
+{
+	rng_init(&rng, 11);
+	there_and_back();
+	mutated();
+	many_versions();
+	pulls("bsp", false);
+	pulls("bsp", true);
+	pulls("asp", false);
+	return tap_done();
+}

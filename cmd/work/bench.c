@@ -17,7 +17,7 @@
 
 struct options {
 	struct where where;
-	const char *op, *transport, *suite;
+	const char *op, *transport, *suite, *codec, *row_ids;
 	uint64_t bytes;
 	int64_t iters, sparse, width;
 	bool json;
@@ -33,6 +33,8 @@ static const struct opt opts[] = {
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
 	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 1, 100000000 },
 	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
+	{ "row-ids", 0, OPT_CHOICE, offsetof(struct options, row_ids), "HOW", "how the ids of rows travel (raw)", "raw|packed|cached", 0, 0 },
+	{ "codec", 0, OPT_STR, offsetof(struct options, codec), "CODEC", "how pushes are encoded (raw)", NULL, 0, 0 },
 	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
 };
 
@@ -75,6 +77,8 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	rc = conf_set(&conf, suite, e);
 	if (!rc)
 		rc = conf_set(&conf, "sync=asp", e);
+	if (!rc)
+		rc = conf_set(&conf, "row_ids=packed", e);
 	if (!rc)
 		rc = run_prepare(&conf, x->run, &x->lock, e);
 	conf_release(&conf);
@@ -133,6 +137,8 @@ static void print_result(const struct options *o, const struct bench_config *b)
 		json_object_set_new(r, "rows_per_second", json_real((double)b->rows * ways / each));
 	json_object_set_new(r, "p50_seconds", json_real(b->result.p50));
 	json_object_set_new(r, "p99_seconds", json_real(b->result.p99));
+	json_object_set_new(r, "pushed_bytes", json_real(b->result.pushed));
+	json_object_set_new(r, "pulled_bytes", json_real(b->result.pulled));
 	text = json_text(r);
 	puts(text);
 	free(text);
@@ -141,7 +147,9 @@ static void print_result(const struct options *o, const struct bench_config *b)
 
 int cmd_bench(int argc, char **argv)
 {
-	struct options o = { .op = "push", .transport = "tcp", .suite = "poly1305", .bytes = 4 << 20, .iters = 50, .width = 1 };
+	struct options o = { .op = "push", .transport = "tcp", .suite = "poly1305", .bytes = 4 << 20, .iters = 50, .width = 1,
+		.codec = "raw", .row_ids = "raw" };
+	struct client_coding coding = { 0 };
 	struct bench_config b;
 	struct identity id;
 	struct own own = { 0 };
@@ -153,6 +161,9 @@ int cmd_bench(int argc, char **argv)
 
 	if (code)
 		return code - 1;
+	coding.ids = client_ids_by_name(o.row_ids);
+	if (codec_parse(o.codec, &coding.codec, &e))
+		return fail(spec.prog, &e);
 	log_init(&log, "bench", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
 	if (!o.where.run_dir && !o.where.join && !getenv("PS_CLUSTER")) {
 		rc = own_start(&own, &o, &e);
@@ -165,7 +176,7 @@ int cmd_bench(int argc, char **argv)
 		return fail(spec.prog, &e);
 	}
 	b = (struct bench_config){ .op = o.op, .bytes = o.bytes / 4 * 4, .rows = (uint64_t)o.sparse, .width = (uint64_t)o.width,
-		.iters = o.iters };
+		.iters = o.iters, .coding = coding };
 	rc = bench(&tool, &b, &e);
 	tool_close(&tool);
 	identity_release(&id);

@@ -83,6 +83,9 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		if (!old_news(c, r))
 			doubt_receipts(l, payload, r->len);
 		return CONN_TAKEN;
+	case REC_NO_KEYS:
+		rows_unknown(l, r);
+		return CONN_TAKEN;
 	case REC_CLOCKED:
 		if (r->seq == DONE_SEQ) {
 			l->done = true;
@@ -184,6 +187,8 @@ void link_drop(struct link *l, const struct err *why)
 	l->conn = NULL;
 	batcher_release(&l->batcher);
 	l->batcher = (struct batcher){ 0 };
+	keycache_free(l->kept);
+	l->kept = NULL;
 	if (l->state == LINK_UP)
 		c->stats.reconnects++;
 	l->state = LINK_DOWN;
@@ -382,6 +387,11 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	return ERR_OK;
 }
 
+void client_recode(struct client *c, const struct client_coding *coding)
+{
+	c->cfg.coding = *coding;
+}
+
 uint32_t client_confirmed(const struct client *c)
 {
 	return c->confirmed;
@@ -424,11 +434,13 @@ void client_free(struct client *c)
 		conn_free(l->conn);
 		batcher_release(&l->batcher);
 		buf_release(&l->claims);
+		keycache_free(l->kept);
 		link_free_asks(l);
 		link_free_doubts(l);
 		free(l);
 	}
 	encode_free(c);
+	rows_release(c);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);
 	free((void *)c->version);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "client/identity.h"
 #include "codec/codec.h"
+#include "codec/filter.h"
 #include "coord/layout.h"
 
 /* The data plane as a worker or a tool sees it: sessions with all servers,
@@ -21,15 +22,29 @@ struct client;
 
 #define CLIENT_NO_SLOT UINT32_MAX
 
-struct client_config {
-	const struct identity *id;      /* borrowed */
-	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
-	/* How dense gradients are encoded (codec NULL: raw), and whether what that leaves
-	 * out is added to the next push. */
+enum client_ids { CLIENT_IDS_RAW, CLIENT_IDS_PACKED, CLIENT_IDS_CACHED };
+/* "raw", "packed", "cached"; of others raw. */
+enum client_ids client_ids_by_name(const char *name);
+
+/* What travels of gradients and parameters, and how. */
+struct client_coding {
+	/* How gradients are encoded (codec NULL: raw), and whether what that or the filter
+	 * leaves out is added to the next push. */
 	struct codec_spec codec;
 	bool feedback;
 	float momentum;                 /* of codecs that apply it at the sender */
 	const struct codec *pull_codec; /* of parameters that are pulled for a step; NULL: raw */
+	/* How row ids travel: as they are; in blocks (codec/keys.h); those that come again
+	 * named only. */
+	enum client_ids ids;
+	struct filter filter;           /* of rows; by l1, if that is what it goes by */
+	double l1;
+};
+
+struct client_config {
+	const struct identity *id;      /* borrowed */
+	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
+	struct client_coding coding;
 	/* Is there a coordinator that could tell of a server's death?  NULL: no. */
 	bool (*informed)(void *ctx);
 	uint64_t incarnation;
@@ -45,6 +60,8 @@ struct client_config {
 };
 
 enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e);
+/* From the next push and pull on.  What was left out before goes with it. */
+void client_recode(struct client *c, const struct client_coding *coding);
 /* Says goodbye. */
 void client_free(struct client *c);
 
@@ -85,8 +102,9 @@ uint64_t client_open_step(const struct client *c);
  * unchanged until the next client_wait or client_settle has returned. */
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
     struct err *e);
+/* w: the rows as they were pulled, for filters that look at them; NULL: not known. */
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
-    const uint64_t *ids, size_t n, const float *g, struct err *e);
+    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e);
 /* The step is complete: tell every server, and write all that is queued. */
 enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e);
 /* No more data: never wait for this slot again.  Returns when all servers
@@ -108,6 +126,7 @@ struct client_stats {
 	uint64_t staleness_sum;
 	uint64_t pushed_bytes, pulled_bytes;    /* as on the wire */
 	uint64_t reconnects;
+	uint64_t rows_offered, rows_held;       /* of sparse gradients; held back by the filter */
 };
 void client_stats(const struct client *c, struct client_stats *out);
 

@@ -38,14 +38,14 @@ static float *velocity(struct client *c, const struct doubt *d)
 {
 	float *u = kept_of(&c->velocity, &c->nvelocities, d->table) + table_part_begin(d->part);
 
-	vec_scale(d->n, c->cfg.momentum, u);
+	vec_scale(d->n, c->cfg.coding.momentum, u);
 	vec_add(d->n, d->g, u);
 	return u;
 }
 
 static double argument(const struct client *c, const struct doubt *d)
 {
-	const struct codec_spec *spec = &c->cfg.codec;
+	const struct codec_spec *spec = &c->cfg.coding.codec;
 	double part = (double)d->step / WARM_UP;
 
 	if (!spec->codec->momentum || part >= 1 || spec->arg >= WARM_FRACTION)
@@ -53,20 +53,39 @@ static double argument(const struct client *c, const struct doubt *d)
 	return pow(WARM_FRACTION, 1 - part) * pow(spec->arg, part);
 }
 
+/* What another codec has left out goes with the first push that leaves out nothing. */
+static void flush(struct client *c, struct doubt *d)
+{
+	const struct codec *raw = codec_by_id(0);
+	float *left = d->table->id < c->nresiduals && c->residual[d->table->id] ? residual_of(c, d) : NULL;
+
+	if (!left || !vec_sumsq(d->n, left) || !vec_all_finite(d->n, d->g))
+		return;
+	d->len = raw->bound(0, d->n);
+	d->body = mem_alloc(d->len);
+	vec_add(d->n, d->g, left);
+	raw->encode(0, NULL, left, d->n, d->body);
+	memset(left, 0, d->n * sizeof *left);
+}
+
 void encode_push(struct client *c, struct doubt *d)
 {
-	const struct codec *codec = c->cfg.codec.codec;
+	const struct codec *codec = c->cfg.coding.codec.codec;
 	float *left = NULL, *u = NULL;
 	const float *x = d->g;
 	double arg;
 
 	/* What is not finite is the server's to refuse, as it is. */
-	if (!codec || !codec->lossy || !vec_all_finite(d->n, d->g))
+	if (!codec || !codec->lossy) {
+		flush(c, d);
+		return;
+	}
+	if (!vec_all_finite(d->n, d->g))
 		return;
 	arg = argument(c, d);
 	if (codec->momentum)
 		x = u = velocity(c, d);
-	if (c->cfg.feedback) {
+	if (c->cfg.coding.feedback) {
 		left = residual_of(c, d);
 		vec_add(d->n, x, left);
 		x = left;
@@ -85,7 +104,7 @@ void encode_again(struct client *c, const struct doubt *d)
 {
 	const struct codec *codec = codec_by_id(d->codec);
 
-	if (d->body && !d->table->sparse && c->cfg.feedback)
+	if (d->body && c->cfg.coding.feedback)
 		codec->add(d->body, d->len, d->n, 1, residual_of(c, d));
 }
 

@@ -47,8 +47,8 @@ void link_send_ask(struct link *l, struct ask *a)
 	a->left = a->count;
 	if (a->type == REC_PULL) {
 		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count });
-		if (l->client->cfg.pull_codec && a->step != CLIENT_NOW)
-			r.codec = l->client->cfg.pull_codec->id;
+		if (l->client->cfg.coding.pull_codec && a->step != CLIENT_NOW)
+			r.codec = l->client->cfg.coding.pull_codec->id;
 		if (a->base)
 			r.flags |= RECORD_DELTA;
 		for (uint32_t i = 0; a->base && i < a->count; i++) {
@@ -56,7 +56,7 @@ void link_send_ask(struct link *l, struct ask *a)
 			buf_commit(&body, 8);
 		}
 	} else if (a->type == REC_PULL_ROWS) {
-		buf_append(&body, a->ids, (size_t)a->n * 8);
+		rows_ask(l, a, &r, &body);
 	} else {
 		r.total = a->begin ? 0 : 1;
 		r.offset = a->after;
@@ -180,13 +180,20 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-static struct ask **find_ask(struct link *l, uint64_t seq)
+static struct ask **place_of(struct link *l, uint64_t seq)
 {
 	struct ask **p = &l->asks;
 
 	while (*p && (*p)->seq != seq)
 		p = &(*p)->next;
 	return *p ? p : NULL;
+}
+
+struct ask *ask_find(struct link *l, uint64_t seq)
+{
+	struct ask **p = place_of(l, seq);
+
+	return p ? *p : NULL;
 }
 
 static float *dense_place(const struct ask *a, const struct record *r)
@@ -235,7 +242,7 @@ static enum err_code take_dense(const struct ask *a, const struct record *r, con
 /* Large partitions are received straight into the caller's table. */
 uint8_t *ask_place(struct link *l, const struct record *r)
 {
-	struct ask **p = r->type == REC_PULLED && !r->codec && !(r->flags & RECORD_DELTA) ? find_ask(l, r->seq) : NULL;
+	struct ask **p = r->type == REC_PULLED && !r->codec && !(r->flags & RECORD_DELTA) ? place_of(l, r->seq) : NULL;
 
 	return p ? (uint8_t *)dense_place(*p, r) : NULL;
 }
@@ -250,18 +257,24 @@ static void free_ask(struct ask *a)
 
 static enum err_code take_rows(const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e)
 {
-	uint32_t cols = a->table->cols;
+	size_t cols = a->table->cols, floats = a->n * cols;
+	const struct codec *codec = codec_by_id(r->codec);
+	float *room;
+	const float *x;
 
-	if (a->type != REC_PULL_ROWS || r->len != a->n * cols * 4)
+	if (a->type != REC_PULL_ROWS || !codec || codec->check(payload, r->len, floats) == CODEC_MALFORMED)
 		return err_set(e, ERR_PROTO, "rows that were not asked for");
+	room = codec->lossy ? mem_array(floats + 1, sizeof *room) : NULL;
+	x = codec_values(codec, payload, r->len, floats, room);
 	for (uint32_t i = 0; i < a->n; i++)
-		memcpy(a->dst + (size_t)a->pos[i] * cols, payload + (size_t)i * cols * 4, cols * 4);
+		memcpy(a->dst + a->pos[i] * cols, x + i * cols, cols * sizeof *x);
+	free(room);
 	return ERR_OK;
 }
 
 enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e)
 {
-	struct ask **p = find_ask(l, r->seq), *a;
+	struct ask **p = place_of(l, r->seq), *a;
 	enum err_code rc = ERR_OK;
 	float *dst;
 

@@ -7,17 +7,6 @@
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-static void send_rows(struct link *l, const struct doubt *d, struct record *r)
-{
-	r->type = REC_PUSH_ROWS;
-	r->total = d->len;
-	for (size_t at = 0; at < d->len; at += r->len) {
-		r->offset = at;
-		r->len = d->len - at < RECORD_MAX ? (uint32_t)(d->len - at) : RECORD_MAX;
-		link_send(l, r, d->body + at);
-	}
-}
-
 void link_send_doubt(struct link *l, const struct doubt *d)
 {
 	struct record r = client_head(l->client, REC_PUSH, d->step);
@@ -28,7 +17,7 @@ void link_send_doubt(struct link *l, const struct doubt *d)
 	r.seq = d->pulled;
 	r.codec = d->codec;
 	if (d->table->sparse) {
-		send_rows(l, d, &r);
+		rows_send(l, d, &r);
 		return;
 	}
 	r.len = d->body ? (uint32_t)d->len : d->n * 4;
@@ -98,7 +87,7 @@ static void add_doubt(struct link *l, const struct doubt *d)
 		link_send_doubt(l, &l->doubt[l->ndoubts - 1]);
 }
 
-static enum err_code new_doubt(struct client *c, struct doubt *d, struct err *e)
+enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e)
 {
 	struct link *l = link_of_push(c, d->table, d->part, e);
 
@@ -156,13 +145,13 @@ void link_free_doubts(struct link *l)
 }
 
 /* Receipts come mostly in the order of the pushes. */
-static struct doubt *find_doubt(struct link *l, const struct msg_receipt *m)
+struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t step)
 {
 	for (size_t k = 0; k < l->ndoubts; k++) {
 		size_t i = (l->first_doubt + k) % l->ndoubts;
 		struct doubt *d = &l->doubt[i];
 
-		if (!d->settled && d->table->id == m->table && d->part == m->part && d->step == m->step) {
+		if (!d->settled && d->table->id == table && d->part == part && d->step == step) {
 			l->first_doubt = i + 1 == l->ndoubts ? 0 : i + 1;
 			return d;
 		}
@@ -184,7 +173,7 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 	struct msg_receipt m;
 
 	for (size_t i = 0; msg_get_receipt(payload, len, i, &m); i++) {
-		struct doubt *d = find_doubt(l, &m);
+		struct doubt *d = doubt_find(l, m.table, m.part, m.step);
 
 		if (!d)
 			continue;       /* of a session before; its re-sent twin is answered too */
@@ -198,7 +187,9 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 			s->staleness_sum += m.staleness;
 		else if (m.step + m.staleness > l->client->open_step)
 			l->client->open_step = m.step + m.staleness;
-		if (m.status == PUSH_LATE)
+		if (m.status == PUSH_LATE && d->table->sparse)
+			rows_again(l->client, d);
+		else if (m.status == PUSH_LATE)
 			encode_again(l->client, d);
 	}
 }
@@ -214,52 +205,13 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(p);
 		encode_push(c, &d);
-		if (new_doubt(c, &d, e)) {
+		if (doubt_new(c, &d, e)) {
 			free(d.body);
 			return ERR_NOTREADY;
 		}
 	}
 	FAIL_POINT("push_sent");
 	return ERR_OK;
-}
-
-static uint8_t *rows_body(const struct table *t, const uint64_t *ids, const float *g, const uint32_t *order, uint32_t n,
-    size_t *len)
-{
-	uint8_t *body, *values;
-
-	*len = MSG_ROWS_HEAD + (size_t)n * (8 + (size_t)t->cols * 4);
-	body = mem_array(1, *len);
-	msg_put_rows_head(body, n);
-	values = body + MSG_ROWS_HEAD + (size_t)n * 8;
-	for (uint32_t i = 0; i < n; i++) {
-		put_le64(body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
-		memcpy(values + (size_t)i * t->cols * 4, g + (size_t)order[i] * t->cols, t->cols * 4);
-	}
-	return body;
-}
-
-enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
-    const uint64_t *ids, size_t n, const float *g, struct err *e)
-{
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_array(n, sizeof *order);
-	enum err_code rc = ERR_OK;
-
-	rows_by_part(t, ids, n, start, order);
-	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
-		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step, .n = start[p + 1] - start[p] };
-
-		if (!d.n)
-			continue;
-		d.body = rows_body(t, ids, g, order + start[p], d.n, &d.len);
-		rc = new_doubt(c, &d, e);
-		if (rc)
-			free(d.body);
-	}
-	free(start);
-	free(order);
-	FAIL_POINT("push_sent");
-	return rc;
 }
 
 /* ---- clocks --------------------------------------------------------------------------------- */

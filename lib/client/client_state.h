@@ -3,6 +3,8 @@
 
 /* Inside of a client: shared by client*.c. */
 #include "client/client.h"
+#include "codec/keycache.h"
+#include "shard/rows.h"
 #include "wire/conn.h"
 #include "wire/msg.h"
 
@@ -63,6 +65,7 @@ struct link {
 	size_t ndoubts, cap_doubts, first_doubt;
 	size_t open_doubts;             /* those that are not settled */
 	bool clock_due, done_due, done;        /* CLOCK or DONE without an answer */
+	struct keycache *kept;          /* row ids that this session's server keeps; NULL: none */
 	struct buf claims;              /* runs of what is pushed at this step to partitions it has copies of */
 };
 
@@ -77,6 +80,9 @@ struct client {
 	float **residual;               /* by dense table: what lossy pushes have left out; NULL: nothing yet */
 	float **velocity;               /* the same, for codecs with momentum */
 	size_t nresiduals, nvelocities;
+	struct rows **kept;             /* by sparse table: what is still to be pushed of its rows */
+	size_t nkept;
+	struct keys_zip *zip;
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
@@ -118,12 +124,27 @@ void asks_move(struct client *c);
 void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
 uint64_t *version_at(struct client *c, const struct table *t, uint32_t part);
 
+struct ask *ask_find(struct link *l, uint64_t seq);
+
 /* client_push.c */
+/* Push it, and keep it until its receipt; takes its body, unless it fails. */
+enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e);
+struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t step);
 void link_send_doubt(struct link *l, const struct doubt *d);
 void link_send_clock(struct link *l);
 void link_send_done(struct link *l);
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);
+
+/* client_rows.c */
+/* The question's ids, and how they are written. */
+void rows_ask(struct link *l, const struct ask *a, struct record *r, struct buf *body);
+void rows_send(struct link *l, const struct doubt *d, struct record *r);
+/* The server does not know the ids that this names. */
+void rows_unknown(struct link *l, const struct record *r);
+/* It came too late: once more, with the next. */
+void rows_again(struct client *c, const struct doubt *d);
+void rows_release(struct client *c);
 
 /* client_encode.c: a dense push by the client's codec; its contents once more, for the
  * next push, when it came too late. */

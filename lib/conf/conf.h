@@ -47,7 +47,9 @@ struct conf {
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;
-	bool pull_delta, feedback;
+	bool pull_delta;
+	char *row_ids, *filter;
+	bool feedback;
 	int64_t accumulate, local_steps;
 	char *outer, *suite, *transport, *listen, *http;
 	uint64_t mem_limit;                     /* bytes, 0: none */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "codec/codec.h"
+#include "codec/filter.h"
 #include "conf/conf_key.h"
 #include "conf/rule.h"
 #include "format/safetensors.h"
@@ -93,6 +94,21 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 		n++;
 	}
 	return unknown("codec", "codec", c->codec, names, n, e);
+}
+
+/* Rows that are held back. */
+static enum err_code check_filter(const struct conf *c, struct err *e)
+{
+	struct filter filter;
+	struct err why;
+
+	if (filter_parse(c->filter, &filter, &why))
+		return err_set(e, ERR_CONFIG, "filter: %s", why.msg);
+	if (filter.kind == FILTER_KKT && c->job.l1 == 0)
+		return err_set(e, ERR_CONFIG, "filter: kkt goes by job.l1, which is 0");
+	if (filter.kind != FILTER_NONE && c->deterministic)
+		return err_set(e, ERR_CONFIG, "filter: must be none when deterministic, got \"%.80s\"", c->filter);
+	return ERR_OK;
 }
 
 static enum err_code check_optimizer(const struct conf_job *job, struct err *e)
@@ -286,7 +302,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_deterministic, check_backup, check_local, check_transport, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_local, check_transport, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -345,6 +345,8 @@ struct conn *peer_take_out(struct peer *p)
 	buf_release(&p->copied);
 	free(p->pending);
 	free(p->rows);
+	free(p->ids);
+	keycache_free(p->kept);
 	free(p);
 	return conn;
 }

@@ -40,7 +40,7 @@ static bool has_memory(struct server *s)
 	struct shard *sh = atomic_load(&s->shard);
 	uint64_t limit = atomic_load(&s->mem_limit);
 
-	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * PEER_MEMORY <= limit;
+	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * server_session_memory(s) <= limit;
 }
 
 enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,

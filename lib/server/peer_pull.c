@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "server/dense.h"
+#include "server/keys.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
@@ -15,6 +16,12 @@ static bool fits(const struct peer *p, const struct msg_run *run)
 	const struct table *t = shard_table(shard_of(p), run->table);
 
 	return t && !t->sparse && run->count && run->first < t->nparts && run->count <= t->nparts - run->first;
+}
+
+/* Rows whose answer fits a record. */
+static size_t rows_most(const struct table *t)
+{
+	return RECORD_MAX / 4 / t->cols;
 }
 
 /* Is the request well-formed?  What it names is looked up when it is answered. */
@@ -38,14 +45,38 @@ static bool valid(const struct peer *p, const struct record *r, const uint8_t *p
 		return false;
 	if (r->type == REC_SCAN)
 		return true;
-	return r->len % 8 == 0 && (uint64_t)r->len / 8 * t->cols * 4 <= RECORD_MAX;
+	return r->flags & RECORD_KEYS || (r->len % 8 == 0 && r->len / 8 <= rows_most(t));
 }
 
-enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload)
+/* What is asked for, as it is kept until it is answered: row ids plainly. */
+static enum keys_found unpack(struct peer *p, struct record *r, const uint8_t **payload)
 {
+	const uint64_t *ids = NULL;
+	struct keys_block b = { 0 };
+	enum keys_found found;
+
+	if (r->type != REC_PULL_ROWS || !(r->flags & RECORD_KEYS))
+		return KEYS_FOUND;
+	found = peer_keys(p, r, *payload, r->len, rows_most(shard_table(shard_of(p), r->table)), &b, &ids);
+	if (found == KEYS_FOUND && b.whole != r->len)
+		found = KEYS_WRONG;
+	if (found == KEYS_FOUND)
+		r->len = b.n * 8;
+	*payload = (const uint8_t *)ids;
+	return found;
+}
+
+enum conn_verdict peer_pull(struct peer *p, const struct record *asked, const uint8_t *payload)
+{
+	struct record whole = *asked, *r = &whole;
+	enum keys_found found = KEYS_WRONG;
 	struct pull *q;
 
-	if (!valid(p, r, payload)) {
+	if (valid(p, r, payload))
+		found = unpack(p, r, &payload);
+	if (found == KEYS_MISSED)
+		return CONN_TAKEN;
+	if (found == KEYS_WRONG) {
 		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
 		return CONN_DROP;
 	}
@@ -135,13 +166,23 @@ static enum answered answer_rows(struct peer *p, struct pull *q)
 	struct record out = answer_head(p, q, REC_ROWS);
 	const struct table *t = shard_table(shard_of(p), q->rec.table);
 	uint32_t n = q->rec.len / 8;
-	float *values = mem_array((size_t)n * t->cols, sizeof *values);
+	size_t floats = (size_t)n * t->cols;
+	const struct codec *codec = codec_by_id(q->rec.codec);
+	float *values = mem_array(floats + 1, sizeof *values);
+	uint8_t *body = (uint8_t *)values;
 	enum shard_answer a;
 
-	out.len = n * t->cols * 4;
+	out.len = (uint32_t)floats * 4;
 	a = shard_pull_rows(shard_of(p), q->rec.table, q->rec.part, step_of(q), q->body, n, values, &out.total);
+	if (a == SHARD_OK && codec && codec->pulls) {
+		body = mem_alloc(codec->bound(0, floats) + 1);
+		out.codec = codec->id;
+		out.len = (uint32_t)codec->encode(0, NULL, values, floats, body);
+	}
 	if (a == SHARD_OK)
-		batcher_add(&p->batcher, p->conn, &out, values);
+		batcher_add(&p->batcher, p->conn, &out, body);
+	if (body != (uint8_t *)values)
+		free(body);
 	free(values);
 	return a == SHARD_OK ? ANSWER_DONE : not_shown(p, q, a);
 }

@@ -1,7 +1,7 @@
 #include "base/endian.h"
 #include "base/fail.h"
 #include "base/mem.h"
-#include "server/state.h"
+#include "server/keys.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
@@ -131,18 +131,36 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 	return take_push(p, r, &push);
 }
 
+/* Ids and values, in either form. */
+static enum keys_found row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, uint32_t cols,
+    struct push *push)
+{
+	const uint64_t *ids = NULL;
+	enum keys_found found;
+	struct keys_block b = { 0 };
+
+	if (!(r->flags & RECORD_KEYS))
+		return msg_get_rows(body, len, cols, &push->nrows, &push->ids, &push->payload) ? KEYS_FOUND : KEYS_WRONG;
+	found = peer_keys(p, r, body, len, KEYS_MAX, &b, &ids);
+	push->nrows = b.n;
+	push->ids = (const uint8_t *)ids;
+	push->payload = body + b.whole;
+	return found;
+}
+
 static enum conn_verdict whole_rows(struct peer *p, const struct record *r, const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(shard_of(p), r->table);
 	struct push push = { 0 };
-	const uint8_t *values;
+	enum keys_found found = t && t->sparse ? row_ids(p, r, body, len, t->cols, &push) : KEYS_WRONG;
 
-	if (!t || !t->sparse || !msg_get_rows(body, len, t->cols, &push.nrows, &push.ids, &values)) {
+	if (found == KEYS_MISSED)
+		return CONN_TAKEN;
+	if (found == KEYS_WRONG) {
 		peer_nack(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
 		return CONN_DROP;
 	}
-	push.payload = values;
-	push.len = len - (size_t)(values - body);
+	push.len = len - (size_t)(push.payload - body);
 	return take_push(p, r, &push);
 }
 

@@ -14,6 +14,7 @@
 #include "auth/keyring.h"
 #include "base/clock.h"
 #include "client/agent.h"
+#include "codec/keycache.h"
 #include "coord/coord.h"
 #include "server/server.h"
 #include "server/views.h"
@@ -32,6 +33,8 @@ struct host;
 #define PEER_QUEUE (1u << 20)
 /* What a session may make a server hold in all. */
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
+/* The same where row ids come in blocks. */
+#define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
 /* A session's keys are used no longer than this; its peer then comes again. */
 #define PEER_LIFETIME (3600 * NSEC_PER_SEC)
 #define SLOT_NONE UINT32_MAX
@@ -80,6 +83,8 @@ struct peer {
 	struct buf receipts, copied;    /* ready to go */
 	uint8_t *rows;                  /* a push or copy that comes in several records */
 	size_t rows_len;
+	struct keycache *kept;          /* row ids (keys.h), NULL: none */
+	uint64_t *ids;                  /* of the last record, when they are not kept */
 	struct record rows_rec;
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
@@ -99,6 +104,7 @@ struct lane {
 	struct peer *peers;
 	struct views *views;            /* the last that came; NULL before */
 	unsigned npeers, half_open;
+	struct keys_zip *zip;           /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
 };
 
@@ -140,6 +146,7 @@ struct server {
 	struct err end_why;
 
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
+	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
 	int64_t heat_at;
@@ -223,6 +230,8 @@ bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
 void host_touch(struct host *h);
 
+/* What a session may make this server hold. */
+uint64_t server_session_memory(struct server *s);
 /* store.c: this process as one of the cluster's stores */
 enum err_code store_start(struct server *s, struct err *e);
 void store_stop(struct server *s);

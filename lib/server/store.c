@@ -35,12 +35,17 @@ static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t s
 	return (workers + servers) * (s->host ? 2 : 1) + 1;
 }
 
+uint64_t server_session_memory(struct server *s)
+{
+	return atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY;
+}
+
 /* What is left of mem_limit for tables, beside the sessions.  ERR_CONFIG when that
  * is nothing. */
 static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out, struct err *e)
 {
 	uint64_t workers = conf->has_job ? (uint64_t)conf->workers.max : 0;
-	uint64_t sessions = sessions_of(s, workers, (uint64_t)conf->servers) * PEER_MEMORY;
+	uint64_t sessions = sessions_of(s, workers, (uint64_t)conf->servers) * server_session_memory(s);
 
 	*out = 0;
 	s->mem_limit = conf->mem_limit;
@@ -84,6 +89,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
+	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
@@ -178,9 +184,9 @@ static void say_bound(struct server *s, const struct layout *l, const json_t *vi
 		sparse |= l->table[i].sparse;
 	parts = (double)shard_bytes(atomic_load(&s->shard));
 	num_human(parts, tables);
-	num_human(parts + sessions * PEER_MEMORY, all);
+	num_human(parts + sessions * (double)server_session_memory(s), all);
 	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %u MiB for each of %.0f sessions%s", all, tables,
-	    PEER_MEMORY >> 20, sessions, sparse ? "; sparse tables grow with their rows" : "");
+	    (unsigned)(server_session_memory(s) >> 20), sessions, sparse ? "; sparse tables grow with their rows" : "");
 }
 
 static enum err_code install(struct server *s, const json_t *view, const struct layout *layout, struct err *e)

@@ -47,6 +47,13 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 	return rc ? rc : tool_table(r->tool, t.name, &r->table, e);
 }
 
+static int by_id(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static enum err_code fill(struct bench_run *r, struct err *e)
 {
 	const struct bench_config *b = r->cfg;
@@ -63,13 +70,14 @@ static enum err_code fill(struct bench_run *r, struct err *e)
 		r->g[i] = (float)rng_unit(&rng) * 1e-6f;
 	for (size_t i = 0; i < b->rows; i++)
 		r->ids[i] = rng_next(&rng);
+	qsort(r->ids, b->rows, sizeof *r->ids, by_id);
 	return ERR_OK;
 }
 
 static enum err_code push(struct bench_run *r, struct err *e)
 {
 	enum err_code rc = r->cfg->rows ?
-	    client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g, e) :
+	    client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g, NULL, e) :
 	    client_push(r->tool->client, r->table, r->step, 1, r->g, e);
 
 	r->step++;
@@ -96,12 +104,15 @@ static enum err_code repeat(struct bench_run *r, struct err *e)
 {
 	struct bench_config *b = r->cfg;
 	double *took = mem_array((size_t)b->iters, sizeof *took);
+	struct client_stats before = { 0 }, after;
 	enum err_code rc = ERR_OK;
 
 	b->result.seconds = 0;
 	for (int64_t i = -WARM_UP; !rc && i < b->iters; i++) {
 		int64_t begin = clock_now();
 
+		if (i == 0)
+			client_stats(r->tool->client, &before);
 		if (strcmp(b->op, "pull") != 0)
 			rc = push(r, e);
 		if (!rc && strcmp(b->op, "push") != 0)
@@ -112,6 +123,9 @@ static enum err_code repeat(struct bench_run *r, struct err *e)
 		}
 	}
 	qsort(took, (size_t)b->iters, sizeof *took, by_value);
+	client_stats(r->tool->client, &after);
+	b->result.pushed = (double)(after.pushed_bytes - before.pushed_bytes) / (double)b->iters;
+	b->result.pulled = (double)(after.pulled_bytes - before.pulled_bytes) / (double)b->iters;
 	b->result.p50 = took[(b->iters - 1) / 2];
 	b->result.p99 = took[(b->iters - 1) * 99 / 100];
 	free(took);
@@ -123,6 +137,7 @@ enum err_code bench(struct tool *t, struct bench_config *b, struct err *e)
 	struct bench_run r = { .tool = t, .cfg = b };
 	enum err_code rc = make_table(&r, e);
 
+	client_recode(t->client, &b->coding);
 	if (!rc)
 		rc = fill(&r, e);
 	if (!rc)

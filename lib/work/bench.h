@@ -8,7 +8,8 @@ struct bench_config {
 	uint64_t bytes;                 /* of a dense table */
 	uint64_t rows, width;           /* a sparse table instead, when rows is not 0 */
 	int64_t iters;
-	struct bench_sample { double seconds, p50, p99; } result;
+	struct client_coding coding;
+	struct bench_sample { double seconds, p50, p99, pushed, pulled; } result;       /* pushed, pulled: bytes each */
 };
 
 /* Measure the data plane of an open cluster: makes the table (admin), then

@@ -17,6 +17,8 @@ json_t *figures_json(void *worker)
 	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
 	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
 	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
+	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
 	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
 	json_object_set_new(o, "epoch", json_of_num(f.epoch));
@@ -60,6 +62,8 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	w->fig.epoch = feed_epoch(w->feed);
 	w->fig.pushed = cs.pushed_bytes;
 	w->fig.pulled = cs.pulled_bytes;
+	w->fig.rows = cs.rows_offered;
+	w->fig.held = cs.rows_held;
 	w->fig.data += seconds(t->data - t->begin - t->waited);
 	w->fig.wait += seconds(t->answer - t->data + t->waited);
 	w->fig.pull += seconds(t->pulled - t->answer);

@@ -132,7 +132,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
 		else if (b->nids)
-			rc = client_push_rows(p->client, p->table[i], step, examples, b->id, b->nids, p->g[i], e);
+			rc = client_push_rows(p->client, p->table[i], step, examples, b->id, b->nids, p->g[i], p->w[i], e);
 	}
 	return rc;
 }

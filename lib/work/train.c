@@ -160,11 +160,22 @@ static bool informed(void *ctx)
 	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
 }
 
+static enum err_code coding_of(const struct conf *c, struct client_coding *out, struct err *e)
+{
+	enum err_code rc = codec_parse(c->codec, &out->codec, e);
+
+	out->feedback = c->feedback;
+	out->momentum = (float)c->job.momentum;
+	out->pull_codec = codec_by_name(c->pull_codec);
+	out->ids = client_ids_by_name(c->row_ids);
+	out->l1 = c->job.l1;
+	return rc ? rc : filter_parse(c->filter, &out->filter, e);
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
-		.feedback = w->job.conf.feedback, .momentum = (float)w->job.conf.job.momentum, .pull_codec = codec_by_name(w->job.conf.pull_codec),
 		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
@@ -176,7 +187,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
 		rc = slot_lost(w, e);
 	if (!rc)
-		rc = codec_parse(w->job.conf.codec, &cc.codec, e);
+		rc = coding_of(&w->job.conf, &cc.coding, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)

@@ -15,7 +15,7 @@
 /* What the heartbeat tells; written by the training thread, read by the
  * agent's, under its lock. */
 struct figures {
-	uint64_t step, total, examples, loss_examples, pushed, pulled;
+	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held;
 	double loss, epoch, rate;
 	double data, pull, compute, push, wait;         /* seconds */
 };

@@ -1,0 +1,49 @@
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "server/keys.h"
+
+/* Held until the session's next list of ids. */
+static uint64_t *room(struct peer *p, size_t n)
+{
+	free(p->ids);
+	p->ids = mem_try_array(n + 1, sizeof *p->ids);
+	return p->ids;
+}
+
+static enum keys_found missing(struct peer *p, const struct record *r)
+{
+	struct record out = { .type = REC_NO_KEYS, .table = r->table, .part = r->part, .step = r->step, .seq = r->seq,
+		.offset = r->type };
+
+	batcher_add(&p->batcher, p->conn, &out, NULL);
+	return KEYS_MISSED;
+}
+
+static void keep(struct peer *p, uint32_t n)
+{
+	uint8_t name[KEYS_NAME];
+
+	if (!p->kept)
+		p->kept = keycache_new();
+	keys_name(p->ids, n, name);
+	keycache_put(p->kept, name, n, p->ids);
+	p->ids = NULL;
+}
+
+enum keys_found peer_keys(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
+    struct keys_block *b, const uint64_t **ids)
+{
+	if (!atomic_load(&p->lane->server->takes_keys) || !keys_parse(body, len, b) || b->n > most || b->n > KEYS_MAX)
+		return KEYS_WRONG;
+	if (b->form == KEYS_NAMED)
+		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids) ? KEYS_FOUND : missing(p, r);
+	if (!p->lane->zip)
+		p->lane->zip = keys_zip_new();
+	if (!room(p, b->n) || !keys_get(p->lane->zip, b, p->ids))
+		return KEYS_WRONG;
+	*ids = p->ids;
+	if (b->keep && b->n <= KEYS_KEEP_MAX)
+		keep(p, b->n);
+	return KEYS_FOUND;
+}

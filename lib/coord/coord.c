@@ -58,6 +58,7 @@ void coord_free(struct coord *c)
 	tasks_free(c->tasks);
 	json_decref(c->result);
 	json_decref(c->last_eval);
+	json_decref(c->settings);
 	free(c->server);
 	free(c->worker);
 	free(c);
@@ -371,6 +372,7 @@ void coord_tick(struct coord *c, int64_t now)
 		return;
 	check_servers(c, now);
 	check_workers(c, now);
+	settings_settle(c);
 	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
 		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take the layout over");

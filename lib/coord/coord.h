@@ -112,6 +112,11 @@ const char *coord_phase_name(enum coord_phase p);
 enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
 enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
+/* Another configuration from now on (borrowed; `set` are the keys that differ, which
+ * coord_save keeps; what and who: for the event).  *number: of these settings, in the
+ * view; coord_status says "settings_step" when every worker goes by them. */
+enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, const char *what, const char *who,
+    int64_t *number, struct err *e);
 
 /* Checkpoints: begin one of a step (false: there is nothing to save); look after
  * each message how far it is; have it written to a directory; end it. */

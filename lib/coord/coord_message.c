@@ -39,6 +39,7 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 	if (stats) {
 		json_decref(*keep);
 		*keep = json_incref(stats);
+		settings_settle(c);
 	}
 }
 

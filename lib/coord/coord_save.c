@@ -88,6 +88,9 @@ json_t *coord_save(const struct coord *c)
 		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
 	if (c->last_eval)
 		json_object_set(o, "last_eval", c->last_eval);
+	if (c->settings)
+		json_object_set(o, "settings", c->settings);
+	json_object_set_new(o, "settings_made", json_integer(c->nsettings));
 	if (c->cfg.resume_path)
 		json_object_set_new(o, "restore", json_string(c->cfg.resume_path));
 	return o;
@@ -235,6 +238,9 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->phase = (enum coord_phase)phase_of(state);
 	c->data_lost = json_flag(state, "data_lost");
 	c->rebalance = json_flag(state, "rebalance");
+	c->nsettings = json_int(state, "settings_made", 0);
+	c->settings_step = -1;
+	c->settings = json_deep_copy(json_object_get(state, "settings"));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
 	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
 	c->members_base = (unsigned)json_int(state, "members_base", 0);

@@ -92,6 +92,9 @@ struct coord {
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
 	unsigned nservers, nworkers;    /* places in use */
+	json_t *settings;               /* keys set since the job began; NULL: none */
+	int64_t nsettings;              /* how often */
+	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
 	bool rebalance;                 /* as soon as no copies are under way */
 	uint64_t **weight;              /* of the partitions, while that goes on; or NULL */
 	size_t nweight;                 /* tables */
@@ -113,6 +116,8 @@ struct coord {
 
 /* coord.c */
 void coord_changed(struct coord *c);
+/* Figures have come: do all workers go by the settings now? */
+void settings_settle(struct coord *c);
 void coord_event(struct coord *c, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
 void coord_progress(struct coord *c, int64_t now);

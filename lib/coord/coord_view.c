@@ -59,6 +59,7 @@ json_t *coord_view(const struct coord *c)
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	json_object_set(v, "config", c->cfg.config);
+	json_object_set_new(v, "settings", json_integer(c->nsettings));
 	/* Who comes later is given copies. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
@@ -173,6 +174,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "examples", json_integer((json_int_t)sum_stat(c, "examples")));
 	json_object_set_new(s, "train_loss", json_of_num(mean_loss(c)));
 	json_object_set_new(s, "examples_per_second", json_of_num(sum_stat(c, "examples_per_second")));
+	json_object_set_new(s, "settings", json_integer(c->nsettings));
+	json_object_set_new(s, "settings_step", c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum_stat(c, "pushed_bytes")));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum_stat(c, "pulled_bytes")));
 	json_object_set_new(s, "seconds", json_of_num(c->running_at ?

@@ -1,6 +1,7 @@
 #include "server/files.h"
 #include "server/keep.h"
 #include "server/remember.h"
+#include "server/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -333,7 +334,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->woken, &attr);
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
-	h->config = conf_to_json(s->cfg.conf);
+	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
 	rc = find_resume(h, e);

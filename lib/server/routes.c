@@ -5,6 +5,7 @@
 #include "ckpt/dirs.h"
 #include "server/keep.h"
 #include "server/metrics.h"
+#include "server/settings.h"
 
 #define WAIT_MAX_SECONDS 60.0
 
@@ -379,6 +380,18 @@ static int post_rebalance(void *ctx, const struct http_request *req, struct http
 	rc = coord_rebalance(h->coord, clock_now(), &e);
 	host_unlock(h);
 	return rc ? fail(a, &e) : answer(a, json_object());
+}
+
+static int post_set(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "set", NULL };
+	struct err e = { 0 };
+	int64_t number;
+
+	if (!json_only(req->body, "", keys, &e) ||
+	    settings_change(ctx, json_object_get(req->body, "set"), req->peer.name, &number, &e))
+		return fail(a, &e);
+	return answer(a, json_pack("{s:I}", "settings", (json_int_t)number));
 }
 
 static int post_tables(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -19,6 +19,8 @@ json_t *figures_json(void *worker)
 	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
+	json_object_set_new(o, "settings", json_integer(f.settings));
+	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
 	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
 	json_object_set_new(o, "epoch", json_of_num(f.epoch));

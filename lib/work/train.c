@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
-#include "work/worker.h"
+#include "work/coding.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
 
@@ -160,18 +160,6 @@ static bool informed(void *ctx)
 	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
 }
 
-static enum err_code coding_of(const struct conf *c, struct client_coding *out, struct err *e)
-{
-	enum err_code rc = codec_parse(c->codec, &out->codec, e);
-
-	out->feedback = c->feedback;
-	out->momentum = (float)c->job.momentum;
-	out->pull_codec = codec_by_name(c->pull_codec);
-	out->ids = client_ids_by_name(c->row_ids);
-	out->l1 = c->job.l1;
-	return rc ? rc : filter_parse(c->filter, &out->filter, e);
-}
-
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
@@ -202,7 +190,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	feed_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_row(w), "from", 0);
 	w->rate_at = clock_now();
-	return ERR_OK;
+	return coding_take(w, e);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -316,6 +304,9 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	/* Steps that have been closed without us are gone. */
 	if (client_open_step(w->client) > w->step)
 		w->step = client_open_step(w->client);
+	rc = coding_take(w, e);
+	if (rc)
+		return rc;
 	rc = fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;

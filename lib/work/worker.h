@@ -15,7 +15,8 @@
 /* What the heartbeat tells; written by the training thread, read by the
  * agent's, under its lock. */
 struct figures {
-	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held;
+	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, settings_step;
+	int64_t settings;
 	double loss, epoch, rate;
 	double data, pull, compute, push, wait;         /* seconds */
 };
@@ -38,6 +39,7 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, step;
 	json_t *view;                   /* the one acted by */
+	int64_t settings;               /* the number of those gone by */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
 	bool sent_away;                 /* there are to be fewer workers */

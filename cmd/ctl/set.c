@@ -1,0 +1,127 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+#define CALL (5 * NSEC_PER_SEC)
+
+struct options {
+	const char *dir;
+	int64_t timeout;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers go by it (60s)"),
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* {"set":{"codec":"topk:0.01"}} of "codec=topk:0.01". */
+static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
+{
+	json_t *set = json_object();
+
+	for (int i = 0; i < n; i++) {
+		char *is = strchr(word[i], '=');
+
+		if (!is || is == word[i]) {
+			ctl_misuse(self, "\"%s\": must be key=value", word[i]);
+			json_decref(set);
+			return NULL;
+		}
+		*is = 0;
+		json_object_set_new(set, word[i], json_string(is + 1));
+		*is = '=';
+	}
+	return json_pack("{s:o}", "set", set);
+}
+
+/* Until every worker has said from which step on it goes by these settings, or later ones. */
+static enum err_code follow(struct http_client *client, int64_t settings, int64_t timeout, int64_t *step, struct err *e)
+{
+	int64_t end = clock_now() + timeout, rev = -1;
+	enum err_code rc = ERR_OK;
+
+	*step = -1;
+	while (rc == ERR_OK && *step < 0 && clock_now() < end) {
+		char *path = rev < 0 ? mem_strdup("/v1/status") : mem_printf("/v1/status?rev=%lld&wait=0.2", (long long)rev);
+		json_t *s = NULL;
+
+		rc = http_call(client, "GET", path, NULL, CALL, NULL, &s, e);
+		free(path);
+		rev = json_int(s, "rev", 0);
+		if (rc == ERR_OK && json_int(s, "settings", 0) >= settings)
+			*step = json_int(s, "settings_step", -1);
+		json_decref(s);
+	}
+	if (rc == ERR_OK && *step < 0)
+		rc = err_set(e, ERR_TIMEOUT, "set, but after %.0f s not every worker has begun a step with it: ps-stat workers tells who is behind",
+		             (double)timeout / NSEC_PER_SEC);
+	return rc;
+}
+
+static void show(const struct options *o, char **word, int n, int64_t step)
+{
+	json_t *line;
+
+	if (o->json) {
+		line = json_pack("{s:I}", "step", (json_int_t)step);
+		ctl_line("set", line);
+		json_decref(line);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		printf("%s%s", i ? " " : "", word[i]);
+	printf(": from step %lld on\n", (long long)step);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct http_client *client = NULL;
+	json_t *body, *answer = NULL;
+	int nargs, code;
+	int64_t step = -1;
+	char *dir = NULL;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	body = wishes(self, argv + 1, nargs);
+	if (!body)
+		return 2;
+	rc = rundir_find(o.dir, &dir, &e);
+	if (rc == ERR_OK)
+		rc = ctl_connect(dir, &client, &e);
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", "/v1/set", body, CALL, NULL, &answer, &e);
+	if (rc == ERR_OK)
+		rc = follow(client, json_int(answer, "settings", 0), o.timeout, &step, &e);
+	if (rc == ERR_OK)
+		show(&o, argv + 1, nargs, step);
+	http_client_free(client);
+	json_decref(body);
+	json_decref(answer);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_set = {
+	"set",
+	{
+		.prog = "ps-ctl set", .args = "key=value ...",
+		.about = "change settings while the job runs",
+		.more = "codec, feedback and filter can change; all that are named do, or none.  Returns when every worker\n"
+		        "goes by them, and says from which step on.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
+		.examples = "  ps-ctl set codec=topk:0.01\n  ps-ctl set codec=int8 feedback=off\n",
+	},
+	run,
+};

@@ -1,0 +1,43 @@
+#include "coord/coord_state.h"
+
+#include "base/json.h"
+
+/* Settings that change while the job runs: they go out with the view, and each worker
+ * says with its heartbeat from which step on it goes by them. */
+
+enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, const char *what, const char *who,
+    int64_t *number, struct err *e)
+{
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
+	c->cfg.config = config;
+	if (!c->settings)
+		c->settings = json_object();
+	json_object_update(c->settings, (json_t *)set);
+	*number = ++c->nsettings;
+	c->settings_step = -1;
+	coord_event(c, "set", "%s, by %s", what, who);
+	coord_changed(c);
+	return ERR_OK;
+}
+
+void settings_settle(struct coord *c)
+{
+	int64_t last = 0;
+
+	if (c->settings_step >= 0 || !c->nsettings)
+		return;
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_ACTIVE)
+			continue;
+		if (json_int(w->stats, "settings", 0) < c->nsettings)
+			return;
+		if (json_int(w->stats, "settings_step", 0) > last)
+			last = json_int(w->stats, "settings_step", 0);
+	}
+	c->settings_step = last;
+	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
+	coord_changed(c);
+}

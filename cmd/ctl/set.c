@@ -58,6 +58,9 @@ static enum err_code follow(struct http_client *client, int64_t settings, int64_
 		rev = json_int(s, "rev", 0);
 		if (rc == ERR_OK && json_int(s, "settings", 0) >= settings)
 			*step = json_int(s, "settings_step", -1);
+		if (rc == ERR_OK && *step < 0 && strcmp(json_str(s, "state", ""), "running") != 0 &&
+		    strcmp(json_str(s, "state", ""), "forming") != 0)
+			rc = err_set(e, ERR_NOTREADY, "the job is %s before every worker has begun a step with it", json_str(s, "state", ""));
 		json_decref(s);
 	}
 	if (rc == ERR_OK && *step < 0)

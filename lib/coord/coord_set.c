@@ -23,7 +23,7 @@ enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, cons
 
 void settings_settle(struct coord *c)
 {
-	int64_t last = 0;
+	int64_t last = -1;
 
 	if (c->settings_step >= 0 || !c->nsettings)
 		return;
@@ -37,6 +37,8 @@ void settings_settle(struct coord *c)
 		if (json_int(w->stats, "settings_step", 0) > last)
 			last = json_int(w->stats, "settings_step", 0);
 	}
+	if (last < 0)
+		return;
 	c->settings_step = last;
 	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
 	coord_changed(c);

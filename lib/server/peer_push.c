@@ -132,15 +132,14 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 }
 
 /* Ids and values, in either form. */
-static enum keys_found row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, uint32_t cols,
-    struct push *push)
+static enum keys_found row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, struct push *push)
 {
 	const uint64_t *ids = NULL;
 	enum keys_found found;
 	struct keys_block b = { 0 };
 
 	if (!(r->flags & RECORD_KEYS))
-		return msg_get_rows(body, len, cols, &push->nrows, &push->ids, &push->payload) ? KEYS_FOUND : KEYS_WRONG;
+		return msg_get_ids(body, len, &push->nrows, &push->ids, &push->payload) ? KEYS_FOUND : KEYS_WRONG;
 	found = peer_keys(p, r, body, len, KEYS_MAX, &b, &ids);
 	push->nrows = b.n;
 	push->ids = (const uint8_t *)ids;
@@ -152,7 +151,7 @@ static enum conn_verdict whole_rows(struct peer *p, const struct record *r, cons
 {
 	const struct table *t = shard_table(shard_of(p), r->table);
 	struct push push = { 0 };
-	enum keys_found found = t && t->sparse ? row_ids(p, r, body, len, t->cols, &push) : KEYS_WRONG;
+	enum keys_found found = t && t->sparse ? row_ids(p, r, body, len, &push) : KEYS_WRONG;
 
 	if (found == KEYS_MISSED)
 		return CONN_TAKEN;

@@ -170,6 +170,18 @@ bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, con
 	return true;
 }
 
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest)
+{
+	if (len < MSG_ROWS_HEAD)
+		return false;
+	*n = get_le32(p);
+	*ids = p + MSG_ROWS_HEAD;
+	if (get_le32(p + 4) != 0 || (len - MSG_ROWS_HEAD) / 8 < *n)
+		return false;
+	*rest = *ids + (size_t)*n * 8;
+	return true;
+}
+
 /* ---- batches ---------------------------------------------------------------- */
 
 static size_t padded(size_t n)

@@ -70,6 +70,9 @@ void msg_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */
 bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values);
 
+/* The same head and ids, and whatever comes behind them. */
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest);
+
 /* BATCH: many small records under one tag: header (64 bytes), payload, zeroes
  * up to a multiple of 8, again and again.  False at the end, and with e->code
  * for what is none. */

@@ -2,6 +2,7 @@
 it must; the bats file looks at the model and the process afterwards."""
 
 import base64
+import ctypes
 import os
 import random
 import socket
@@ -11,6 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
 
+KEYS, NO_KEYS = 64, 26
 RUN, CASE = sys.argv[1], sys.argv[2]
 CLUSTER = ps.Cluster(RUN)
 SERVER = CLUSTER.view["servers"][0]
@@ -180,6 +182,54 @@ def case_records():
     refused("a batch that claims too much", ps.BATCH, ps.Session.header(ps.PULL, 4096))
     refused("CTL that is not JSON", ps.CTL, b"{" * 1000)
     refused("JSON nested too deep", ps.CTL, b"[" * 100000 + b"]" * 100000)
+
+
+def block(n, form, data, keep=0):
+    return struct.pack("<IBBHII", n, form, keep, 0, len(data), 0) + data + bytes(-len(data) % 8)
+
+
+def case_keys():
+    """Row ids in blocks: what is none is refused; a name that is not known is asked for."""
+    sparse = CLUSTER.tables["s"]
+    fields = {"table": sparse["id"], "part": 0, "flags": ps.NOW | KEYS, **EPOCH}
+    ids = bytes([0, 0, 0])
+    for what, bad in {
+        "no head": bytes(12), "no such form": block(3, 9, ids), "more bytes than there are": block(3, 1, ids)[:16],
+        "more ids than bytes": block(4, 1, ids), "fewer ids than bytes": block(2, 1, ids), "nobody's keep": block(3, 1, ids, 7),
+        "a name of 3 bytes": block(3, 3, ids), "4 G ids": block(0xFFFFFFFF, 1, ids), "4 G ids by name": block(0xFFFFFFFF, 3, bytes(16)),
+        "what is not zstd": block(3, 2, bytes(64)), "ids behind the largest": block(2, 1, b"\xff" * 9 + b"\x01\0"),
+    }.items():
+        refused(what, ps.PULL_ROWS, bad, **fields)
+        refused(what + ", pushed", ps.PUSH_ROWS, bad + bytes(24), total=len(bad) + 24, examples=1, **fields)
+    refused("bytes behind the block", ps.PULL_ROWS, block(3, 1, ids) + bytes(8), **fields)
+    refused("rows that are missing", ps.PUSH_ROWS, block(3, 1, ids) + bytes(16), total=40, examples=1, **fields)
+    refused("a server's NO_KEYS", NO_KEYS, b"", **fields)
+    s = session()
+    for _ in range(3):
+        s.send(ps.PULL_ROWS, block(3, 3, bytes(16)), seq=9, **fields)
+        record = s.receive()
+        if record.type != NO_KEYS or record.seq != 9 or record.offset != ps.PULL_ROWS:
+            sys.exit(f"an unknown name: answered by {record.type}")
+    name = (ctypes.c_uint8 * 16)()
+    plain = struct.pack("<3Q", 0, 1, 2)
+    ps.SODIUM.crypto_shorthash_siphashx24(name, plain, ctypes.c_ulonglong(24), b"pskit row ids".ljust(16, b"\0"))
+    for payload in (block(3, 1, ids, 1), block(3, 3, bytes(name))):
+        s.send(ps.PULL_ROWS, payload, seq=1, **fields)
+        record = s.receive()
+        if record.type != ps.ROWS or len(record.payload) != 24:
+            sys.exit(f"three rows: answered by {record.type}")
+    # Another session has kept nothing of it.
+    s = session()
+    s.send(ps.PULL_ROWS, block(3, 3, bytes(name)), seq=1, **fields)
+    if s.receive().type != NO_KEYS:
+        sys.exit("a list of another session is known")
+    # Blocks that are kept without end fill no more than they may.
+    for i in range(300):
+        many = b"".join(bytes([0x80 | i & 127, 1 + (k + i) % 100]) for k in range(50000))
+        s.send(ps.PULL_ROWS, block(50000, 1, many, 1), seq=2, **fields)
+        record = s.receive()
+        if record.type != ps.ROWS:
+            sys.exit(f"50000 rows: answered by {record.type}")
 
 
 def case_nonfinite():

@@ -101,6 +101,31 @@ by() {
 	ps-ctl stop >/dev/null
 }
 
+@test "prefetch: the same bits, also with two copies and a server that is killed" {
+	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=1500)
+	by raw "${det[@]}"
+	digest=$(res .model_digest)
+	by raw "${det[@]}" --set prefetch=true --set servers=3
+	has .model_digest "$digest"
+	RUN=$T/c.run
+	begin c.json "${det[@]}" --set prefetch=true --set pull_delta=true --set replicas=2 --max-restarts 3
+	wait_for 20 step_is_past 100
+	kill -9 "$(cat "$RUN/server-1.pid")"
+	kill -9 "$(cat "$RUN/worker-0.pid")"
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	has .model_digest "$digest"
+	ps-ctl stop >/dev/null
+	# Steps that are closed without a worker are left out by what it has asked for, too.
+	by raw --set prefetch=true --set workers=3 --set backup=1
+	at_least .eval.accuracy 0.8
+	by raw --set prefetch=true --set local_steps=10 --set outer=nesterov --set steps=100
+	at_least .eval.accuracy 0.8
+	run -78 --separate-stderr ps-ctl run c.json --set prefetch=true --set sync=ssp:2
+	[[ $stderr == *"prefetch: is for sync bsp"* ]]
+}
+
 @test "without feedback what is left out is missed" {
 	by raw
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)

@@ -81,6 +81,10 @@ const struct layout *client_layout(const struct client *c);
  * then only what has changed since need come.  NULL: all of it. */
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
     struct err *e);
+/* The same before this worker's own push of the step before (bsp): partitions come each
+ * as soon as all have pushed to it, while others are still on their way. */
+enum err_code client_want_early(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
+    struct err *e);
 /* Rows of a sparse table, in the order of ids (n * cols floats to dst).  ids
  * must stay until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,

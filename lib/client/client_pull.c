@@ -51,6 +51,8 @@ void link_send_ask(struct link *l, struct ask *a)
 			r.codec = l->client->cfg.coding.pull_codec->id;
 		if (a->base)
 			r.flags |= RECORD_DELTA;
+		if (a->early)
+			r.flags |= RECORD_EARLY;
 		for (uint32_t i = 0; a->base && i < a->count; i++) {
 			put_le64(buf_reserve(&body, 8), a->since[i]);
 			buf_commit(&body, 8);
@@ -84,8 +86,8 @@ static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type,
 /* What is asked for at once with versions, which take room. */
 #define DELTA_PARTS ((RECORD_MAX - MSG_RUN_BYTES) / 8)
 
-static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, uint32_t first, uint32_t count,
-    const float *base, float *dst, struct err *e)
+static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
+    uint32_t count, const float *base, float *dst, struct err *e)
 {
 	struct link *l = link_of_pull(c, t, first, e);
 	struct ask *a;
@@ -96,6 +98,7 @@ static enum err_code want_run(struct client *c, const struct table *t, uint64_t 
 	a->part = first;
 	a->count = a->left = count;
 	a->dst = dst;
+	a->early = early;
 	if (base && count <= DELTA_PARTS) {
 		a->base = base;
 		a->since = mem_array(count, sizeof *a->since);
@@ -107,13 +110,25 @@ static enum err_code want_run(struct client *c, const struct table *t, uint64_t 
 	return ERR_OK;
 }
 
+static enum err_code want_table(struct client *c, const struct table *t, uint64_t step, bool early, const float *base,
+    float *dst, struct err *e)
+{
+	for (size_t i = 0; i < t->nruns; i++)
+		if (want_run(c, t, step, early, t->run[i].first, t->run[i].count, base, dst, e))
+			return ERR_NOTREADY;
+	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+}
+
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
     struct err *e)
 {
-	for (size_t i = 0; i < t->nruns; i++)
-		if (want_run(c, t, step, t->run[i].first, t->run[i].count, base, dst, e))
-			return ERR_NOTREADY;
-	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+	return want_table(c, t, step, false, base, dst, e);
+}
+
+enum err_code client_want_early(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
+    struct err *e)
+{
+	return want_table(c, t, step, true, base, dst, e);
 }
 
 /* The rows of one partition, cut to records. */
@@ -339,12 +354,13 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 		uint32_t stop = run->first + run->count < end ? run->first + run->count : end;
 
 		/* Some of it may be here already, of another version. */
-		if (want_run(c, a->table, a->step, part, stop - part, NULL, a->dst, NULL)) {
+		if (want_run(c, a->table, a->step, a->early, part, stop - part, NULL, a->dst, NULL)) {
 			struct ask *rest = add_ask(c, old, REC_PULL, a->table, a->step);
 
 			rest->part = part;
 			rest->count = rest->left = stop - part;
 			rest->dst = a->dst;
+			rest->early = a->early;
 		}
 		part = stop;
 	}

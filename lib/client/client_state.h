@@ -22,6 +22,7 @@ struct ask {
 	float *dst;                     /* PULL: of the table; PULL_ROWS: of the want */
 	const float *base;              /* PULL: the table as it was at these versions, by partition; or NULL */
 	uint64_t *since;
+	bool early;                     /* PULL: each partition as soon as it is there */
 	uint64_t *ids;                  /* PULL_ROWS: owned */
 	uint32_t *pos, n;               /* where each row goes in dst */
 	uint64_t after;                 /* SCAN */

@@ -47,7 +47,7 @@ struct conf {
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;
-	bool pull_delta;
+	bool pull_delta, prefetch;
 	char *row_ids, *filter;
 	bool feedback;
 	int64_t accumulate, local_steps;

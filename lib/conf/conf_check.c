@@ -191,6 +191,13 @@ static enum err_code check_backup(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+static enum err_code check_prefetch(const struct conf *c, struct err *e)
+{
+	if (c->prefetch && c->sync.kind != SYNC_bsp)
+		return err_set(e, ERR_CONFIG, "prefetch: is for sync bsp; in ssp and asp a pull has one's own push only after it");
+	return ERR_OK;
+}
+
 /* Several batches to a step, several steps to a push. */
 static enum err_code check_local(const struct conf *c, struct err *e)
 {
@@ -302,7 +309,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_local, check_transport, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_transport, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

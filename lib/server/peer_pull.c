@@ -213,6 +213,13 @@ static enum answered answer_scan(struct peer *p, struct pull *q)
 	return a == SHARD_OK ? ANSWER_DONE : not_shown(p, q, a);
 }
 
+static bool may_begin(struct peer *p, const struct pull *q)
+{
+	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
+		return shard_may_prefetch(shard_of(p), q->rec.step);
+	return shard_may_pull(shard_of(p), q->rec.step);
+}
+
 static enum answered answer(struct peer *p, struct pull *q)
 {
 	struct server *s = p->lane->server;
@@ -223,7 +230,7 @@ static enum answered answer(struct peer *p, struct pull *q)
 		peer_object(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
-	if (!now && !q->run && !q->part && !shard_may_pull(shard_of(p), q->rec.step))
+	if (!now && !q->run && !q->part && !may_begin(p, q))
 		return ANSWER_LATER;
 	if (q->rec.type == REC_PULL)
 		return answer_dense(p, q);

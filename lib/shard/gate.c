@@ -168,17 +168,27 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 	return a;
 }
 
-bool shard_may_pull(struct shard *s, uint64_t step)
+static bool may_answer(struct shard *s, uint64_t step, bool ahead)
 {
 	bool may;
 
 	pthread_mutex_lock(&s->gate.lock);
-	may = sync_may_pull(&s->gate.sync, step);
+	may = ahead ? sync_may_prefetch(&s->gate.sync, step) : sync_may_pull(&s->gate.sync, step);
 	/* Whoever has this answer deals its data by today's members. */
 	if (may && step >= s->gate.sync.answered)
 		s->gate.sync.answered = step + 1;
 	pthread_mutex_unlock(&s->gate.lock);
 	return may;
+}
+
+bool shard_may_pull(struct shard *s, uint64_t step)
+{
+	return may_answer(s, step, false);
+}
+
+bool shard_may_prefetch(struct shard *s, uint64_t step)
+{
+	return may_answer(s, step, true);
 }
 
 uint64_t shard_closed(struct shard *s)

@@ -105,6 +105,9 @@ void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t st
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples);
 enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
 bool shard_may_pull(struct shard *s, uint64_t step);
+/* The same in bsp for who is content with each partition by itself: shard_pull says
+ * which are as far. */
+bool shard_may_prefetch(struct shard *s, uint64_t step);
 /* bsp: steps whose update is made; else UINT64_MAX, as receipts never wait. */
 uint64_t shard_closed(struct shard *s);
 /* Steps that all have completed, for display. */

@@ -82,6 +82,14 @@ bool sync_may_pull(const struct sync *s, uint64_t step)
 	return step <= s->mode.staleness || step - s->mode.staleness <= floor;
 }
 
+bool sync_may_prefetch(const struct sync *s, uint64_t step)
+{
+	if (s->mode.kind != SYNC_bsp)
+		return sync_may_pull(s, step);
+	/* No further ahead: who takes part there is not settled by an answer that none waits for. */
+	return step < s->hold && step <= s->closed + 1;
+}
+
 bool sync_may_push(const struct sync *s, uint64_t step)
 {
 	return step < s->hold;

@@ -95,10 +95,30 @@ static const float *base_of(const struct params *p, size_t i)
 	return p->aside ? p->kept[i] : p->w[i];
 }
 
+enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
+{
+	enum err_code rc = p->fresh ? keep(p, e) : ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		if (!p->job->table[i].sparse)
+			rc = client_want_early(p->client, p->table[i], step, base_of(p, i), p->w[i], e);
+	p->asked = true;
+	p->asked_step = step;
+	return rc;
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
-	enum err_code rc = dense && p->fresh ? keep(p, e) : ERR_OK;
+	enum err_code rc = ERR_OK;
 
+	/* Steps were left out since: what was asked for is of before. */
+	if (p->asked && p->asked_step != step) {
+		rc = client_wait(p->client, step, e);
+		p->asked = p->aside = false;
+	}
+	dense &= !p->asked;
+	if (!rc && dense && p->fresh)
+		rc = keep(p, e);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		if (!p->job->table[i].sparse) {
 			if (dense)
@@ -111,8 +131,8 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	}
 	if (!rc)
 		rc = client_wait(p->client, step, e);
-	p->pulled |= dense && !rc;
-	p->aside = false;
+	p->pulled |= (dense || p->asked) && !rc;
+	p->aside = p->asked = false;
 	return rc;
 }
 

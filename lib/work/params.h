@@ -18,6 +18,8 @@ struct params {
 	bool fresh;                     /* w is good: the next pull goes beside it */
 	bool any;                       /* something is kept */
 	bool pulled;                    /* the dense tables have been, once at least */
+	bool asked;                     /* for that step, the dense tables are on their way already */
+	uint64_t asked_step;
 	bool aside;                     /* while pulling: what came last lies in kept, not in w */
 };
 
@@ -28,6 +30,9 @@ void params_release(struct params *p);
 /* Ask for what a batch needs at a step (or CLIENT_NOW) and wait for it.
  * dense false: the dense tables are here already. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
+/* After params_good, before the push: ask for the dense tables of the next step, which
+ * params_pull of that step then waits for. */
+enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e);
 /* The loss at this step was finite: keep what was pulled for it until a later
  * step is good.  Costs no copy: the next pull goes to the other place. */
 void params_good(struct params *p, uint64_t step);

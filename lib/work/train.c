@@ -320,6 +320,8 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 			params_good(&w->params, w->step);
 	}
 	t.computed = clock_now();
+	if (!rc && w->batch.rows && w->job.conf.prefetch)
+		rc = params_prefetch(&w->params, w->step + 1, e);
 	if (!rc && w->batch.rows)
 		rc = params_push(&w->params, &w->batch, w->step, e);
 	if (!rc)

@@ -81,6 +81,7 @@ static const struct row {
 	{ "codec", "f16", "\"f16\"", "", NULL },
 	{ "pull_codec", "int8", "\"int8\"", "topk", NULL },
 	{ "pull_delta", "on", "true", "some", NULL },
+	{ "prefetch", "yes", "true", "maybe", NULL },
 	{ "row_ids", "cached", "\"cached\"", "zipped", NULL },
 	{ "filter", "skip:0.5", "\"skip:0.5\"", "", NULL },
 	{ "feedback", "off", "false", "2", NULL },

@@ -32,6 +32,28 @@ static void bsp_averages(void)
 	world_close(&x);
 }
 
+static void bsp_prefetch(void)
+{
+	struct world x;
+	struct receipt r;
+	float w[N];
+	uint64_t version;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	push_w(&x, 0, 0, 10, 1, &r);
+	ok(shard_may_prefetch(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_HOLD,
+	   "a partition that not all have pushed to is not shown early");
+	push_w(&x, 1, 0, 10, 3, &r);
+	ok(!shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK && w[0] == -2 && version == 1,
+	   "one that all have is, before any CLOCK");
+	ok(shard_pull(x.shard, BIG, 1, 1, w, &version) == SHARD_HOLD, "and no other");
+	ok(!shard_may_prefetch(x.shard, 2), "nor further ahead");
+	ok(!shard_vote(x.shard, 1, inc_of(1), 1, false).yes, "who takes part at that step is settled by the answer");
+	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes && shard_may_prefetch(x.shard, 1) && !shard_may_prefetch(x.shard, 2),
+	   "at the next it is not yet");
+	world_close(&x);
+}
+
 static void bsp_absent(void)
 {
 	struct world x;
@@ -467,6 +489,7 @@ static void threads_asp(void)
 int main(void)
 {
 	bsp_averages();
+	bsp_prefetch();
 	bsp_absent();
 	bsp_refused();
 	bsp_again();

@@ -99,6 +99,65 @@ fashion() {
 	has .state done
 }
 
+@test "fragments: the accuracy of pushing all at once, a part at a time" {
+	fashion
+	hidden=(--set hidden='[256]')
+	train c.json "${hidden[@]}" --set steps=20 --set local_steps=50 --set outer=nesterov
+	accuracy=$(res .eval.accuracy) bytes=$(res .pushed_bytes) examples=$(res .examples)
+	for also in "" "codec=int8" "replicas=2"; do
+		train c.json "${hidden[@]}" --set steps=100 --set local_steps=50 --set outer=nesterov --set fragments=5 ${also:+--set $also}
+		figure "fragments=5 $also: accuracy $(res .eval.accuracy), all at once $accuracy; $(res .pushed_bytes) and $bytes bytes"
+		at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
+		jq -e ".pushed_bytes < $bytes * 1.1 and (.examples - $examples | fabs) < 0.1 * $examples" <<<"$RESULT" >/dev/null
+	done
+	# One worker is at each moment where its own steps have brought it.
+	train c.json "${hidden[@]}" --set workers=1 --set steps=20 --set local_steps=50
+	accuracy=$(res .eval.accuracy)
+	train c.json "${hidden[@]}" --set workers=1 --set steps=100 --set local_steps=50 --set fragments=5
+	at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
+	# Workers that come and die in mid-training begin with what the servers have.
+	RUN=$T/c.run
+	begin c.json "${hidden[@]}" --set steps=300 --set local_steps=50 --set fragments=5 --set outer=nesterov --set workers=2:3 --max-restarts 5
+	wait_for 20 step_is_past 20
+	ps-ctl scale workers=3
+	kill -9 "$(worker 1 .pid)"
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	at_least .eval.accuracy 0.85
+	ps-ctl stop >/dev/null
+}
+
+@test "outer pushes that come too late go with the next" {
+	fashion
+	for also in "" "--set fragments=2 --set steps=60"; do
+		RUN=$T/c.run
+		begin c.json --set steps=30 --set local_steps=50 --set outer=nesterov --set workers=3 --set backup=1 $also
+		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+		RESULT=$(http GET /v1/result)
+		has .state done
+		late=$(http GET /v1/servers | jq '[.servers[].pushes_late] | add')
+		figure "$also: $late of $((late + $(http GET /v1/servers | jq '[.servers[].pushes_merged] | add'))) outer pushes were late, accuracy $(res .eval.accuracy)"
+		[ "$late" -gt 0 ]
+		at_least .eval.accuracy 0.84
+		ps-ctl stop >/dev/null
+	done
+}
+
+@test "fragments: what is refused" {
+	fashion
+	for wrong in "local_steps=50 fragments=3" "fragments=2" "local_steps=4 fragments=2 sync=asp" "local_steps=4 fragments=2 prefetch=true" \
+		"local_steps=4 fragments=2 pull_delta=true" "local_steps=4 fragments=2 deterministic=true on_worker_loss=wait:30s"; do
+		set=()
+		for s in $wrong; do set+=(--set "$s"); done
+		run -78 --separate-stderr ps-ctl run c.json "${set[@]}"
+		[[ $stderr == *fragments* ]]
+	done
+	run --separate-stderr ps-ctl run c.json --set local_steps=64 --set fragments=64
+	[ "$status" -ne 0 ]
+	[[ $stderr == *"partitions, which cannot make 64"* ]]
+}
+
 @test "deterministic, a worker killed: the same bits; and what is refused" {
 	digits
 	for c in "deterministic=true local_steps=5 steps=20000 workers=2 on_worker_loss=wait:30s"; do

@@ -324,6 +324,11 @@ static void serve(struct client *c, int ms)
 	free(p);
 }
 
+void client_poke(struct client *c)
+{
+	serve(c, 0);
+}
+
 /* Lines that have fallen silent are tried anew.  False: a server that the
  * coordinator can reach we could not for half the deadline; a worker gives up
  * then, so that the others have the other half to go on without it. */

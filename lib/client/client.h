@@ -33,6 +33,7 @@ struct client_coding {
 	struct codec_spec codec;
 	bool feedback;
 	float momentum;                 /* of codecs that apply it at the sender */
+	bool keep_late;                 /* with feedback: what comes too late goes into the next push, raw or not */
 	const struct codec *pull_codec; /* of parameters that are pulled for a step; NULL: raw */
 	/* How row ids travel: as they are; in blocks (codec/keys.h); those that come again
 	 * named only. */
@@ -81,10 +82,11 @@ const struct layout *client_layout(const struct client *c);
  * then only what has changed since need come.  NULL: all of it. */
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
     struct err *e);
-/* The same before this worker's own push of the step before (bsp): partitions come each
- * as soon as all have pushed to it, while others are still on their way. */
-enum err_code client_want_early(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
-    struct err *e);
+/* Of partitions first .. first+count-1 alone; base and dst are the table's.  early (bsp): it
+ * may be asked before this worker's own push of the step before, and each partition
+ * comes as soon as all have pushed to it, while others are still on their way. */
+enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
+    uint32_t count, const float *base, float *dst, struct err *e);
 /* Rows of a sparse table, in the order of ids (n * cols floats to dst).  ids
  * must stay until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
@@ -92,6 +94,8 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
 /* Until everything wanted is there, and every push of earlier steps has its
  * receipt: then gradients may be written over. */
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
+/* Send and take what goes without waiting, amid a computation. */
+void client_poke(struct client *c);
 /* When the first answer of the last client_wait came (clock_now): before it,
  * servers made us wait; after it, data came. */
 int64_t client_first_answer(const struct client *c);
@@ -107,6 +111,9 @@ uint64_t client_open_step(const struct client *c);
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
     struct err *e);
 /* w: the rows as they were pulled, for filters that look at them; NULL: not known. */
+/* Of partitions first .. first+count-1 alone; g is the table's. */
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
+    uint32_t count, const float *g, struct err *e);
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e);
 /* The step is complete: tell every server, and write all that is queued. */

@@ -104,8 +104,10 @@ void encode_again(struct client *c, const struct doubt *d)
 {
 	const struct codec *codec = codec_by_id(d->codec);
 
-	if (d->body && c->cfg.coding.feedback)
+	if (c->cfg.coding.feedback && d->body)
 		codec->add(d->body, d->len, d->n, 1, residual_of(c, d));
+	else if (c->cfg.coding.feedback && c->cfg.coding.keep_late)
+		vec_add(d->n, d->g, residual_of(c, d));
 }
 
 void encode_free(struct client *c)

@@ -110,25 +110,28 @@ static enum err_code want_run(struct client *c, const struct table *t, uint64_t 
 	return ERR_OK;
 }
 
-static enum err_code want_table(struct client *c, const struct table *t, uint64_t step, bool early, const float *base,
-    float *dst, struct err *e)
+enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
+    uint32_t count, const float *base, float *dst, struct err *e)
 {
-	for (size_t i = 0; i < t->nruns; i++)
-		if (want_run(c, t, step, early, t->run[i].first, t->run[i].count, base, dst, e))
+	uint32_t end = first + count;
+
+	while (first < end) {
+		const struct run *run = table_run(t, first);
+		uint32_t stop = run && run->first + run->count < end ? run->first + run->count : end;
+
+		if (!run)
+			return err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+		if (want_run(c, t, step, early, first, stop - first, base, dst, e))
 			return ERR_NOTREADY;
-	return t->nruns ? ERR_OK : err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+		first = stop;
+	}
+	return ERR_OK;
 }
 
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
     struct err *e)
 {
-	return want_table(c, t, step, false, base, dst, e);
-}
-
-enum err_code client_want_early(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
-    struct err *e)
-{
-	return want_table(c, t, step, true, base, dst, e);
+	return client_want_parts(c, t, step, false, 0, t->nparts, base, dst, e);
 }
 
 /* The rows of one partition, cut to records. */

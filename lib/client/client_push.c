@@ -199,7 +199,13 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
     struct err *e)
 {
-	for (uint32_t p = 0; p < t->nparts; p++) {
+	return client_push_parts(c, t, step, examples, 0, t->nparts, g, e);
+}
+
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
+    uint32_t count, const float *g, struct err *e)
+{
+	for (uint32_t p = first; p < first + count; p++) {
 		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step };
 
 		d.n = table_part_elements(t, p);

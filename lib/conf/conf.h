@@ -50,7 +50,7 @@ struct conf {
 	bool pull_delta, prefetch;
 	char *row_ids, *filter;
 	bool feedback;
-	int64_t accumulate, local_steps;
+	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
 	uint64_t mem_limit;                     /* bytes, 0: none */
 	int64_t heartbeat, lease, deadline;     /* nanoseconds */

@@ -209,6 +209,15 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 	if (c->local_steps > 1 && c->deterministic && rule && rule->nslots > 0)
 		return err_set(e, ERR_CONFIG, "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
 		               "is lost with it", rule->name);
+	if (c->fragments > 1 && (c->local_steps < 2 || c->local_steps % c->fragments))
+		return err_set(e, ERR_CONFIG, "fragments: local_steps must be a multiple of it, got %lld and %lld", (long long)c->fragments,
+		               (long long)c->local_steps);
+	if (c->fragments > 1 && c->sync.kind != SYNC_bsp)
+		return err_set(e, ERR_CONFIG, "fragments: is for sync bsp");
+	if (c->fragments > 1 && c->deterministic)
+		return err_set(e, ERR_CONFIG, "fragments: must be 1 when deterministic: what a worker has not pushed yet is lost with it");
+	if (c->fragments > 1 && (c->prefetch || c->pull_delta))
+		return err_set(e, ERR_CONFIG, "%s: fragments come early by themselves, and whole", c->prefetch ? "prefetch" : "pull_delta");
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" is for local_steps above 1", c->outer);
 	return ERR_OK;

@@ -42,5 +42,5 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 
 uint64_t conf_step_examples(const struct conf *c)
 {
-	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps;
+	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps / (uint64_t)c->fragments;
 }

@@ -21,7 +21,7 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
  * "DiLoCo", 2023. */
 enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e);
 
-/* Examples of one worker's step: of all its batches. */
+/* Examples of one worker's step: of all its batches, from push to push. */
 uint64_t conf_step_examples(const struct conf *c);
 
 #endif

@@ -15,6 +15,10 @@ struct local {
 	float **w, **sum;               /* by table: the copy; gradients of several pieces */
 	float **state;                  /* the rule's slots, one after the other; NULL: none */
 	size_t *cap;                    /* floats in w[i] and sum[i] */
+	/* Fragments: before the last work; as pushed last; as it comes from the servers. */
+	unsigned nfragments, asked;     /* asked: the fragment that is on its way */
+	bool begun, waits;              /* waits: there is one */
+	float **before, **sent, **in;
 };
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -31,13 +35,19 @@ static enum err_code room(struct local *l, size_t i, size_t floats, struct err *
 	return l->cap[i] ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for a copy of table \"%s\"", l->job->table[i].name);
 }
 
+/* Does it take steps by itself? */
+static bool alone(const struct local *l)
+{
+	return l->job->conf.local_steps > 1;
+}
+
 static enum err_code new_state(struct local *l, size_t i, struct err *e)
 {
 	const struct model_table *m = &l->job->table[i];
 	const struct optim_rule *rule = l->rule.rule;
 	size_t n = m->rows * m->cols;
 
-	if (l->steps < 2 || !rule->nslots)
+	if (!alone(l) || !rule->nslots)
 		return ERR_OK;
 	if (m->sparse)
 		return err_set(e, ERR_CONFIG, "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
@@ -58,11 +68,15 @@ enum err_code local_new(const struct job *job, struct local **out, struct err *e
 	l->job = job;
 	l->piece = (uint64_t)job->conf.job.batch;
 	l->pieces = (uint64_t)job->conf.accumulate;
-	l->steps = (uint64_t)job->conf.local_steps;
+	l->nfragments = (unsigned)job->conf.fragments;
+	l->steps = (uint64_t)job->conf.local_steps / l->nfragments;
 	l->w = mem_array(job->ntables, sizeof *l->w);
 	l->sum = mem_array(job->ntables, sizeof *l->sum);
 	l->state = mem_array(job->ntables, sizeof *l->state);
 	l->cap = mem_array(job->ntables, sizeof *l->cap);
+	l->before = mem_array(job->ntables, sizeof *l->before);
+	l->sent = mem_array(job->ntables, sizeof *l->sent);
+	l->in = mem_array(job->ntables, sizeof *l->in);
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		rc = new_state(l, i, e);
 	*out = rc ? NULL : l;
@@ -79,11 +93,17 @@ void local_free(struct local *l)
 		free(l->w[i]);
 		free(l->sum[i]);
 		free(l->state[i]);
+		free(l->before[i]);
+		free(l->sent[i]);
+		free(l->in[i]);
 	}
 	free(l->w);
 	free(l->sum);
 	free(l->state);
 	free(l->cap);
+	free(l->before);
+	free(l->sent);
+	free(l->in);
 	free(l);
 }
 
@@ -153,25 +173,28 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 	enum err_code rc = ERR_OK;
 
 	*loss = 0;
-	for (size_t i = 0; !rc && (l->steps > 1 || l->pieces > 1) && i < l->job->ntables; i++)
+	for (size_t i = 0; !rc && (alone(l) || l->pieces > 1) && i < l->job->ntables; i++)
 		rc = room(l, i, params_floats(p, b, i), e);
 	if (rc)
 		return rc;
-	if (l->steps < 2) {
+	if (!alone(l)) {
 		gradient(l, p, b, 0, b->rows, p->w, loss);
 		*loss /= (double)b->rows;
 		return ERR_OK;
 	}
 	for (size_t i = 0; i < l->job->ntables; i++)
-		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
+		memcpy(l->nfragments > 1 ? l->before[i] : l->w[i], l->nfragments > 1 ? l->w[i] : p->w[i],
+		    params_floats(p, b, i) * sizeof(float));
 	for (size_t at = 0; at < b->rows; at += each) {
 		gradient(l, p, b, at, b->rows - at < each ? b->rows - at : each, l->w, loss);
 		/* A step that is not finite would hide in the parameters. */
 		if (!isfinite((float)*loss))
 			break;
 		take_step(l, p, b, step);
+		if (l->waits)
+			client_poke(p->client);
 	}
-	for (size_t i = 0; i < l->job->ntables; i++) {
+	for (size_t i = 0; l->nfragments < 2 && i < l->job->ntables; i++) {
 		size_t n = params_floats(p, b, i);
 
 		memcpy(p->g[i], p->w[i], n * sizeof(float));
@@ -179,4 +202,127 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 	}
 	*loss /= (double)b->rows;
 	return ERR_OK;
+}
+
+/* ---- fragments ------------------------------------------------------------------------- */
+
+bool local_streams(const struct local *l)
+{
+	return l->nfragments > 1;
+}
+
+bool local_begun(const struct local *l)
+{
+	return l->begun;
+}
+
+static enum err_code stream_room(struct local *l, size_t i, struct err *e)
+{
+	const struct model_table *m = &l->job->table[i];
+	size_t n = m->rows * m->cols;
+
+	if (m->sparse)
+		return err_set(e, ERR_CONFIG, "fragments: table \"%s\" is sparse, and a worker has only some of its rows", m->name);
+	if (room(l, i, n, e))
+		return e->code;
+	l->before[i] = mem_try_array(n, sizeof(float));
+	l->sent[i] = mem_try_array(n, sizeof(float));
+	l->in[i] = mem_try_array(n, sizeof(float));
+	return l->before[i] && l->sent[i] && l->in[i] ? ERR_OK :
+	    err_set(e, ERR_NOMEM, "no memory for copies of table \"%s\"", m->name);
+}
+
+enum err_code local_begin(struct local *l, const struct params *p, struct err *e)
+{
+	uint64_t parts = 0;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
+		parts += p->table[i]->nparts;
+		rc = stream_room(l, i, e);
+		if (!rc)
+			memcpy(l->w[i], p->w[i], table_elements(p->table[i]) * sizeof(float));
+	}
+	if (!rc && parts < l->nfragments)
+		rc = err_set(e, ERR_CONFIG, "fragments: the model has %llu partitions, which cannot make %u", (unsigned long long)parts,
+		    l->nfragments);
+	l->begun = true;
+	return rc;
+}
+
+void local_undo(struct local *l, const struct params *p)
+{
+	for (size_t i = 0; i < l->job->ntables; i++)
+		memcpy(l->w[i], l->before[i], table_elements(p->table[i]) * sizeof(float));
+}
+
+/* The partitions of table i that are of the fragment: those of all tables in a row are
+ * dealt out evenly. */
+static uint32_t of_fragment(const struct local *l, const struct params *p, unsigned fragment, size_t i, uint32_t *first)
+{
+	uint64_t all = 0, before = 0, begin, end, n = p->table[i]->nparts;
+
+	for (size_t k = 0; k < l->job->ntables; k++) {
+		before += k < i ? p->table[k]->nparts : 0;
+		all += p->table[k]->nparts;
+	}
+	begin = all * fragment / l->nfragments;
+	end = all * (fragment + 1) / l->nfragments;
+	begin = begin < before ? 0 : begin - before < n ? begin - before : n;
+	end = end < before ? 0 : end - before < n ? end - before : n;
+	*first = (uint32_t)begin;
+	return (uint32_t)(end - begin);
+}
+
+/* Elements of so many partitions. */
+static size_t span(const struct table *t, uint32_t first, uint32_t count)
+{
+	uint64_t begin = table_part_begin(first), end = table_part_begin(first + count), all = table_elements(t);
+
+	return (size_t)((end < all ? end : all) - begin);
+}
+
+void local_merge(struct local *l, struct params *p)
+{
+	uint32_t first, count;
+
+	for (size_t i = 0; l->waits && i < l->job->ntables; i++) {
+		size_t at, n;
+
+		count = of_fragment(l, p, l->asked, i, &first);
+		if (!count)
+			continue;
+		at = table_part_begin(first);
+		n = span(p->table[i], first, count);
+		/* From where the others have come together, and on what was done since. */
+		vec_axpy(n, -1, l->sent[i] + at, l->w[i] + at);
+		vec_add(n, l->in[i] + at, l->w[i] + at);
+		memcpy(p->w[i] + at, l->in[i] + at, n * sizeof(float));
+	}
+	l->waits = false;
+}
+
+enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step, struct err *e)
+{
+	uint32_t first, count;
+	enum err_code rc = ERR_OK;
+
+	l->asked = (unsigned)(step % l->nfragments);
+	l->waits = true;
+	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
+		size_t at, n;
+
+		count = of_fragment(l, p, l->asked, i, &first);
+		if (!count)
+			continue;
+		at = table_part_begin(first);
+		n = span(p->table[i], first, count);
+		memcpy(l->sent[i] + at, l->w[i] + at, n * sizeof(float));
+		memcpy(p->g[i] + at, p->w[i] + at, n * sizeof(float));
+		vec_axpy(n, -1, l->w[i] + at, p->g[i] + at);
+		rc = client_want_parts(p->client, p->table[i], step + 1, true, first, count, NULL, l->in[i], e);
+		if (!rc)
+			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, first, count, p->g[i], e);
+	}
+	return rc;
 }

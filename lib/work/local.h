@@ -19,4 +19,19 @@ void local_free(struct local *l);
 enum err_code local_work(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,
     struct err *e);
 
+/* With fragments above 1 the copy goes on from step to step; only a part of it is pushed at
+ * each, and comes back while the next is computed (Douillard et al., "Streaming DiLoCo",
+ * 2025).  Does it?  Has it begun? */
+bool local_streams(const struct local *l);
+bool local_begun(const struct local *l);
+/* Everything has been pulled: the copy begins there.  ERR_CONFIG: there are fewer partitions
+ * than fragments, or a sparse table; ERR_NOMEM. */
+enum err_code local_begin(struct local *l, const struct params *p, struct err *e);
+/* The last local_work was of other examples than it should have been. */
+void local_undo(struct local *l, const struct params *p);
+/* After client_wait: what was asked for is here. */
+void local_merge(struct local *l, struct params *p);
+/* Push the fragment whose turn it is, and ask for what becomes of it. */
+enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step, struct err *e);
+
 #endif

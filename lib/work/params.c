@@ -101,7 +101,8 @@ enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
-			rc = client_want_early(p->client, p->table[i], step, base_of(p, i), p->w[i], e);
+			rc = client_want_parts(p->client, p->table[i], step, true, 0, p->table[i]->nparts, base_of(p, i),
+			    p->w[i], e);
 	p->asked = true;
 	p->asked_step = step;
 	return rc;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "work/coding.h"
+#include "work/step.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
 
@@ -33,7 +34,7 @@ static enum err_code slot_lost(const struct worker *w, struct err *e)
 	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up: start ps-work train once more", w->slot);
 }
 
-static enum err_code refresh(struct worker *w, struct err *e)
+enum err_code worker_refresh(struct worker *w, struct err *e)
 {
 	const json_t *row;
 	json_t *view;
@@ -75,7 +76,7 @@ static bool cancelled(void *ctx, struct err *why)
 {
 	struct worker *w = ctx;
 
-	if (refresh(w, why))
+	if (worker_refresh(w, why))
 		return true;
 	confirm(w);
 	if (interrupted(w) && !w->leaving) {
@@ -145,7 +146,7 @@ static bool may_begin(void *ctx, const json_t *view)
 static enum err_code on_idle(void *ctx, struct err *e)
 {
 	struct worker *w = ctx;
-	enum err_code rc = refresh(w, e);
+	enum err_code rc = worker_refresh(w, e);
 
 	if (!rc && interrupted(w))
 		rc = err_set(e, ERR_STOPPED, "interrupted");
@@ -171,7 +172,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	json_decref(view);
-	rc = refresh(w, e);
+	rc = worker_refresh(w, e);
 	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
 		rc = slot_lost(w, e);
 	if (!rc)
@@ -224,38 +225,6 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Batch and parameters of this step.  The batch depends on who takes part,
- * which the servers' answers settle: when they know of more members than we
- * did, deal again. */
-static enum err_code fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
-{
-	for (;;) {
-		enum err_code rc = feed_batch(w->feed, w->step, &w->batch, over, e);
-		uint32_t known = feed_members(w->feed);
-
-		t->waited += feed_idled(w->feed);
-		if (rc || *over)
-			return rc;
-		t->data = clock_now();
-		rc = params_pull(&w->params, &w->batch, w->step, true, e);
-		if (rc)
-			return rc;
-		t->answer = client_first_answer(w->client);
-		t->pulled = clock_now();
-		while (client_members(w->client) > feed_members(w->feed)) {
-			rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
-			if (!rc)
-				rc = refresh(w, e);
-			if (rc)
-				return rc;
-		}
-		if (feed_members(w->feed) == known || w->job.conf.sync.kind != SYNC_bsp)
-			return ERR_OK;
-		/* What was pulled is not used. */
-		t->waited += clock_now() - t->data;
-	}
-}
-
 /* The last good model to the run directory; what became of it, as a clause. */
 static void keep_model(struct worker *w, char *said, size_t n)
 {
@@ -296,7 +265,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 {
 	struct step_times t = { .begin = clock_now() };
 	double loss = 0;
-	enum err_code rc = refresh(w, e);
+	enum err_code rc = worker_refresh(w, e);
 
 	if (rc)
 		return rc;
@@ -307,23 +276,19 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	rc = coding_take(w, e);
 	if (rc)
 		return rc;
-	rc = fetch(w, &t, over, e);
+	rc = step_fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
-		rc = local_work(w->local, &w->params, &w->batch, w->step, &loss, e);
+		rc = step_compute(w, &t, &loss, e);
 		/* Beyond float32 the gradient is beyond what servers take. */
 		if (!rc && !isfinite((float)loss))
 			return loss_failed(w, loss, e);
-		if (!rc)
-			params_good(&w->params, w->step);
 	}
 	t.computed = clock_now();
-	if (!rc && w->batch.rows && w->job.conf.prefetch)
-		rc = params_prefetch(&w->params, w->step + 1, e);
 	if (!rc && w->batch.rows)
-		rc = params_push(&w->params, &w->batch, w->step, e);
+		rc = step_push(w, e);
 	if (!rc)
 		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
 	if (!rc)

@@ -55,6 +55,9 @@ struct worker {
 	struct figures fig;
 };
 
+/* train.c: the newest view, taken over; the job over, the slot lost, the session gone. */
+enum err_code worker_refresh(struct worker *w, struct err *e);
+
 /* A step has been taken, at these times. */
 void figures_note(struct worker *w, double loss, const struct step_times *t);
 /* For the heartbeat and the report at the end; on any thread. */

@@ -1,0 +1,108 @@
+#include "work/step.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+
+static enum err_code batch(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	enum err_code rc = feed_batch(w->feed, w->step, &w->batch, over, e);
+
+	t->waited += feed_idled(w->feed);
+	t->data = clock_now();
+	return rc;
+}
+
+/* The servers' answers settle who takes part, and so which examples are whose.  *other:
+ * they know of more members than the batch was dealt by. */
+static enum err_code settle_members(struct worker *w, uint32_t known, bool *other, struct err *e)
+{
+	while (client_members(w->client) > feed_members(w->feed)) {
+		enum err_code rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+
+		if (!rc)
+			rc = worker_refresh(w, e);
+		if (rc)
+			return rc;
+	}
+	*other = feed_members(w->feed) != known && w->job.conf.sync.kind == SYNC_bsp;
+	return ERR_OK;
+}
+
+enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	bool other = true;
+
+	while (other) {
+		enum err_code rc = batch(w, t, over, e);
+		uint32_t known = feed_members(w->feed);
+
+		t->answer = t->pulled = t->data;
+		/* What comes back of the last push is waited for afterwards. */
+		if (rc || *over || local_begun(w->local))
+			return rc;
+		rc = params_pull(&w->params, &w->batch, w->step, true, e);
+		if (rc)
+			return rc;
+		t->answer = client_first_answer(w->client);
+		t->pulled = clock_now();
+		rc = settle_members(w, known, &other, e);
+		if (rc)
+			return rc;
+		/* What was pulled is not used. */
+		if (other)
+			t->waited += clock_now() - t->data;
+	}
+	return local_streams(w->local) ? local_begin(w->local, &w->params, e) : ERR_OK;
+}
+
+/* Local steps first; then what the others have made of the last fragment. */
+static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss, struct err *e)
+{
+	bool other = true, over = false;
+
+	while (other) {
+		uint32_t known = feed_members(w->feed);
+		enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+		int64_t done = clock_now();
+
+		if (!rc)
+			rc = client_wait(w->client, w->step, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
+		if (rc)
+			return rc;
+		/* Waited for after the work, counted as if before it. */
+		t->answer += clock_now() - done;
+		t->pulled = t->answer;
+		if (!other)
+			break;
+		local_undo(w->local, &w->params);
+		rc = batch(w, t, &over, e);
+		if (rc)
+			return rc;
+	}
+	local_merge(w->local, &w->params);
+	return ERR_OK;
+}
+
+enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
+{
+	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e) :
+	    local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+
+	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
+		params_good(&w->params, w->step);
+	return rc;
+}
+
+enum err_code step_push(struct worker *w, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (local_streams(w->local))
+		return local_send(w->local, &w->params, &w->batch, w->step, e);
+	if (w->job.conf.prefetch)
+		rc = params_prefetch(&w->params, w->step + 1, e);
+	return rc ? rc : params_push(&w->params, &w->batch, w->step, e);
+}

@@ -172,6 +172,37 @@ by() {
 	ps-ctl stop >/dev/null
 }
 
+@test "a worker's own checkpoint: a run goes on with what was still to be pushed" {
+	# One worker: the same steps give the same bits, if nothing is missing.
+	for codec in topk:0.01 dgc:0.05; do
+		set=(--set workers=1 --set codec=$codec --set steps=4000 --set checkpoint_every=500 --set keep_last=2)
+		train c.json "${set[@]}"
+		want=$(res .model_digest)
+		RUN=$T/c.run
+		begin c.json "${set[@]}" --max-restarts 3
+		wait_for 20 step_is_past 1200
+		kill -9 "$(cat "$RUN/server-1.pid")"
+		wait_for 60 eval '[ "$(status .state)" = done ]'
+		RESULT=$(http GET /v1/result)
+		has .state done
+		has .model_digest "$want"
+		grep -q "still to be pushed at step .* is here again" "$RUN"/worker-0.log
+		[ "$(ls "$RUN/workers" | wc -l)" -eq 2 ]
+		ps-ctl stop >/dev/null
+	done
+	# Damaged, or not to be written: said, and no more than that.
+	set=(--set workers=1 --set codec=topk:0.01 --set steps=100000 --set checkpoint_every=500)
+	begin c.json "${set[@]}" --max-restarts 3
+	wait_for 20 step_is_past 1200
+	for f in "$RUN"/workers/*; do echo damaged >"$f"; done
+	chmod 500 "$RUN/workers"
+	kill -9 "$(cat "$RUN/server-0.pid")"
+	wait_for 20 grep -q "still to be pushed at step .* is lost: " "$RUN"/worker-0.log
+	[ "$(id -u)" -eq 0 ] || wait_for 20 grep -q "still to be pushed is not saved: " "$RUN"/worker-0.log
+	chmod 700 "$RUN/workers"
+	ps-ctl stop >/dev/null
+}
+
 @test "what a codec may not be" {
 	for wrong in f32 topk topk:0 topk:2 qsgd:0 qsgd:200 raw:1 int8:4; do
 		run -78 --separate-stderr ps-ctl run c.json --set codec=$wrong

@@ -76,6 +76,8 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 			return CONN_TAKEN;
 		if (r->examples > c->members)
 			c->members = r->examples;
+		if (r->flags & RECORD_SAVING)
+			c->saving = r->step;
 		if (!c->first_answer)
 			c->first_answer = clock_now();
 		return ask_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
@@ -386,6 +388,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	(void)e;
 	c->cfg = *cfg;
 	c->next_seq = 1;
+	c->saving = UINT64_MAX;
 	layout_reserve(&c->layout);
 	rng_init(&c->rng, cfg->incarnation);
 	*out = c;

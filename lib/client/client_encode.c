@@ -27,6 +27,11 @@ static float *kept_of(float ***kept, size_t *n, const struct table *t)
 	return (*kept)[t->id];
 }
 
+float *encode_kept(struct client *c, const struct table *t, bool velocity)
+{
+	return velocity ? kept_of(&c->velocity, &c->nvelocities, t) : kept_of(&c->residual, &c->nresiduals, t);
+}
+
 static float *residual_of(struct client *c, const struct doubt *d)
 {
 	return kept_of(&c->residual, &c->nresiduals, d->table) + table_part_begin(d->part);

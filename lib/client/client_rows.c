@@ -157,7 +157,7 @@ static bool has_kept(const struct client *c, const struct table *t)
 	return t->id < c->nkept && c->kept[t->id];
 }
 
-static float *kept_row(struct client *c, const struct table *t, uint64_t id)
+float *rows_kept(struct client *c, const struct table *t, uint64_t id)
 {
 	bool made;
 	float *row = rows_put(kept_rows(c, t), id, &made);
@@ -176,7 +176,7 @@ static uint32_t sift(struct client *c, const struct table *t, const uint64_t *id
 
 	for (uint32_t i = 0; i < n; i++) {
 		size_t at = (size_t)order[i] * cols;
-		float *kept = keeps(c) ? kept_row(c, t, ids[order[i]]) : has_kept(c, t) ? rows_get(c->kept[t->id], ids[order[i]]) : NULL;
+		float *kept = keeps(c) ? rows_kept(c, t, ids[order[i]]) : has_kept(c, t) ? rows_get(c->kept[t->id], ids[order[i]]) : NULL;
 
 		if (kept)
 			vec_add(cols, kept, g + at);
@@ -201,7 +201,7 @@ static void keep_again(struct client *c, const struct doubt *d, float weight)
 
 	codec_by_id(d->codec)->add(d->body + plain, d->len - plain, floats, weight, x);
 	for (uint32_t i = 0; i < d->n; i++)
-		vec_add(cols, x + i * cols, kept_row(c, d->table, ids[i]));
+		vec_add(cols, x + i * cols, rows_kept(c, d->table, ids[i]));
 	free(x);
 }
 
@@ -236,7 +236,7 @@ static void fill_body(struct client *c, struct doubt *d, const uint64_t *ids, co
 		return;
 	d->len = plain + codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
 	for (uint32_t i = 0; keeps(c) && i < d->n; i++)
-		vec_add(cols, x + i * cols, kept_row(c, d->table, ids[order[i]]));
+		vec_add(cols, x + i * cols, rows_kept(c, d->table, ids[order[i]]));
 	if (keeps(c))
 		keep_again(c, d, -1);
 	free(x);

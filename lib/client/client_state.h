@@ -92,6 +92,7 @@ struct client {
 	uint32_t confirmed;             /* epoch under which all servers have answered the last CLOCK */
 	bool clocked;
 	int64_t lost_at;                /* a session broke then, and what it held is not acknowledged; 0: none */
+	uint64_t saving;                /* see client_saving */
 	uint64_t open_step;             /* as receipts of late pushes tell */
 	uint64_t clock_step, claim_step;        /* claim_step: that the links' claims are of */
 	uint32_t clock_examples;
@@ -145,12 +146,16 @@ void rows_send(struct link *l, const struct doubt *d, struct record *r);
 void rows_unknown(struct link *l, const struct record *r);
 /* It came too late: once more, with the next. */
 void rows_again(struct client *c, const struct doubt *d);
+/* What is kept of a row: zeroes when it is new. */
+float *rows_kept(struct client *c, const struct table *t, uint64_t id);
 void rows_release(struct client *c);
 
 /* client_encode.c: a dense push by the client's codec; its contents once more, for the
  * next push, when it came too late. */
 void encode_push(struct client *c, struct doubt *d);
 void encode_again(struct client *c, const struct doubt *d);
+/* What is kept of a dense table: residual or velocity; zeroes when it is new. */
+float *encode_kept(struct client *c, const struct table *t, bool velocity);
 void encode_free(struct client *c);
 
 /* The layout has changed: push to those who take it now. */

@@ -106,6 +106,8 @@ static struct record answer_head(const struct peer *p, const struct pull *q, enu
 	out.epoch = atomic_load(&s->epoch);
 	out.generation = atomic_load(&s->generation);
 	out.examples = atomic_load(&s->members);
+	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of(p), q->rec.step))
+		out.flags |= RECORD_SAVING;
 	return out;
 }
 

@@ -79,7 +79,7 @@ struct gate {
 
 /* A checkpoint that is being taken: in bsp of `step`, else of whenever it is. */
 struct snaps {
-	_Atomic bool on, failed;
+	_Atomic bool on, failed, begun;
 	_Atomic uint64_t step;
 };
 

@@ -210,6 +210,8 @@ void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
 
 /* False when some partition has gone beyond the step already. */
 bool shard_snap_begin(struct shard *s, uint64_t step);
+/* Is the last one that was begun of this step (in ssp and asp: is one being taken)? */
+bool shard_snapping(struct shard *s, uint64_t step);
 /* Is it worth while to call shard_snap_take again? */
 bool shard_snap_due(struct shard *s);
 /* SHARD_OK: all is there; SHARD_HOLD: after some wake; SHARD_ELSEWHERE: it was

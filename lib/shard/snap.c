@@ -109,10 +109,17 @@ bool shard_snap_begin(struct shard *s, uint64_t step)
 	atomic_store(&s->snaps.step, step);
 	atomic_store(&s->snaps.failed, false);
 	atomic_store(&s->snaps.on, true);
+	atomic_store(&s->snaps.begun, true);
 	if (!by_step(s) || shard_each(s, in_time, NULL))
 		return true;
 	shard_snap_end(s);
 	return false;
+}
+
+bool shard_snapping(struct shard *s, uint64_t step)
+{
+	/* Also afterwards, for who comes to that step last. */
+	return by_step(s) ? atomic_load(&s->snaps.begun) && atomic_load(&s->snaps.step) == step : atomic_load(&s->snaps.on);
 }
 
 bool shard_snap_due(struct shard *s)

@@ -28,6 +28,7 @@ enum record_flag {
 	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since */
 	RECORD_KEYS = 64,       /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
 	RECORD_EARLY = 128,     /* PULL: each partition as soon as its own step is complete */
+	RECORD_SAVING = 256,    /* PULLED, ROWS: a checkpoint of this step is being taken */
 };
 
 struct record {

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "work/coding.h"
+#include "work/kept.h"
 #include "work/step.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
@@ -191,6 +192,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	feed_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_row(w), "from", 0);
 	w->rate_at = clock_now();
+	kept_load(w);
 	return coding_take(w, e);
 }
 
@@ -279,6 +281,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	rc = step_fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
+	kept_save(w);
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
 		rc = step_compute(w, &t, &loss, e);

@@ -39,6 +39,7 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, step;
 	json_t *view;                   /* the one acted by */
+	uint64_t saved;                 /* ssp, asp: the step at which kept_save did last */
 	int64_t settings;               /* the number of those gone by */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */

@@ -1,0 +1,333 @@
+#include "sim/sim_state.h"
+
+/* Workers and servers: who sends what when what has come.  Rules and order are
+ * those of lib/work/train.c, lib/client and lib/shard/gate.c. */
+
+static unsigned node_of(const struct sim *s, unsigned server)
+{
+	return s->spec->workers + server;
+}
+
+static unsigned tail_of(const struct sim *s, unsigned group)
+{
+	return (group + s->spec->replicas - 1) % s->spec->servers;
+}
+
+/* A piece between a worker and a server, of which all servers together make `whole`. */
+static struct job *piece(struct sim *s, enum job_kind kind, unsigned group, unsigned worker, unsigned pieces, double bytes)
+{
+	struct job *j = job_new(s, kind);
+
+	j->travels = true;
+	j->group = group;
+	j->worker = worker;
+	j->bytes = bytes / s->spec->servers / pieces;
+	return j;
+}
+
+static void to_server(struct sim *s, struct job *j, unsigned server, double before, double after, unsigned pieces)
+{
+	j->from = j->thread = j->worker;
+	j->to = node_of(s, server);
+	j->thread_to = sim_lane(s, server, j->worker);
+	j->before = before / s->spec->servers / pieces;
+	j->after = after / s->spec->servers / pieces;
+	job_start(s, j);
+}
+
+static void to_worker(struct sim *s, struct job *j, unsigned server, double before, double after, unsigned pieces)
+{
+	j->from = node_of(s, server);
+	j->to = j->thread_to = j->worker;
+	j->thread = sim_lane(s, server, j->worker);
+	j->before = before / s->spec->servers / pieces;
+	j->after = after / s->spec->servers / pieces;
+	job_start(s, j);
+}
+
+/* ---- workers -------------------------------------------------------------------- */
+
+static void ask(struct sim *s, unsigned worker)
+{
+	struct worker_state *w = &s->worker[worker];
+
+	w->got = 0;
+	w->first = -1;
+	w->asked = s->now;
+	for (unsigned g = 0; g < s->spec->servers; g++) {
+		struct job *j = piece(s, JOB_ASK, g, worker, 1, s->spec->ask_bytes);
+
+		j->step = w->step;
+		to_server(s, j, tail_of(s, g), s->spec->ask, s->spec->ask, 1);
+	}
+}
+
+static void compute(struct sim *s, unsigned worker)
+{
+	const struct sim_compute *c = &s->spec->compute;
+	struct worker_state *w = &s->worker[worker];
+	struct job *j = job_new(s, JOB_COMPUTE);
+
+	j->thread = j->worker = worker;
+	j->before = c->seconds;
+	if (c->chance > 0 && rng_unit(&w->rng) < c->chance)
+		j->before *= c->times;
+	if (worker < c->slow)
+		j->before *= c->slowness;
+	w->began = s->now;
+	job_start(s, j);
+}
+
+/* All parameters are here, and it is known what became of the push before. */
+static void maybe_compute(struct sim *s, unsigned worker)
+{
+	struct worker_state *w = &s->worker[worker];
+
+	if (w->got < s->spec->servers * s->pieces || (w->owed && w->acked < s->spec->servers))
+		return;
+	if (s->warmed && w->pushed > s->warm && w->pushed < s->now) {
+		double heard = w->first > w->pushed ? w->first : w->pushed;
+
+		s->push += w->pushed - w->computed;
+		s->wait += heard - w->pushed;
+		s->pull += s->now - heard;
+		s->compute += w->computed - w->began;
+		s->counted++;
+	}
+	w->owed = false;
+	w->got = 0;
+	compute(s, worker);
+}
+
+static void answered(struct sim *s, const struct job *j)
+{
+	struct worker_state *w = &s->worker[j->worker];
+
+	if (w->first < 0)
+		w->first = s->now;
+	w->got++;
+	maybe_compute(s, j->worker);
+}
+
+static void push(struct sim *s, unsigned worker)
+{
+	const struct sim_spec *p = s->spec;
+	struct worker_state *w = &s->worker[worker];
+
+	w->computed = s->now;
+	w->acked = w->summed = 0;
+	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
+	for (unsigned g = 0; g < p->servers; g++)
+		for (unsigned k = 0; k < s->pieces; k++) {
+			struct job *j = piece(s, JOB_PUSH, g, worker, s->pieces, p->push_bytes);
+
+			j->step = w->step;
+			j->last = k + 1 == s->pieces;
+			to_server(s, j, g, p->send_push, p->take_push, s->pieces);
+		}
+	w->step++;
+	/* Steps that were closed without it are gone, as far as it has heard. */
+	if (w->open > w->step)
+		w->step = w->open;
+	ask(s, worker);
+}
+
+/* ---- servers --------------------------------------------------------------------- */
+
+static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
+{
+	if (s->spec->sync.kind == SYNC_bsp)
+		return g->shown >= step;
+	return s->spec->sync.kind == SYNC_asp || g->floor + s->spec->sync.staleness >= step;
+}
+
+static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
+{
+	struct group *g = &s->group[group];
+
+	if (!g->waits[worker] || !may_pull(s, g, g->waits[worker] - 1))
+		return;
+	g->waits[worker] = 0;
+	for (unsigned k = 0; k < s->pieces; k++)
+		to_worker(s, piece(s, JOB_ANSWER, group, worker, s->pieces, s->spec->pull_bytes), tail_of(s, group),
+		    s->spec->send_pull, s->spec->take_pull, s->pieces);
+}
+
+static void answer_all(struct sim *s, unsigned group)
+{
+	for (unsigned w = 0; w < s->spec->workers; w++)
+		maybe_answer(s, group, w);
+}
+
+static void asked(struct sim *s, const struct job *j)
+{
+	s->group[j->group].waits[j->worker] = j->step + 1;
+	maybe_answer(s, j->group, j->worker);
+}
+
+/* Nothing but that it is safe, or too late: open is the step that is open. */
+static void acknowledge(struct sim *s, unsigned group, unsigned worker, unsigned server, uint64_t open)
+{
+	struct job *j = piece(s, JOB_ACK, group, worker, 1, 0);
+
+	j->step = open;
+	to_worker(s, j, server, 0, 0, 1);
+}
+
+/* The next of the chain gets what this one has: in bsp the sum of a step. */
+static void copy_on(struct sim *s, const struct job *done, unsigned server, unsigned pieces)
+{
+	struct job *j = piece(s, JOB_COPY, done->group, done->worker, pieces, s->spec->copy_bytes);
+	unsigned next = (server + 1) % s->spec->servers;
+
+	j->last = done->last;
+	j->step = done->step;
+	j->from = node_of(s, server);
+	j->to = node_of(s, next);
+	j->thread = sim_lane(s, server, done->group);
+	j->thread_to = sim_lane(s, next, done->group);
+	j->before = s->spec->send_copy / s->spec->servers / pieces;
+	j->after = s->spec->take_copy / s->spec->servers / pieces;
+	job_start(s, j);
+}
+
+static void shown(struct sim *s, unsigned group, uint64_t steps)
+{
+	s->group[group].shown = steps;
+	if (s->spec->sync.backup)
+		for (unsigned w = 0; w < s->spec->workers; w++)
+			if (s->group[group].clock[w] == steps)
+				acknowledge(s, group, w, tail_of(s, group), steps);
+	answer_all(s, group);
+}
+
+static void updated(struct sim *s, const struct job *j)
+{
+	struct group *g = &s->group[j->group];
+	struct job done = *j;
+
+	g->closed++;
+	g->in = 0;
+	g->closing = false;
+	sim_count(s, s->spec->workers - s->spec->sync.backup);
+	done.step = g->closed;
+	for (unsigned k = 0; s->spec->replicas > 1 && k < s->pieces; k++) {
+		done.last = k + 1 == s->pieces;
+		copy_on(s, &done, j->group, s->pieces);
+	}
+	if (s->spec->replicas == 1)
+		shown(s, j->group, g->closed);
+}
+
+static void close_step(struct sim *s, const struct job *j)
+{
+	struct job *u = job_new(s, JOB_UPDATE);
+
+	s->group[j->group].closing = true;
+	u->thread = j->thread_to;
+	u->group = j->group;
+	u->before = s->spec->update / s->spec->servers;
+	job_start(s, u);
+}
+
+static void summed_bsp(struct sim *s, const struct job *j)
+{
+	struct group *g = &s->group[j->group];
+
+	if (g->closed > j->step || g->closing) {
+		s->late++;
+		acknowledge(s, j->group, j->worker, j->group, g->closed + g->closing);
+		return;
+	}
+	g->clock[j->worker] = j->step + 1;
+	if (++g->in == s->spec->workers - s->spec->sync.backup)
+		close_step(s, j);
+}
+
+static void clock_told(struct sim *s, const struct job *j)
+{
+	struct group *g = &s->group[j->group];
+	uint64_t floor = UINT64_MAX;
+
+	g->clock[j->worker] = j->step + 1;
+	for (unsigned w = 0; w < s->spec->workers; w++)
+		floor = g->clock[w] < floor ? g->clock[w] : floor;
+	sim_count(s, 1);
+	if (floor != g->floor) {
+		g->floor = floor;
+		answer_all(s, j->group);
+	}
+}
+
+static void pushed(struct sim *s, const struct job *j)
+{
+	bool bsp = s->spec->sync.kind == SYNC_bsp;
+
+	if (!bsp && s->spec->replicas > 1)
+		copy_on(s, j, j->group, s->pieces);
+	if (!j->last)
+		return;
+	if (++s->worker[j->worker].summed == s->spec->servers)
+		s->worker[j->worker].pushed = s->now;
+	if (bsp) {
+		summed_bsp(s, j);
+		return;
+	}
+	clock_told(s, j);
+	if (s->spec->replicas == 1)
+		acknowledge(s, j->group, j->worker, j->group, 0);
+}
+
+static void copied(struct sim *s, const struct job *j)
+{
+	unsigned server = j->to - s->spec->workers;
+
+	if (server != tail_of(s, j->group))
+		copy_on(s, j, server, s->pieces);
+	else if (j->last && s->spec->sync.kind == SYNC_bsp)
+		shown(s, j->group, j->step);
+	else if (j->last)
+		acknowledge(s, j->group, j->worker, j->group, 0);
+}
+
+/* ---- both ------------------------------------------------------------------------- */
+
+void steps_arrived(struct sim *s, struct job *j)
+{
+	switch (j->kind) {
+	case JOB_ASK:
+		asked(s, j);
+		break;
+	case JOB_ANSWER:
+		answered(s, j);
+		break;
+	case JOB_COMPUTE:
+		push(s, j->worker);
+		break;
+	case JOB_PUSH:
+		pushed(s, j);
+		break;
+	case JOB_UPDATE:
+		updated(s, j);
+		break;
+	case JOB_COPY:
+		copied(s, j);
+		break;
+	case JOB_ACK:
+		s->worker[j->worker].acked++;
+		if (j->step > s->worker[j->worker].open)
+			s->worker[j->worker].open = j->step;
+		maybe_compute(s, j->worker);
+		break;
+	}
+	job_free(s, j);
+}
+
+void steps_begin(struct sim *s)
+{
+	for (unsigned w = 0; w < s->spec->workers; w++) {
+		rng_init(&s->worker[w].rng, rng_mix(s->spec->seed) ^ w);
+		s->worker[w].pushed = -1;
+		ask(s, w);
+	}
+}

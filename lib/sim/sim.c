@@ -113,6 +113,7 @@ static void make_nodes(struct sim *s)
 	s->worker = mem_array(p->workers, sizeof *s->worker);
 	s->group = mem_array(p->servers, sizeof *s->group);
 	for (unsigned g = 0; g < p->servers; g++) {
+		s->group[g].in = mem_array(s->pieces, sizeof *s->group[g].in);
 		s->group[g].clock = mem_array(p->workers, sizeof *s->group[g].clock);
 		s->group[g].waits = mem_array(p->workers, sizeof *s->group[g].waits);
 	}
@@ -140,6 +141,7 @@ static void release(struct sim *s)
 		free(s->wire[i].flow);
 	}
 	for (unsigned g = 0; g < s->spec->servers; g++) {
+		free(s->group[g].in);
 		free(s->group[g].clock);
 		free(s->group[g].waits);
 	}
@@ -283,9 +285,9 @@ enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struc
 	if (rc)
 		return rc;
 	*out = (struct sim_result){ 0 };
+	choose(&s);
 	make_hosts(&s);
 	make_nodes(&s);
-	choose(&s);
 	steps_begin(&s);
 	while (!s.over && n++ < EVENTS_MAX && sim_next(&s, &x))
 		turn(&s, &x);

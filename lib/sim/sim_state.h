@@ -20,7 +20,7 @@ struct job {
 	double before, after, bytes;    /* CPU seconds at sender and receiver */
 	unsigned from, to;              /* nodes */
 	unsigned thread, thread_to;
-	unsigned group, worker;         /* which part of the parameters, and whose step */
+	unsigned group, worker, piece;  /* which part of the parameters, and whose step */
 	uint64_t step;
 };
 
@@ -33,8 +33,8 @@ struct queue {
 struct group {
 	uint64_t closed, shown;         /* bsp: steps with an update; those that the last copy has */
 	uint64_t floor;                 /* ssp: steps that all workers have completed */
-	unsigned in;                    /* bsp: gradients of the open step */
-	bool closing;
+	unsigned *in;                   /* bsp: gradients of the open step, by piece */
+	unsigned updated, copied;       /* bsp: pieces with the open step's update; those that the last copy has */
 	uint64_t *clock;                /* by worker */
 	uint64_t *waits;                /* by worker: the step whose parameters it waits for, plus 1 */
 };

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "sim/sim_state.h"
 
 /* Workers and servers: who sends what when what has come.  Rules and order are
@@ -122,6 +124,7 @@ static void push(struct sim *s, unsigned worker)
 			struct job *j = piece(s, JOB_PUSH, g, worker, s->pieces, p->push_bytes);
 
 			j->step = w->step;
+			j->piece = k;
 			j->last = k + 1 == s->pieces;
 			to_server(s, j, g, p->send_push, p->take_push, s->pieces);
 		}
@@ -175,9 +178,9 @@ static void acknowledge(struct sim *s, unsigned group, unsigned worker, unsigned
 }
 
 /* The next of the chain gets what this one has: in bsp the sum of a step. */
-static void copy_on(struct sim *s, const struct job *done, unsigned server, unsigned pieces)
+static void copy_on(struct sim *s, const struct job *done, unsigned server)
 {
-	struct job *j = piece(s, JOB_COPY, done->group, done->worker, pieces, s->spec->copy_bytes);
+	struct job *j = piece(s, JOB_COPY, done->group, done->worker, s->pieces, s->spec->copy_bytes);
 	unsigned next = (server + 1) % s->spec->servers;
 
 	j->last = done->last;
@@ -186,62 +189,66 @@ static void copy_on(struct sim *s, const struct job *done, unsigned server, unsi
 	j->to = node_of(s, next);
 	j->thread = sim_lane(s, server, done->group);
 	j->thread_to = sim_lane(s, next, done->group);
-	j->before = s->spec->send_copy / s->spec->servers / pieces;
-	j->after = s->spec->take_copy / s->spec->servers / pieces;
+	j->before = s->spec->send_copy / s->spec->servers / s->pieces;
+	j->after = s->spec->take_copy / s->spec->servers / s->pieces;
 	job_start(s, j);
 }
 
-static void shown(struct sim *s, unsigned group, uint64_t steps)
+static void show(struct sim *s, unsigned group)
 {
-	s->group[group].shown = steps;
-	if (s->spec->sync.backup)
-		for (unsigned w = 0; w < s->spec->workers; w++)
-			if (s->group[group].clock[w] == steps)
-				acknowledge(s, group, w, tail_of(s, group), steps);
+	struct group *g = &s->group[group];
+
+	g->copied = 0;
+	g->shown++;
+	for (unsigned w = 0; s->spec->sync.backup && w < s->spec->workers; w++)
+		if (g->clock[w] == g->shown)
+			acknowledge(s, group, w, tail_of(s, group), g->shown);
 	answer_all(s, group);
 }
 
 static void updated(struct sim *s, const struct job *j)
 {
 	struct group *g = &s->group[j->group];
-	struct job done = *j;
 
-	g->closed++;
-	g->in = 0;
-	g->closing = false;
-	sim_count(s, s->spec->workers - s->spec->sync.backup);
-	done.step = g->closed;
-	for (unsigned k = 0; s->spec->replicas > 1 && k < s->pieces; k++) {
-		done.last = k + 1 == s->pieces;
-		copy_on(s, &done, j->group, s->pieces);
+	if (++g->updated == s->pieces) {
+		g->updated = 0;
+		memset(g->in, 0, s->pieces * sizeof *g->in);
+		g->closed++;
+		sim_count(s, s->spec->workers - s->spec->sync.backup);
 	}
-	if (s->spec->replicas == 1)
-		shown(s, j->group, g->closed);
+	if (s->spec->replicas > 1)
+		copy_on(s, j, j->group);
+	else if (++g->copied == s->pieces)
+		show(s, j->group);
 }
 
-static void close_step(struct sim *s, const struct job *j)
+/* The piece's update is made when the last gradient that the step waits for is
+ * summed, while it lies in the cache. */
+static void update(struct sim *s, const struct job *j)
 {
 	struct job *u = job_new(s, JOB_UPDATE);
 
-	s->group[j->group].closing = true;
 	u->thread = j->thread_to;
 	u->group = j->group;
-	u->before = s->spec->update / s->spec->servers;
+	u->before = s->spec->update / s->spec->servers / s->pieces;
 	job_start(s, u);
 }
 
 static void summed_bsp(struct sim *s, const struct job *j)
 {
 	struct group *g = &s->group[j->group];
+	unsigned wanted = s->spec->workers - s->spec->sync.backup;
 
-	if (g->closed > j->step || g->closing) {
-		s->late++;
-		acknowledge(s, j->group, j->worker, j->group, g->closed + g->closing);
+	if (g->closed > j->step || g->in[j->piece] == wanted) {
+		s->late += j->last;
+		if (j->last)
+			acknowledge(s, j->group, j->worker, j->group, j->step + 1 > g->closed ? j->step + 1 : g->closed);
 		return;
 	}
-	g->clock[j->worker] = j->step + 1;
-	if (++g->in == s->spec->workers - s->spec->sync.backup)
-		close_step(s, j);
+	if (j->last)
+		g->clock[j->worker] = j->step + 1;
+	if (++g->in[j->piece] == wanted)
+		update(s, j);
 }
 
 static void clock_told(struct sim *s, const struct job *j)
@@ -263,16 +270,14 @@ static void pushed(struct sim *s, const struct job *j)
 {
 	bool bsp = s->spec->sync.kind == SYNC_bsp;
 
-	if (!bsp && s->spec->replicas > 1)
-		copy_on(s, j, j->group, s->pieces);
-	if (!j->last)
-		return;
-	if (++s->worker[j->worker].summed == s->spec->servers)
+	if (j->last && ++s->worker[j->worker].summed == s->spec->servers)
 		s->worker[j->worker].pushed = s->now;
-	if (bsp) {
+	if (bsp)
 		summed_bsp(s, j);
+	else if (s->spec->replicas > 1)
+		copy_on(s, j, j->group);
+	if (bsp || !j->last)
 		return;
-	}
 	clock_told(s, j);
 	if (s->spec->replicas == 1)
 		acknowledge(s, j->group, j->worker, j->group, 0);
@@ -283,11 +288,11 @@ static void copied(struct sim *s, const struct job *j)
 	unsigned server = j->to - s->spec->workers;
 
 	if (server != tail_of(s, j->group))
-		copy_on(s, j, server, s->pieces);
-	else if (j->last && s->spec->sync.kind == SYNC_bsp)
-		shown(s, j->group, j->step);
-	else if (j->last)
+		copy_on(s, j, server);
+	else if (s->spec->sync.kind != SYNC_bsp && j->last)
 		acknowledge(s, j->group, j->worker, j->group, 0);
+	else if (s->spec->sync.kind == SYNC_bsp && ++s->group[j->group].copied == s->pieces)
+		show(s, j->group);
 }
 
 /* ---- both ------------------------------------------------------------------------- */

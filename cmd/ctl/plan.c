@@ -1,0 +1,319 @@
+#include "plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/suggest.h"
+#include "conf/rule.h"
+#include "coord/layout.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+struct options {
+	struct opt_list sets, costs;
+	const char *net, *server_net, *compute, *slow, *params, *examples, *dir;
+	int64_t rtt, window, workers, servers, cores, seed, steps;
+	uint64_t example_bytes;
+	double proxied;
+	bool measure, json, quick;
+};
+
+static const struct opt opts[] = {
+	{ "set", 's', OPT_LIST, offsetof(struct options, sets), "KEY=VALUE", "change a key of the cluster file", NULL, 0, 0 },
+	{ "workers", 0, OPT_INT, offsetof(struct options, workers), "N", "as --set workers=N", NULL, 1, 65535 },
+	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "as --set servers=N", NULL, 1, 65535 },
+	{ "net", 0, OPT_STR, offsetof(struct options, net), "RATE", "bits a second of each worker's line: 100M, 1G, or UP/DOWN as 20M/100M",
+	  NULL, 0, 0 },
+	{ "server-net", 0, OPT_STR, offsetof(struct options, server_net), "RATE", "of each server's line (as --net)", NULL, 0, 0 },
+	{ "rtt", 0, OPT_DURATION, offsetof(struct options, rtt), "TIME", "round trip between a worker and a server", NULL, 0, 3600 },
+	{ "cores", 0, OPT_INT, offsetof(struct options, cores), "N",
+	  "all on one host of N cores, 0: each process has its own host (0 with --net or --rtt, else this host's)", NULL, 0, 4096 },
+	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME", "of a batch: 50ms, or 50ms,5%x7: in 5 of 100 steps 7 times as long",
+	  NULL, 0, 0 },
+	{ "slow", 0, OPT_STR, offsetof(struct options, slow), "NxT", "so many workers always take T times as long", NULL, 0, 0 },
+	{ "params", 0, OPT_STR, offsetof(struct options, params), "N", "parameters of the model, as 25.6M: the data are not read", NULL, 0, 0 },
+	{ "examples", 0, OPT_STR, offsetof(struct options, examples), "N", "how many the data have, as 91M", NULL, 0, 0 },
+	{ "example-bytes", 0, OPT_SIZE, offsetof(struct options, example_bytes), "BYTES", "of an example where it is stored", NULL, 0, 0 },
+	{ "cost", 0, OPT_LIST, offsetof(struct options, costs), "NAME=TIME", "instead of measuring it, as send=0.4ns", NULL, 0, 0 },
+	{ "proxied", 0, OPT_NUM, offsetof(struct options, proxied), "NS",
+	  "all lines go through a proxy on the one host, which takes so many ns of CPU a byte", NULL, 0, 1e6 },
+	{ "measure", 0, OPT_FLAG, offsetof(struct options, measure), NULL, "take times and bytes of the cluster that runs here", NULL, 0, 0 },
+	{ "cluster", 'C', OPT_STR, offsetof(struct options, dir), "DIR", "with --measure: its run directory", NULL, 0, 0 },
+	{ "window", 0, OPT_DURATION, offsetof(struct options, window), "TIME", "with --measure: for how long (5s)", NULL, 0.5, 3600 },
+	{ "alone", 0, OPT_FLAG, offsetof(struct options, quick), NULL, "no alternatives", NULL, 0, 0 },
+	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "steps to simulate (as many as even out)", NULL, 1, 1000000 },
+	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of what is random (1)", NULL, 0, 0x1p53 },
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* ---- words to numbers --------------------------------------------------------------- */
+
+/* "25.6M", base 1000. */
+static bool count(const char *text, double *out)
+{
+	static const char unit[] = "kMGTP";
+	size_t n = strlen(text);
+	char *copy = mem_strdup(text);
+	const char *u = n ? strchr(unit, text[n - 1] == 'K' ? 'k' : text[n - 1]) : NULL;
+	double v = 0;
+	bool good;
+
+	if (u)
+		copy[n - 1] = 0;
+	good = num_double(copy, &v) && v > 0;
+	free(copy);
+	if (!good)
+		return false;
+	for (; u && u >= unit; u--)
+		v *= 1000;
+	*out = v;
+	return v < 1e18;
+}
+
+/* "100M" or "20M/100M" bits a second to bytes, up and down as workers see it. */
+static bool rates(const char *text, double *up, double *down)
+{
+	char *copy = mem_strdup(text), *slash = strchr(copy, '/');
+	bool good;
+
+	if (slash)
+		*slash++ = 0;
+	good = count(copy, up) && count(slash ? slash : copy, down);
+	free(copy);
+	*up /= 8;
+	*down /= 8;
+	return good;
+}
+
+/* "send=0.4ns": in seconds, or a plain number for a factor. */
+static int take_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
+{
+	const char *names[PLAN_COSTS], *is = strchr(text, '=');
+	char *name = mem_printf("%.*s", is ? (int)(is - text) : 0, text), *value;
+	double v, scale = 1;
+	size_t i = 0, n;
+	bool good;
+
+	for (size_t k = 0; k < PLAN_COSTS; k++)
+		names[k] = plan_cost_at(k)->name;
+	while (i < PLAN_COSTS && strcmp(names[i], name) != 0)
+		i++;
+	if (i == PLAN_COSTS) {
+		const char *near = suggest(name, names, PLAN_COSTS);
+		int code = ctl_misuse(self, "--cost %s: no such cost%s%s%s", text, near ? "; did you mean \"" : "", near ? near : "",
+		    near ? "\"?" : "");
+
+		free(name);
+		return code;
+	}
+	free(name);
+	value = mem_strdup(is + 1);
+	n = strlen(value);
+	if (i != PLAN_crowded) {
+		struct { const char *unit; double scale; } unit[] = { { "ps", 1e-12 }, { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
+
+		scale = 0;
+		for (size_t k = 0; k < CTL_COUNT(unit) && scale == 0; k++) {
+			size_t u = strlen(unit[k].unit);
+
+			if (n > u && strcmp(value + n - u, unit[k].unit) == 0) {
+				value[n - u] = 0;
+				scale = unit[k].scale;
+			}
+		}
+	}
+	good = num_double(value, &v) && v >= 0 && scale > 0;
+	free(value);
+	if (!good)
+		return ctl_misuse(self, "--cost %s: must be a time, as 0.4ns%s", text, i == PLAN_crowded ? " (this one: a factor)" : "");
+	p->fixed[i] = v * scale;
+	return 0;
+}
+
+static int take_lines(const struct ctl_cmd *self, const struct options *o, struct plan_place *place)
+{
+	long here = sysconf(_SC_NPROCESSORS_ONLN);
+	double up = 0, down = 0;
+
+	if (o->net && !rates(o->net, &up, &down))
+		return ctl_misuse(self, "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
+	place->worker = (struct sim_line){ up, down, (double)o->rtt / 1e9 / 2 };
+	place->server = (struct sim_line){ down, up, 0 };
+	if (o->server_net && !rates(o->server_net, &place->server.up, &place->server.down))
+		return ctl_misuse(self, "--server-net: must be bits a second, as 1G or 10G/10G, got \"%.80s\"", o->server_net);
+	place->cores = o->cores >= 0 ? (unsigned)o->cores : o->net || o->server_net || o->rtt ? 0 : here > 0 ? (unsigned)here : 1;
+	place->remote = place->cores == 0;
+	place->carried = o->proxied / 1e9;
+	if (place->carried > 0 && !place->cores)
+		return ctl_misuse(self, "--proxied: is for one host, so --cores must be above 0");
+	/* On one host there are no servers' lines, only what stands for workers'. */
+	if (place->cores && !o->server_net)
+		place->server.up = place->server.down = 0;
+	return 0;
+}
+
+static int take(const struct ctl_cmd *self, const struct options *o, struct plan *p)
+{
+	struct plan_place *place = &p->place;
+	double params = 0;
+	struct err e;
+	int code = take_lines(self, o, place);
+
+	place->seed = (uint64_t)o->seed;
+	place->steps = (unsigned)o->steps;
+	if (!code && o->compute && sim_parse_compute(o->compute, &place->compute, &e))
+		code = ctl_misuse(self, "--compute: %s", e.msg);
+	if (!code && o->slow && sim_parse_slow(o->slow, &place->compute, &e))
+		code = ctl_misuse(self, "--slow: %s", e.msg);
+	if (!code && o->params && (!count(o->params, &params) || params < 1))
+		code = ctl_misuse(self, "--params: must be a number, as 25.6M, got \"%.80s\"", o->params);
+	if (!code && o->examples && (!count(o->examples, &p->facts.examples) || p->facts.examples < 1))
+		code = ctl_misuse(self, "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
+	for (size_t i = 0; !code && i < o->costs.n; i++)
+		code = take_cost(self, o->costs.item[i], p);
+	p->facts.values = floor(params);
+	p->facts.parts = (unsigned)ceil(params / PART_ELEMENTS);
+	p->facts.example_bytes = (double)o->example_bytes;
+	return code;
+}
+
+/* ---- the file -------------------------------------------------------------------------- */
+
+static enum err_code load(const struct options *o, const char *file, struct conf *c, struct err *e)
+{
+	char *workers = mem_printf("workers=%lld", (long long)o->workers), *servers = mem_printf("servers=%lld", (long long)o->servers);
+	const char **sets = mem_array(o->sets.n + 4, sizeof *sets);
+	size_t n = 0;
+	enum err_code rc;
+
+	for (; n < o->sets.n; n++)
+		sets[n] = o->sets.item[n];
+	if (o->workers)
+		sets[n++] = workers;
+	if (o->servers)
+		sets[n++] = servers;
+	/* The data are told, and need not be there. */
+	if (o->params) {
+		sets[n++] = "job.data=/dev/null";
+		sets[n++] = "job.eval=[]";
+	}
+	rc = conf_load(file, sets, n, c, e);
+	if (!rc && !c->has_job)
+		rc = err_set(e, ERR_CONFIG, "%s: there is nothing to plan without a job", file);
+	if (rc == ERR_CONFIG && !o->params && strstr(e->msg, "job.data"))
+		rc = err_set(e, ERR_CONFIG, "%.400s; or say what they would tell: --params N --compute TIME", e->msg);
+	free(sets);
+	free(workers);
+	free(servers);
+	return rc;
+}
+
+/* What the data tell, unless --params has. */
+static enum err_code facts(const struct options *o, const struct conf *c, struct plan_facts *f, struct err *e)
+{
+	struct plan_facts told = *f;
+	enum err_code rc;
+
+	if (o->params)
+		return ERR_OK;
+	rc = plan_facts_load(c, f, e);
+	if (rc)
+		return rc;
+	if (told.examples > 0)
+		f->examples = told.examples;
+	f->example_bytes = told.example_bytes;
+	return ERR_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------ */
+
+void planned_release(struct planned *x)
+{
+	free(x->set);
+	conf_release(&x->conf);
+}
+
+enum err_code planned_run(struct plan *p, struct planned *x, double samples, struct err *e)
+{
+	enum err_code rc = plan_measure(p, &x->conf, &x->costs, e);
+
+	if (rc)
+		return rc;
+	plan_spec(p, &x->conf, &x->costs, &x->spec);
+	rc = sim_run(&x->spec, &x->result, e);
+	if (rc)
+		return rc;
+	x->seconds = samples / (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
+	x->memory = plan_memory(p, &x->conf, &x->tables);
+	return ERR_OK;
+}
+
+static enum err_code work(const struct options *o, struct plan *p, struct planned *own, const struct plan_sample *sample, struct err *e)
+{
+	double samples = plan_samples(p, &own->conf);
+	struct planned *table = NULL;
+	struct plan_limit limit;
+	struct plan_words words = { .json = o->json, .plan = p, .limit = &limit, .sample = sample, .samples = samples };
+	size_t n = 0;
+	enum err_code rc = planned_run(p, own, samples, e);
+
+	if (!rc)
+		rc = plan_limit(&own->spec, own->result.step_seconds, &limit, e);
+	if (!rc && !o->quick)
+		rc = plan_table(p, own, samples, &table, &n, e);
+	if (!rc)
+		plan_show(&words, own, table, n);
+	for (size_t i = 0; i < n; i++)
+		planned_release(&table[i]);
+	free(table);
+	return rc;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .cores = -1, .seed = 1 };
+	struct planned own = { 0 };
+	struct err e = { 0 };
+	struct plan p;
+	enum err_code rc;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	plan_init(&p);
+	code = take(self, &o, &p);
+	if (!code && nargs < 1)
+		code = ctl_misuse(self, "a cluster file is wanted");
+	rc = code ? ERR_OK : load(&o, argv[1], &own.conf, &e);
+	if (!code && !rc)
+		rc = facts(&o, &own.conf, &p.facts, &e);
+	own.set = mem_strdup("");
+	if (!code && !rc)
+		rc = work(&o, &p, &own, NULL, &e);
+	planned_release(&own);
+	plan_release(&p);
+	opt_list_release(&o.sets);
+	opt_list_release(&o.costs);
+	return code ? code : rc ? ctl_fail(&e) : 0;
+}
+
+const struct ctl_cmd ctl_cmd_plan = {
+	"plan",
+	{
+		.prog = "ps-ctl plan", .args = "FILE",
+		.about = "what a cluster file would do on given lines, and what would be faster",
+		.more = "Simulates the cluster, with costs measured on this machine, and prints the time of a step, its parts,\n"
+		        "bytes, memory and what limits it; then what other settings would give, sorted by the time to the\n"
+		        "same number of examples.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
+		.examples = "  ps-ctl plan cluster                              # on this host\n"
+		            "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n",
+	},
+	run,
+};

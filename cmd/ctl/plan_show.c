@@ -1,0 +1,233 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "conf/rule.h"
+#include "ctl.h"
+#include "plan.h"
+
+/* "1.23 s", "45.6 ms", "789 us", "0.3 ns", "5.2 h". */
+static const char *span(double s, char out[static 24])
+{
+	static const struct { double from, scale; const char *unit; } unit[] = {
+		{ 48 * 3600, 86400, "days" }, { 5400, 3600, "h" }, { 300, 60, "min" }, { 1, 1, "s" }, { 1e-3, 1e-3, "ms" }, { 1e-6, 1e-6, "us" },
+	};
+
+	for (size_t i = 0; i < CTL_COUNT(unit); i++)
+		if (s >= unit[i].from) {
+			snprintf(out, 24, "%.3g %s", s / unit[i].scale, unit[i].unit);
+			return out;
+		}
+	snprintf(out, 24, s > 0 ? "%.3g ns" : "0", s * 1e9);
+	return out;
+}
+
+/* ---- for people ------------------------------------------------------------------------ */
+
+static void print_part(const char *name, double s, double all, const char *what)
+{
+	char t[24];
+
+	printf("  %-9s %9s %5.1f %%  %s\n", name, span(s, t), all > 0 ? 100 * s / all : 0, what);
+}
+
+static double own_time(const struct sim_result *r)
+{
+	return r->compute_seconds + r->push_seconds + r->wait_seconds + r->pull_seconds;
+}
+
+static void print_step(const struct planned *x)
+{
+	const struct sim_result *r = &x->result;
+	const struct conf *c = &x->conf;
+	double all = own_time(r);
+	char t[24], mode[32], rate[16];
+
+	sync_format(&c->sync, mode);
+	printf("%u server%s, %u worker%s, %s, codec %s, batch %lld", x->spec.servers, ctl_plural(x->spec.servers), x->spec.workers,
+	    ctl_plural(x->spec.workers), mode, c->codec, (long long)c->job.batch);
+	if (c->accumulate > 1)
+		printf(" x %lld", (long long)c->accumulate);
+	if (c->local_steps > 1)
+		printf(", %lld local steps", (long long)c->local_steps);
+	ctl_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
+	printf(": a step takes %s, %s examples/s\n", span(r->step_seconds, t), rate);
+	print_part("compute", r->compute_seconds, all, "the gradient, and what else runs on its core");
+	print_part("push", r->push_seconds, all, "until the servers have it");
+	print_part("wait", r->wait_seconds, all, "for others and the update");
+	print_part("pull", r->pull_seconds, all, "of the parameters");
+	printf("idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, server's line %.0f %% in, %.0f %% out, "
+	    "server's threads %.0f %%\n", all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up, 100 * r->worker_down,
+	    100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);
+	if (r->host_cpu > 0)
+		printf("cores     %.0f %% of %u\n", 100 * r->host_cpu, x->spec.cores);
+	if (r->late_share > 0)
+		printf("late      %.1f %% of the gradients\n", 100 * r->late_share);
+}
+
+static void print_bytes(const struct plan_words *w, const struct planned *x)
+{
+	const struct sim_spec *s = &x->spec;
+	char up[16], down[16], all[16], mem[16], tables[16];
+
+	num_human(s->push_bytes, up);
+	num_human(s->pull_bytes + s->ask_bytes, down);
+	num_human((s->push_bytes + s->pull_bytes + s->ask_bytes) * s->workers, all);
+	num_human(x->memory, mem);
+	num_human(x->tables, tables);
+	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down, all);
+	printf("memory    at most %sB a server, %sB of it for tables\n", mem, tables);
+	(void)w;
+}
+
+static void print_limit(const struct plan_words *w, const struct planned *x)
+{
+	char t[24];
+
+	if (w->limit->step_seconds >= x->result.step_seconds)
+		printf("limit     nothing alone: no single part made twice as fast saves 2 %% of a step\n");
+	else
+		printf("limit     %s: %s would make a step %s\n", w->limit->what,
+		    w->limit->what[0] == 'w' ? "without them it" : "twice as fast", span(w->limit->step_seconds, t));
+}
+
+static void print_data(const struct plan_words *w, const struct planned *x)
+{
+	const struct plan_facts *f = &w->plan->facts;
+	double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf);
+	char a[24], n[16], b[16], r[16];
+
+	if (f->examples > 0) {
+		ctl_count(f->examples, n);
+		printf("data      %s examples", n);
+		if (f->example_bytes > 0) {
+			ctl_count(f->examples * f->example_bytes, b);
+			ctl_count(rate * f->example_bytes / x->spec.workers, r);
+			printf(" of %.0f bytes, %sB; each worker reads %sB/s", f->example_bytes, b, r);
+		}
+		printf("; an epoch takes %s\n", span(f->examples / rate, a));
+	}
+	if (w->samples > 0)
+		printf("job       all its examples in %s\n", span(x->seconds, a));
+}
+
+static void print_costs(const struct plan_words *w, const struct planned *x)
+{
+	const struct plan_cost_info *k;
+	const char *comma = "";
+	char t[24];
+
+	printf("costs    ");
+	for (size_t i = 0; (k = plan_cost_at(i)) != NULL; i++) {
+		double v = x->costs.v[i];
+
+		if (v == 0)
+			continue;
+		if (i == PLAN_crowded)
+			snprintf(t, sizeof t, "x %.2f", v);
+		printf("%s %s %s%s", comma, k->name, i == PLAN_crowded ? t : span(v, t),
+		    !isnan(w->plan->fixed[i]) || (i == PLAN_batch && w->plan->place.compute.seconds >= 0) ? " (given)" : "");
+		comma = ",";
+	}
+	printf("\n");
+}
+
+static void print_belief(void)
+{
+	printf("belief    costs are of this machine; tests (make bench-plan) find steps predicted within 20 %% mostly, 35 %% at worst;\n"
+	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
+}
+
+static void print_table(const struct planned *own, const struct planned *row, size_t n, double samples)
+{
+	char a[24], b[24], up[16], down[16];
+
+	if (!n)
+		return;
+	printf("\n%10s %8s %10s %8s %8s  %s\n", samples > 0 ? "time" : "", "faster", "step", "up", "down", "to the same number of examples");
+	for (size_t i = 0; i < n; i++) {
+		const struct planned *x = &row[i];
+		double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf),
+		       base = own->result.gradients_per_second * (double)conf_step_examples(&own->conf);
+
+		num_human(x->spec.push_bytes, up);
+		num_human(x->spec.pull_bytes, down);
+		printf("%10s %7.2fx %10s %7sB %7sB  %s\n", samples > 0 ? span(x->seconds, a) : "", rate / base,
+		    span(x->result.step_seconds, b), up, down, *x->set ? x->set : "as it is");
+	}
+	printf("Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and more workers change what is learned from them.\n");
+}
+
+/* ---- for programs ------------------------------------------------------------------------ */
+
+static json_t *object_of(const struct plan_words *w, const struct planned *x)
+{
+	const struct sim_result *r = &x->result;
+	double all = own_time(r);
+	json_t *o = json_object();
+
+#define NUM(name, value) json_object_set_new(o, name, json_of_num(value))
+	json_object_set_new(o, "set", json_string(x->set));
+	json_object_set_new(o, "servers", json_integer(x->spec.servers));
+	json_object_set_new(o, "workers", json_integer(x->spec.workers));
+	NUM("step_seconds", r->step_seconds);
+	NUM("compute_seconds", r->compute_seconds);
+	NUM("push_seconds", r->push_seconds);
+	NUM("wait_seconds", r->wait_seconds);
+	NUM("pull_seconds", r->pull_seconds);
+	NUM("idle_share", all > 0 ? 1 - r->compute_seconds / all : 0);
+	NUM("late_share", r->late_share);
+	NUM("examples_per_second", r->gradients_per_second * (double)conf_step_examples(&x->conf));
+	json_object_set_new(o, "seconds", w->samples > 0 ? json_of_num(x->seconds) : json_null());
+	NUM("pushed_bytes", x->spec.push_bytes);
+	NUM("pulled_bytes", x->spec.pull_bytes);
+	NUM("server_memory_bytes", x->memory);
+	NUM("worker_up_share", r->worker_up);
+	NUM("worker_down_share", r->worker_down);
+	NUM("server_in_share", r->server_down);
+	NUM("server_out_share", r->server_up);
+	NUM("server_cpu_share", r->server_cpu);
+	NUM("host_cpu_share", r->host_cpu);
+#undef NUM
+	return o;
+}
+
+static void say(const char *kind, json_t *o)
+{
+	ctl_line(kind, o);
+	json_decref(o);
+}
+
+static void show_json(const struct plan_words *w, const struct planned *own, const struct planned *row, size_t n)
+{
+	json_t *o = object_of(w, own), *costs = json_object();
+
+	for (size_t i = 0; plan_cost_at(i); i++)
+		json_object_set_new(costs, plan_cost_at(i)->name, json_of_num(own->costs.v[i]));
+	json_object_set_new(o, "costs", costs);
+	json_object_set_new(o, "bottleneck", json_string(w->limit->what));
+	json_object_set_new(o, "relieved_step_seconds", json_of_num(w->limit->step_seconds));
+	json_object_set_new(o, "examples", json_of_num(w->samples));
+	if (w->sample)
+		json_object_set_new(o, "measured_step_seconds", json_of_num(w->sample->step));
+	say("plan", o);
+	for (size_t i = 0; i < n; i++)
+		say("alternative", object_of(w, &row[i]));
+}
+
+void plan_show(const struct plan_words *w, const struct planned *own, const struct planned *row, size_t n)
+{
+	if (w->json) {
+		show_json(w, own, row, n);
+		return;
+	}
+	print_step(own);
+	print_bytes(w, own);
+	print_limit(w, own);
+	print_data(w, own);
+	print_costs(w, own);
+	print_belief();
+	print_table(own, row, n, w->samples);
+}

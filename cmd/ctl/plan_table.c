@@ -1,0 +1,234 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "conf/rule.h"
+#include "plan.h"
+
+/* ---- what limits it ----------------------------------------------------------------- */
+
+static double line_times(double rate, double by)
+{
+	return rate * by;
+}
+
+/* The i-th thing made twice as fast; its words, or NULL past the last. */
+static const char *faster(struct sim_spec *p, size_t i)
+{
+	switch (i) {
+	case 0:
+		p->compute.seconds /= 2;
+		return "the computation of gradients";
+	case 1:
+		p->worker.up = line_times(p->worker.up, 2);
+		return "the workers' lines, upwards";
+	case 2:
+		p->worker.down = line_times(p->worker.down, 2);
+		return "the workers' lines, downwards";
+	case 3:
+		p->server.down = line_times(p->server.down, 2);
+		return "the servers' lines, for what comes in";
+	case 4:
+		p->server.up = line_times(p->server.up, 2);
+		return "the servers' lines, for what goes out";
+	case 5:
+		p->worker.delay /= 2;
+		p->server.delay /= 2;
+		return "the round trips";
+	case 6:
+		p->send_push /= 2;
+		p->take_pull /= 2;
+		return "encoding, sending and receiving at workers";
+	case 7:
+		p->take_push /= 2;
+		p->update /= 2;
+		p->send_pull /= 2;
+		p->send_copy /= 2;
+		p->take_copy /= 2;
+		return "the servers' summing, updating and sending";
+	case 8:
+		p->carried /= 2;
+		return "the proxy";
+	default:
+		return NULL;
+	}
+}
+
+enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit *out, struct err *e)
+{
+	struct sim_spec p = *spec;
+	struct sim_result r;
+	const char *what;
+
+	snprintf(out->what, sizeof out->what, "nothing in particular");
+	out->step_seconds = step_seconds;
+	for (size_t i = 0; (what = faster(&p, i)) != NULL; i++, p = *spec) {
+		enum err_code rc = sim_run(&p, &r, e);
+
+		if (rc)
+			return rc;
+		if (r.step_seconds < 0.98 * step_seconds && r.step_seconds < out->step_seconds) {
+			snprintf(out->what, sizeof out->what, "%s", what);
+			out->step_seconds = r.step_seconds;
+		}
+	}
+	/* Stragglers are not something that can be made twice as fast. */
+	p.compute.chance = 0;
+	p.compute.slow = 0;
+	if ((spec->compute.chance > 0 || spec->compute.slow > 0) && !sim_run(&p, &r, e) && r.step_seconds < out->step_seconds) {
+		snprintf(out->what, sizeof out->what, "workers that take longer than others");
+		out->step_seconds = r.step_seconds;
+	}
+	return ERR_OK;
+}
+
+/* ---- alternatives ---------------------------------------------------------------------- */
+
+struct table {
+	struct plan *plan;
+	const struct planned *own;
+	double samples;
+	struct planned *row;
+	size_t n;
+};
+
+static bool set_all(struct conf *c, const char *sets, char **shown)
+{
+	char *copy = mem_strdup(sets), *save = NULL, *word;
+	struct buf out = BUF_INIT;
+	bool good = true;
+
+	for (word = strtok_r(copy, " ", &save); good && word; word = strtok_r(NULL, " ", &save)) {
+		good = conf_set(c, word, NULL) == ERR_OK;
+		buf_printf(&out, "%s--set %s", out.len ? " " : "", word);
+	}
+	free(copy);
+	*shown = mem_strdup(out.len ? (char *)out.data : "");
+	buf_release(&out);
+	return good;
+}
+
+/* The file's own with these changes, unless they change nothing, or the cluster
+ * would not start with them. */
+static enum err_code add(struct table *t, const char *sets, struct err *e)
+{
+	json_t *o = conf_to_json(&t->own->conf);
+	struct planned x = { 0 };
+	char *diff = NULL;
+	struct sim_result none = { 0 };
+	enum err_code rc = conf_from_json(o, &x.conf, e);
+
+	json_decref(o);
+	x.result = none;
+	if (!rc && set_all(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
+	    (diff = conf_diff(&x.conf, &t->own->conf)) != NULL) {
+		rc = planned_run(t->plan, &x, t->samples, e);
+		if (!rc) {
+			t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
+			t->row[t->n++] = x;
+			free(diff);
+			return ERR_OK;
+		}
+	}
+	free(diff);
+	planned_release(&x);
+	return rc;
+}
+
+static enum err_code add_number(struct table *t, const char *key, int64_t n, struct err *e)
+{
+	char *set = mem_printf("%s=%lld", key, (long long)n);
+	enum err_code rc = add(t, set, e);
+
+	free(set);
+	return rc;
+}
+
+static double speed(const struct planned *x)
+{
+	return x->result.gradients_per_second * (double)conf_step_examples(&x->conf);
+}
+
+/* The best since the row `first` that is better than the file's own, without "--set ". */
+static void best(const struct table *t, size_t first, struct buf *out)
+{
+	const struct planned *top = t->own;
+
+	for (size_t i = first; i < t->n; i++)
+		if (speed(&t->row[i]) > 1.01 * speed(top))
+			top = &t->row[i];
+	for (const char *s = top->set; *s;) {
+		if (strncmp(s, "--set ", 6) == 0)
+			s += 6;
+		buf_printf(out, "%s%.*s", out->len ? " " : "", (int)strcspn(s, " "), s);
+		s += strcspn(s, " ");
+		s += *s == ' ';
+	}
+}
+
+static enum err_code add_servers(struct table *t, struct err *e)
+{
+	int64_t n = t->own->conf.servers;
+	enum err_code rc = n > 1 ? add_number(t, "servers", n / 2, e) : ERR_OK;
+
+	if (!rc)
+		rc = add_number(t, "servers", n * 2, e);
+	return rc || n < 3 ? rc : add_number(t, "servers", n * 4, e);
+}
+
+static enum err_code add_all(struct table *t, const char *const *sets, size_t n, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = add(t, sets[i], e);
+	return rc;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+	double x = speed(a), y = speed(b);
+
+	return (x < y) - (x > y);
+}
+
+enum err_code plan_table(struct plan *p, const struct planned *own, double samples, struct planned **out, size_t *n, struct err *e)
+{
+	static const char *const codecs[] = { "codec=f16 pull_codec=f16", "codec=int8 pull_codec=int8", "codec=topk:0.01 pull_codec=int8" };
+	static const char *const modes[] = { "sync=bsp", "sync=ssp:3", "sync=asp" };
+	static const char *const rare[] = { "accumulate=4", "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	struct table t = { .plan = p, .own = own, .samples = samples };
+	int64_t backup = own->conf.workers.max / 20;
+	struct buf all = BUF_INIT;
+	enum err_code rc = add_servers(&t, e);
+	size_t first = t.n;
+
+	best(&t, 0, &all);
+	if (!rc)
+		rc = add_all(&t, codecs, sizeof codecs / sizeof *codecs, e);
+	best(&t, first, &all);
+	if (!rc)
+		rc = add_all(&t, modes, sizeof modes / sizeof *modes, e);
+	if (!rc)
+		rc = add_number(&t, "backup", backup > 1 ? backup : 1, e);
+	if (!rc)
+		rc = add_all(&t, rare, sizeof rare / sizeof *rare, e);
+	/* What does not change when and how often gradients count, together. */
+	if (!rc && all.len && strstr((char *)all.data, "servers=") && strstr((char *)all.data, "codec="))
+		rc = add(&t, (char *)all.data, e);
+	buf_release(&all);
+	if (!rc) {
+		t.row = mem_regrow(t.row, t.n + 1, sizeof *t.row);
+		t.row[t.n] = *own;
+		t.row[t.n].set = mem_strdup("");
+		t.row[t.n++].conf = (struct conf){ .job.batch = own->conf.job.batch, .accumulate = own->conf.accumulate,
+			.local_steps = own->conf.local_steps };
+		qsort(t.row, t.n, sizeof *t.row, by_seconds);
+	}
+	*out = t.row;
+	*n = t.n;
+	return rc;
+}

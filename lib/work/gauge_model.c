@@ -1,0 +1,181 @@
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "work/gauge.h"
+
+/* Batches are drawn from all over the data, and parameters lie in two places in
+ * turn, as in a worker: what was in the cache a step ago need not be there now. */
+
+#define BATCHES 8
+#define LONGEST 0.15                    /* seconds, when a batch takes long */
+
+struct runner {
+	const struct job *job;
+	struct model *model;
+	struct batch batch;
+	float **w[2], **g;
+	uint64_t seed;
+	double gather, gradient;        /* of a batch, on the mean */
+	size_t ids;
+	struct err e;
+	enum err_code rc;
+};
+
+static enum err_code clone_model(const struct job *j, struct model **out, struct err *e)
+{
+	const struct conf_job *c = &j->conf.job;
+	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
+		.hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation };
+	enum err_code rc;
+
+	for (size_t i = 0; i < c->hidden.n; i++)
+		hidden[i] = (size_t)c->hidden.item[i];
+	rc = model_new(c->model, &shape, out, e);
+	if (!rc)
+		rc = model_reserve(*out, (size_t)c->batch, e);
+	free(hidden);
+	return rc;
+}
+
+static size_t floats_of(const struct runner *r, size_t table)
+{
+	const struct model_table *t = &r->job->table[table];
+
+	return (t->sparse ? r->job->train->nids : t->rows) * t->cols;
+}
+
+static enum err_code reserve(struct runner *r)
+{
+	size_t n = r->job->ntables;
+	struct rng rng;
+
+	rng_init(&rng, r->seed);
+	r->g = mem_array(n, sizeof *r->g);
+	for (int k = 0; k < 2; k++)
+		r->w[k] = mem_array(n, sizeof *r->w[k]);
+	for (size_t i = 0; i < n; i++) {
+		size_t floats = floats_of(r, i);
+
+		r->g[i] = mem_try_array(floats + 1, sizeof **r->g);
+		for (int k = 0; k < 2; k++) {
+			r->w[k][i] = mem_try_array(floats + 1, sizeof ***r->w);
+			for (size_t f = 0; r->w[k][i] && f < floats; f++)
+				r->w[k][i][f] = (float)(rng_unit(&rng) - 0.5) * 0.05f;
+		}
+		if (!r->g[i] || !r->w[0][i] || !r->w[1][i])
+			return err_set(&r->e, ERR_NOMEM, "no memory for the parameters of table \"%s\"", r->job->table[i].name);
+	}
+	return ERR_OK;
+}
+
+static void release(struct runner *r)
+{
+	for (size_t i = 0; r->g && i < r->job->ntables; i++) {
+		free(r->g[i]);
+		free(r->w[0] ? r->w[0][i] : NULL);
+		free(r->w[1] ? r->w[1][i] : NULL);
+	}
+	free(r->g);
+	free(r->w[0]);
+	free(r->w[1]);
+	batch_release(&r->batch);
+	model_free(r->model);
+}
+
+static enum err_code one(struct runner *r, struct rng *rng, uint32_t *index, unsigned k)
+{
+	size_t n = (size_t)r->job->conf.job.batch;
+	double begin = gauge_clock(), middle;
+	enum err_code rc;
+
+	if (n > r->job->train->rows)
+		n = r->job->train->rows;
+	for (size_t i = 0; i < n; i++)
+		index[i] = (uint32_t)rng_below(rng, r->job->train->rows);
+	rc = data_gather(r->job->train, index, n, &r->batch, &r->e);
+	middle = gauge_clock();
+	if (rc)
+		return rc;
+	model_grad(r->model, &r->batch, (const float *const *)r->w[k % 2], r->g);
+	r->gather += middle - begin;
+	r->gradient += gauge_clock() - middle;
+	r->ids += r->batch.nids;
+	return ERR_OK;
+}
+
+static void *run(void *ctx)
+{
+	struct runner *r = ctx;
+	uint32_t *index = mem_array((size_t)r->job->conf.job.batch, sizeof *index);
+	struct rng rng;
+	unsigned n = 0;
+
+	rng_init(&rng, r->seed);
+	r->rc = clone_model(r->job, &r->model, &r->e);
+	if (!r->rc)
+		r->rc = reserve(r);
+	/* The first makes room and fills caches. */
+	if (!r->rc)
+		r->rc = one(r, &rng, index, 0);
+	r->gather = r->gradient = 0;
+	r->ids = 0;
+	while (!r->rc && (n < 2 || (r->gradient < LONGEST && n < 64 * BATCHES)))
+		r->rc = one(r, &rng, index, n++);
+	if (n) {
+		r->gather /= n;
+		r->gradient /= n;
+		r->ids /= n;
+	}
+	free(index);
+	release(r);
+	return NULL;
+}
+
+/* All at once, one a core; their mean. */
+static enum err_code together(const struct job *j, unsigned cores, struct gauge_model *out, struct err *e)
+{
+	struct runner *r = mem_array(cores, sizeof *r);
+	pthread_t *thread = mem_array(cores, sizeof *thread);
+	enum err_code rc = ERR_OK;
+	unsigned n = 0;
+
+	for (; n < cores; n++) {
+		r[n].job = j;
+		r[n].seed = n + 1;
+		if (pthread_create(&thread[n], NULL, run, &r[n]))
+			break;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(thread[i], NULL);
+		if (r[i].rc)
+			rc = err_set(e, r[i].rc, "%s", r[i].e.msg);
+		out->gather += r[i].gather / n;
+		out->gradient += r[i].gradient / n;
+		out->ids += r[i].ids / n;
+	}
+	if (!n)
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	free(r);
+	free(thread);
+	return rc;
+}
+
+enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_model *out, struct err *e)
+{
+	struct gauge_model all = { 0 };
+	long here = sysconf(_SC_NPROCESSORS_ONLN);
+	enum err_code rc;
+
+	*out = (struct gauge_model){ .crowded = 1 };
+	rc = together(j, 1, out, e);
+	if (here > 0 && cores > (unsigned)here)
+		cores = (unsigned)here;
+	if (!rc && cores > 1)
+		rc = together(j, cores, &all, e);
+	if (!rc && cores > 1 && all.gradient > out->gradient)
+		out->crowded = all.gradient / out->gradient;
+	return rc;
+}

@@ -1,0 +1,211 @@
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "wire/conn.h"
+#include "wire/net.h"
+#include "work/gauge.h"
+
+/* Two ends, each on a thread of its own.  The client sends a burst of records, the
+ * server answers the last of them with a small one. */
+
+#define LARGE (256u << 10)
+#define BURST 4u
+#define SMALL 64u
+#define ROUNDS_LARGE 24
+#define ROUNDS_SMALL 200
+#define PATIENCE (10 * NSEC_PER_SEC)
+
+struct end {
+	struct conn *conn;
+	unsigned records, want;
+	bool up, server, over;
+	double took;                    /* CPU seconds since it was live */
+};
+
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
+    struct err *e)
+{
+	(void)ctx, (void)key, (void)info, (void)e;
+	reply->max_record = RECORD_MAX;
+	return ERR_OK;
+}
+
+static void live(void *ctx, const struct hs_server_info *server)
+{
+	(void)server;
+	((struct end *)ctx)->up = true;
+}
+
+/* The last of a burst says so. */
+static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct end *x = ctx;
+	struct record answer = { .type = REC_PULLED, .len = SMALL };
+	uint8_t small[SMALL] = { 0 };
+
+	(void)payload;
+	x->records++;
+	x->over |= r->step == UINT64_MAX;
+	if (x->server && r->seq)
+		conn_send(x->conn, &answer, small);
+	return CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
+
+static bool is_up(void *ctx)
+{
+	return ((struct end *)ctx)->up;
+}
+
+static bool has_all(void *ctx)
+{
+	struct end *x = ctx;
+
+	return x->records >= x->want || x->over;
+}
+
+static bool is_over(void *ctx)
+{
+	struct end *x = ctx;
+
+	return x->over && !conn_queued(x->conn);
+}
+
+static void *serve(void *ctx)
+{
+	struct end *x = ctx;
+	double begin;
+
+	if (conn_until(x->conn, is_up, x, PATIENCE, NULL))
+		return NULL;
+	begin = gauge_clock();
+	conn_until(x->conn, is_over, x, PATIENCE, NULL);
+	x->took = gauge_clock() - begin;
+	return NULL;
+}
+
+static enum err_code rounds(struct end *x, unsigned n, unsigned burst, uint32_t len, const uint8_t *body, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (unsigned i = 0; !rc && i < n; i++) {
+		for (unsigned k = 0; k < burst; k++) {
+			struct record r = { .type = REC_PUSH, .len = len, .part = k, .seq = k + 1 == burst };
+
+			if (i + 1 == n && k + 1 == burst)
+				r.step = UINT64_MAX;
+			conn_lend(x->conn, &r, body);
+		}
+		x->want = x->records + 1;
+		rc = conn_until(x->conn, has_all, x, PATIENCE, e);
+	}
+	return rc;
+}
+
+/* Descriptors of both ends, joined over the transport. */
+static enum err_code join(const char *transport, int fd[static 2], struct err *e)
+{
+	struct pollfd p;
+	char bound[NET_TEXT];
+	enum err_code rc;
+	int listener;
+
+	if (strcmp(transport, "tcp") != 0)
+		return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ?
+		    err_sys(e, ERR_IO, "cannot make a pair of sockets") : ERR_OK;
+	rc = net_listen("127.0.0.1:0", 1, &listener, bound, e);
+	if (rc)
+		return rc;
+	rc = net_connect(bound, &fd[1], e);
+	if (!rc) {
+		p = (struct pollfd){ listener, POLLIN, 0 };
+		fd[0] = poll(&p, 1, 5000) == 1 ? net_accept(listener) : -1;
+		if (fd[0] < 0) {
+			close(fd[1]);
+			rc = err_set(e, ERR_IO, "cannot connect to myself on the loopback");
+		}
+	}
+	close(listener);
+	for (int i = 0; !rc && i < 2; i++)
+		net_tune(fd[i]);
+	return rc;
+}
+
+struct measured {
+	double client, server, wall;    /* seconds a round */
+};
+
+static enum err_code measure(const char *transport, enum suite suite, const struct conn_identity *id, unsigned n, unsigned burst,
+    uint32_t len, struct measured *out, struct err *e)
+{
+	struct end client = { 0 }, server = { .server = true };
+	struct hs_client_info info = { .incarnation = 1, .role = 1 };
+	uint8_t *body = mem_array(1, len);
+	pthread_t thread;
+	double begin = 0;
+	int64_t wall = 0;
+	int fd[2];
+	enum err_code rc = join(transport, fd, e);
+
+	if (rc) {
+		free(body);
+		return rc;
+	}
+	server.conn = conn_accept(fd[0], id, suite, 0, &handler, &server);
+	client.conn = conn_dial(fd[1], id, id->hs.key.pk, &info, &handler, &client);
+	if (pthread_create(&thread, NULL, serve, &server))
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc) {
+		rc = conn_until(client.conn, is_up, &client, PATIENCE, e);
+		begin = gauge_clock();
+		wall = clock_now();
+		if (!rc)
+			rc = rounds(&client, n, burst, len, body, e);
+		out->client = (gauge_clock() - begin) / n;
+		out->wall = (double)(clock_now() - wall) / 1e9 / n;
+		if (rc)
+			shutdown(fd[1], SHUT_RDWR);
+		pthread_join(thread, NULL);
+		out->server = server.took / n;
+	}
+	conn_free(client.conn);
+	conn_free(server.conn);
+	free(body);
+	return rc;
+}
+
+enum err_code gauge_wire(const char *transport, enum suite suite, struct gauge_wire *out, struct err *e)
+{
+	struct conn_identity id = { 0 };
+	struct key_pair key;
+	uint8_t psk[KEY_BYTES] = { 1 };
+	struct measured small, large;
+	enum err_code rc = key_init(e);
+
+	if (rc)
+		return rc;
+	if (!suite_available(suite))
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", suite_name(suite));
+	key_pair_generate(&key);
+	hs_identity_init(&id.hs, &key, psk);
+	rc = measure(transport, suite, &id, ROUNDS_SMALL, 1, SMALL, &small, e);
+	if (!rc)
+		rc = measure(transport, suite, &id, ROUNDS_LARGE, BURST, LARGE, &large, e);
+	hs_identity_wipe(&id.hs);
+	key_pair_wipe(&key);
+	if (rc)
+		return rc;
+	out->message = (small.client + small.server) / 2 / 2;
+	out->send_byte = (large.client - 2 * out->message) / (BURST * LARGE);
+	out->take_byte = (large.server - 2 * out->message) / (BURST * LARGE);
+	out->hop = small.wall / 2 - 2 * out->message;
+	out->hop = out->hop < 0 ? 0 : out->hop;
+	return ERR_OK;
+}

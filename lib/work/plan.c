@@ -1,0 +1,301 @@
+#include "work/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "conf/rule.h"
+#include "coord/layout.h"
+#include "wire/msg.h"
+
+/* Threads of a server, as lib/server/server.c has them. */
+#define LANES_MAX 4u
+/* What a session may hold (P6 in ps-consistency(7)). */
+#define SESSION_BYTES (18.0 * (1 << 20))
+#define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
+
+static const struct plan_cost_info infos[] = {
+#define COST(name, per, help) { #name, per, help },
+#include "work/plan_cost.def"
+#undef COST
+};
+
+const struct plan_cost_info *plan_cost_at(size_t i)
+{
+	return i < PLAN_COSTS ? &infos[i] : NULL;
+}
+
+/* ---- the job --------------------------------------------------------------------- */
+
+enum err_code plan_facts_load(const struct conf *c, struct plan_facts *out, struct err *e)
+{
+	json_t *config = conf_to_json(c);
+	struct log quiet;
+	enum err_code rc;
+
+	*out = (struct plan_facts){ 0 };
+	log_init(&quiet, "plan", STDERR_FILENO, LOG_LEVEL_WARN);
+	json_object_del(json_object_get(config, "job"), "eval");
+	rc = job_load(config, NULL, 0, &quiet, &out->job, e);
+	json_decref(config);
+	if (rc)
+		return rc;
+	out->tried = true;
+	out->examples = (double)out->job.train->rows;
+	for (size_t i = 0; i < out->job.ntables; i++) {
+		const struct model_table *t = &out->job.table[i];
+		double n = (double)(t->rows * t->cols);
+
+		if (t->sparse)
+			out->row_values += (double)t->cols;
+		else
+			out->parts += (unsigned)ceil(n / PART_ELEMENTS);
+		out->values += t->sparse ? 0 : n;
+	}
+	return ERR_OK;
+}
+
+void plan_facts_release(struct plan_facts *f)
+{
+	if (f->tried)
+		job_release(&f->job);
+	*f = (struct plan_facts){ 0 };
+}
+
+/* ---- what it costs ---------------------------------------------------------------- */
+
+struct plan_seen {
+	struct plan_seen *next;
+	char *what;
+	double v[4];
+};
+
+void plan_init(struct plan *p)
+{
+	*p = (struct plan){ .place = { .compute = { .seconds = -1, .times = 1, .slowness = 1 } } };
+	for (size_t i = 0; i < PLAN_COSTS; i++)
+		p->fixed[i] = NAN;
+}
+
+void plan_release(struct plan *p)
+{
+	struct plan_seen *s;
+
+	while ((s = p->seen)) {
+		p->seen = s->next;
+		free(s->what);
+		free(s);
+	}
+	plan_facts_release(&p->facts);
+}
+
+/* Where the measurement of `what` is, or (*fresh) goes.  Takes what. */
+static double *seen(struct plan *p, char *what, bool *fresh)
+{
+	struct plan_seen *s = p->seen;
+
+	while (s && strcmp(s->what, what) != 0)
+		s = s->next;
+	*fresh = !s;
+	if (!s) {
+		s = mem_alloc(sizeof *s);
+		s->what = what;
+		s->next = p->seen;
+		p->seen = s;
+	} else {
+		free(what);
+	}
+	return s->v;
+}
+
+static enum suite suite_of(const struct plan *p, const struct conf *c)
+{
+	enum suite s = p->place.remote ? SUITE_CHACHA20POLY1305 : SUITE_POLY1305;
+
+	if (strcmp(c->suite, "auto") != 0)
+		suite_parse(c->suite, &s);
+	return s;
+}
+
+static enum err_code measure_wire(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
+{
+	bool fresh, tcp = p->place.remote || strcmp(c->transport, "tcp") == 0;
+	enum suite suite = suite_of(p, c);
+	double *v = seen(p, mem_printf("wire %s %d", tcp ? "tcp" : "unix", (int)suite), &fresh);
+	enum err_code rc = ERR_OK;
+	struct gauge_wire w = { 0 };
+
+	if (fresh) {
+		rc = gauge_wire(tcp ? "tcp" : "unix", suite, &w, e);
+		memcpy(v, (double[]){ w.send_byte, w.take_byte, w.message, w.hop }, 4 * sizeof *v);
+	}
+	out->v[PLAN_send] = v[0];
+	out->v[PLAN_take] = v[1];
+	out->v[PLAN_message] = v[2];
+	out->v[PLAN_hop] = v[3];
+	return rc;
+}
+
+static enum err_code measure_store(struct plan *p, const struct conf *c, const struct codec_spec *codec, size_t n, uint32_t cols,
+    double *out, struct err *e)
+{
+	bool fresh, bsp = c->sync.kind == SYNC_bsp;
+	double *v = seen(p, mem_printf("store %s %u %s %s %d %s", cols ? "rows" : c->codec, cols, bsp ? "bsp" : "asp", c->job.optimizer,
+	    c->local_steps > 1, c->outer), &fresh);
+	struct gauge_store g = { 0 };
+	enum err_code rc = ERR_OK;
+
+	if (fresh) {
+		rc = gauge_store(c, codec, n, cols, &g, e);
+		memcpy(v, (double[]){ g.sum, g.update, g.answer, g.bytes }, 4 * sizeof *v);
+	}
+	memcpy(out, v, 4 * sizeof *v);
+	return rc;
+}
+
+static enum err_code measure_batch(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
+{
+	bool fresh;
+	double *v;
+	struct gauge_model m = { .crowded = 1 };
+	enum err_code rc = ERR_OK;
+
+	out->v[PLAN_crowded] = 1;
+	out->v[PLAN_batch] = p->place.compute.seconds;
+	if (!p->facts.tried && p->place.compute.seconds < 0 && isnan(p->fixed[PLAN_batch]))
+		return err_set(e, ERR_CONFIG, "--compute must say how long a batch takes: there is no data to try it with");
+	if (!p->facts.tried)
+		return ERR_OK;
+	v = seen(p, mem_printf("batch %lld", (long long)c->job.batch), &fresh);
+	if (fresh) {
+		p->facts.job.conf.job.batch = c->job.batch;
+		rc = gauge_model(&p->facts.job, p->place.cores ? p->place.cores : 1, &m, e);
+		memcpy(v, (double[]){ m.gather + m.gradient, m.crowded, (double)m.ids, 0 }, 4 * sizeof *v);
+	}
+	if (p->place.compute.seconds < 0)
+		out->v[PLAN_batch] = v[0];
+	out->v[PLAN_crowded] = v[1];
+	p->facts.ids = v[2];
+	return rc;
+}
+
+static void measure_codecs(struct plan *p, const struct conf *c, const struct codec_spec *codec, struct plan_costs *out)
+{
+	size_t n = (size_t)p->facts.values;
+	bool fresh;
+	double *v = seen(p, mem_printf("encode %s %d", c->codec, c->feedback), &fresh);
+
+	if (fresh)
+		v[0] = gauge_encode(codec, c->feedback, n);
+	out->v[PLAN_encode] = v[0];
+	v = seen(p, mem_printf("pull %s", c->pull_codec), &fresh);
+	if (fresh)
+		gauge_pull(codec_by_name(c->pull_codec), n, &v[0], &v[1], &v[2]);
+	out->v[PLAN_answer] += v[0];
+	out->v[PLAN_decode] = v[1];
+	out->pull_value = v[2];
+	v = seen(p, mem_printf("rule %s", c->job.optimizer), &fresh);
+	if (fresh) {
+		v[0] = gauge_rule(c, n);
+		v[1] = gauge_copy(n);
+	}
+	out->v[PLAN_rule] = v[0];
+	out->v[PLAN_copy] = v[1];
+}
+
+enum err_code plan_measure(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
+{
+	struct codec_spec codec;
+	enum err_code rc = codec_parse(c->codec, &codec, e);
+	double v[4] = { 0 };
+
+	*out = (struct plan_costs){ 0 };
+	if (!rc)
+		rc = measure_batch(p, c, out, e);
+	if (!rc)
+		rc = measure_wire(p, c, out, e);
+	if (!rc && p->facts.values > 0)
+		rc = measure_store(p, c, &codec, (size_t)p->facts.values, 0, v, e);
+	if (rc)
+		return rc;
+	memcpy(&out->v[PLAN_sum], v, 3 * sizeof *v);
+	out->push_value = v[3];
+	if (p->facts.row_values > 0) {
+		rc = measure_store(p, c, &codec, (size_t)(p->facts.ids * p->facts.row_values), (uint32_t)p->facts.row_values, v, e);
+		memcpy(&out->v[PLAN_row_sum], v, 3 * sizeof *v);
+	}
+	if (!rc)
+		measure_codecs(p, c, &codec, out);
+	for (size_t i = 0; i < PLAN_COSTS; i++)
+		if (!isnan(p->fixed[i]))
+			out->v[i] = p->fixed[i];
+	return rc;
+}
+
+/* ---- the simulation ------------------------------------------------------------------ */
+
+void plan_spec(const struct plan *p, const struct conf *c, const struct plan_costs *k, struct sim_spec *out)
+{
+	const double *v = k->v;
+	double batches = (double)(c->accumulate * c->local_steps), dense = p->facts.values, servers = (double)c->servers;
+	double ids = p->facts.ids * batches, rows = ids * p->facts.row_values, heads = RECORD_BYTES * p->facts.parts;
+	double touched = dense + p->facts.ids * p->facts.row_values, push, pull;
+	long here = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned lanes = p->place.cores ? p->place.cores : here > 0 ? (unsigned)here : 1;
+
+	*out = (struct sim_spec){ .workers = (unsigned)c->workers.max, .servers = (unsigned)c->servers, .replicas = (unsigned)c->replicas,
+		.sync = c->sync, .compute = p->place.compute, .worker = p->place.worker, .server = p->place.server, .cores = p->place.cores,
+		.carried = p->place.carried, .crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded], .seed = p->place.seed,
+		.steps = p->place.steps };
+	out->sync.backup = (unsigned)c->backup;
+	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
+	out->push_bytes = push = dense * k->push_value + heads + rows * 4 + ids * 8 + servers * 2 * RECORD_BYTES;
+	out->pull_bytes = pull = dense * k->pull_value + heads + rows * 4 + servers * 2 * RECORD_BYTES;
+	out->ask_bytes = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids * 8;
+	out->ask = servers * v[PLAN_message] + ids * 8 * v[PLAN_take];
+	/* A record or two to each server, beside what its bytes cost: the push with its CLOCK,
+	 * the answer, the receipts. */
+	out->send_push = dense * v[PLAN_encode] + rows * v[PLAN_copy] + push * v[PLAN_send] + servers * v[PLAN_message];
+	out->take_push = dense * v[PLAN_sum] + rows * v[PLAN_row_sum] + push * v[PLAN_take] + servers * v[PLAN_message];
+	out->send_pull = dense * v[PLAN_answer] + rows * v[PLAN_row_answer] + pull * v[PLAN_send] + 2 * servers * v[PLAN_message];
+	out->take_pull = dense * v[PLAN_decode] + pull * v[PLAN_take] + 2 * servers * v[PLAN_message];
+	out->update = dense * v[PLAN_update] + rows * v[PLAN_row_update];
+	out->copy_bytes = c->sync.kind == SYNC_bsp ? dense * 4 + rows * 4 + ids * 8 + heads : push;
+	out->send_copy = out->copy_bytes * v[PLAN_send];
+	out->take_copy = out->copy_bytes * v[PLAN_take] + (c->sync.kind == SYNC_bsp ? out->update : out->take_push - push * v[PLAN_take]);
+	out->compute.seconds = batches * v[PLAN_batch];
+	if (c->accumulate > 1)
+		out->compute.seconds += batches * touched * v[PLAN_copy];
+	/* A copy at first, steps, and the way back. */
+	if (c->local_steps > 1)
+		out->compute.seconds += (double)c->local_steps * touched * v[PLAN_rule] + 3 * touched * v[PLAN_copy];
+	out->worker.delay += v[PLAN_hop];
+}
+
+double plan_memory(const struct plan *p, const struct conf *c, double *tables)
+{
+	double copies = 1 + (double)c->deterministic + (c->sync.kind == SYNC_bsp ? 2 : 0), sessions;
+	double values = p->facts.values;
+	struct conf_rule rule;
+
+	if (conf_server_rule(c, &rule, NULL) == ERR_OK)
+		copies += rule.rule->nslots;
+	if (p->facts.tried)
+		values += p->facts.row_values * (double)p->facts.job.train->nids;
+	/* The first server is the coordinator, too, and has another session of each. */
+	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
+	*tables = 4 * copies * values * (double)c->replicas / (double)c->servers;
+	return *tables + sessions * SESSION_BYTES;
+}
+
+double plan_samples(const struct plan *p, const struct conf *c)
+{
+	double steps = (double)c->job.steps * (double)conf_step_examples(c) * (double)c->workers.max;
+	double epochs = (double)c->job.epochs * p->facts.examples;
+
+	if (steps > 0 && (epochs <= 0 || steps < epochs))
+		return steps;
+	return epochs > 0 ? epochs : p->facts.examples;
+}

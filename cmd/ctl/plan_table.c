@@ -39,12 +39,14 @@ static const char *faster(struct sim_spec *p, size_t i)
 		p->server.delay /= 2;
 		return "the round trips";
 	case 6:
+		p->make_push /= 2;
 		p->send_push /= 2;
 		p->take_pull /= 2;
 		return "encoding, sending and receiving at workers";
 	case 7:
 		p->take_push /= 2;
 		p->update /= 2;
+		p->make_pull /= 2;
 		p->send_pull /= 2;
 		p->send_copy /= 2;
 		p->take_copy /= 2;

@@ -249,7 +249,9 @@ static void choose(struct sim *s)
 	const struct sim_spec *p = s->spec;
 	uint64_t pairs = (uint64_t)p->workers * p->servers, each, steps = p->steps;
 
-	s->pieces = p->pieces ? p->pieces : pairs <= 16 ? 16 : pairs <= 128 ? 8 : pairs <= 4000 ? 4 : 2;
+	s->pieces = pairs <= 16 ? 64 : pairs <= 128 ? 16 : pairs <= 4000 ? 4 : 2;
+	if (s->pieces > (p->pieces ? p->pieces : 16))
+		s->pieces = p->pieces ? p->pieces : 16;
 	each = pairs * s->pieces * 8;
 	if (!steps) {
 		steps = 800000 / each;

@@ -47,8 +47,10 @@ struct sim_spec {
 	double push_bytes, pull_bytes, ask_bytes, copy_bytes;
 	/* CPU seconds on an idle core, of one worker's step over all servers. */
 	double ask;                     /* at either end */
-	double send_push, take_push;    /* encode and send; receive and sum (ssp, asp: apply) */
-	double send_pull, take_pull;    /* answer; receive and decode */
+	/* encode and seal, before anything of it goes; write; receive and sum (ssp, asp: apply) */
+	double make_push, send_push, take_push;
+	/* copy and seal, before anything of the next `ahead` bytes goes; write; receive and decode */
+	double make_pull, send_pull, take_pull, ahead;
 	double update;                  /* bsp: of a whole step, once */
 	double send_copy, take_copy;    /* of copy_bytes */
 	struct sim_compute compute;
@@ -61,7 +63,8 @@ struct sim_spec {
 	/* CPU seconds a byte of a proxy or tunnel on that host through which all
 	 * lines go, one thread; 0: there is none. */
 	double carried;
-	unsigned steps, warm_up, pieces;        /* to be measured; before that; 0: as it thinks fit */
+	unsigned pieces;                /* records, at most, of a push to one server; 0: 16 */
+	unsigned steps, warm_up;        /* to be measured; before that; 0: as it thinks fit */
 	uint64_t seed;
 };
 

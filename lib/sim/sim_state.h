@@ -9,7 +9,7 @@
 
 /* One thing on its way: some work of a thread, then perhaps a line, then some
  * work of a thread at the other end.  Then it has arrived: steps_arrived. */
-enum job_kind { JOB_ASK, JOB_ANSWER, JOB_COMPUTE, JOB_PUSH, JOB_UPDATE, JOB_COPY, JOB_ACK };
+enum job_kind { JOB_ASK, JOB_ANSWER, JOB_COMPUTE, JOB_PUSH, JOB_UPDATE, JOB_COPY, JOB_ACK, JOB_MAKE };
 
 struct job {
 	struct job *next;

@@ -111,6 +111,16 @@ static void answered(struct sim *s, const struct job *j)
 	maybe_compute(s, j->worker);
 }
 
+/* The thread makes what is to be sent before it sends any of it. */
+static void make(struct sim *s, unsigned thread, double seconds)
+{
+	struct job *j = job_new(s, JOB_MAKE);
+
+	j->thread = thread;
+	j->before = seconds;
+	job_start(s, j);
+}
+
 static void push(struct sim *s, unsigned worker)
 {
 	const struct sim_spec *p = s->spec;
@@ -119,6 +129,7 @@ static void push(struct sim *s, unsigned worker)
 	w->computed = s->now;
 	w->acked = w->summed = 0;
 	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
+	make(s, worker, p->make_push);
 	for (unsigned g = 0; g < p->servers; g++)
 		for (unsigned k = 0; k < s->pieces; k++) {
 			struct job *j = piece(s, JOB_PUSH, g, worker, s->pieces, p->push_bytes);
@@ -146,14 +157,18 @@ static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
 
 static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
 {
+	const struct sim_spec *p = s->spec;
+	double each = p->make_pull / p->servers / s->pieces, size = p->pull_bytes / p->servers / s->pieces;
 	struct group *g = &s->group[group];
+	unsigned server = tail_of(s, group), ahead = p->ahead < size * s->pieces ? (unsigned)(p->ahead / size) : s->pieces;
 
 	if (!g->waits[worker] || !may_pull(s, g, g->waits[worker] - 1))
 		return;
 	g->waits[worker] = 0;
+	make(s, sim_lane(s, server, worker), each * ahead);
 	for (unsigned k = 0; k < s->pieces; k++)
-		to_worker(s, piece(s, JOB_ANSWER, group, worker, s->pieces, s->spec->pull_bytes), tail_of(s, group),
-		    s->spec->send_pull, s->spec->take_pull, s->pieces);
+		to_worker(s, piece(s, JOB_ANSWER, group, worker, s->pieces, p->pull_bytes), server,
+		    p->send_pull + (k < ahead ? 0 : p->make_pull), p->take_pull, s->pieces);
 }
 
 static void answer_all(struct sim *s, unsigned group)
@@ -317,6 +332,8 @@ void steps_arrived(struct sim *s, struct job *j)
 		break;
 	case JOB_COPY:
 		copied(s, j);
+		break;
+	case JOB_MAKE:
 		break;
 	case JOB_ACK:
 		s->worker[j->worker].acked++;

@@ -12,7 +12,7 @@
 
 /* Values that are tried at most, and how often. */
 #define VALUES_MAX ((size_t)4 << 20)
-#define REPEATS 7
+#define REPEATS 15
 #define SLOTS 3
 
 double gauge_clock(void)

@@ -14,12 +14,13 @@
 /* Records between two processes of this host, both ends of which run here.  The
  * network's own cost is the system's for the loopback. */
 struct gauge_wire {
-	double send_byte, take_byte;    /* large records, tags and copies included */
+	double seal_byte, send_byte;    /* large records: the tag, or the cipher; the system's part */
+	double take_byte;               /* both, at the other end */
 	double message;                 /* a small record at either end, with waking up for it */
 	double hop;                     /* time that a small record needs beside that, one way */
 };
-/* transport: "tcp" or "unix".  ERR_IO. */
-enum err_code gauge_wire(const char *transport, enum suite suite, struct gauge_wire *out, struct err *e);
+/* transport: "tcp" or "unix".  bytes: of what is sent in one go.  ERR_IO. */
+enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes, struct gauge_wire *out, struct err *e);
 
 /* A server's work for each value: of a push in bsp its sum, and the update once a
  * step; in ssp and asp the update at once.  What is pulled is copied. */

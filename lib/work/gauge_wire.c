@@ -15,10 +15,14 @@
  * server answers the last of them with a small one. */
 
 #define LARGE (256u << 10)
-#define BURST 4u
+#define BURST_MAX 32u
 #define SMALL 64u
-#define ROUNDS_LARGE 24
+#define ALL_LARGE (64u << 20)
+/* Bodies that are sent in turn: what is sent has not been used for a step. */
+#define BODIES 4u
 #define ROUNDS_SMALL 200
+#define ROUNDS_IDLE 20
+#define IDLE_MS 1
 #define PATIENCE (10 * NSEC_PER_SEC)
 
 struct end {
@@ -91,20 +95,41 @@ static void *serve(void *ctx)
 	return NULL;
 }
 
-static enum err_code rounds(struct end *x, unsigned n, unsigned burst, uint32_t len, const uint8_t *body, struct err *e)
+struct shape {
+	unsigned rounds, burst;
+	uint32_t len;
+	bool idle;                      /* both ends have slept before a round */
+};
+
+struct measured {
+	double seal, client, server, wall;      /* seconds a round; seal is of client */
+};
+
+static enum err_code rounds(struct end *x, const struct shape *s, const uint8_t *body, struct measured *out, struct err *e)
 {
+	unsigned n = s->rounds, burst = s->burst;
 	enum err_code rc = ERR_OK;
 
 	for (unsigned i = 0; !rc && i < n; i++) {
+		double begin;
+		int64_t wall;
+
+		if (s->idle)
+			poll(NULL, 0, IDLE_MS);
+		begin = gauge_clock();
+		wall = clock_now();
 		for (unsigned k = 0; k < burst; k++) {
-			struct record r = { .type = REC_PUSH, .len = len, .part = k, .seq = k + 1 == burst };
+			struct record r = { .type = REC_PUSH, .len = s->len, .part = k, .seq = k + 1 == burst };
 
 			if (i + 1 == n && k + 1 == burst)
 				r.step = UINT64_MAX;
-			conn_lend(x->conn, &r, body);
+			conn_lend(x->conn, &r, body + ((size_t)(i % BODIES) * burst + k) * s->len);
 		}
+		out->seal += (gauge_clock() - begin) / n;
 		x->want = x->records + 1;
 		rc = conn_until(x->conn, has_all, x, PATIENCE, e);
+		out->client += (gauge_clock() - begin) / n;
+		out->wall += (double)(clock_now() - wall) / 1e9 / n;
 	}
 	return rc;
 }
@@ -138,19 +163,13 @@ static enum err_code join(const char *transport, int fd[static 2], struct err *e
 	return rc;
 }
 
-struct measured {
-	double client, server, wall;    /* seconds a round */
-};
-
-static enum err_code measure(const char *transport, enum suite suite, const struct conn_identity *id, unsigned n, unsigned burst,
-    uint32_t len, struct measured *out, struct err *e)
+static enum err_code measure(const char *transport, enum suite suite, const struct conn_identity *id, const struct shape *s,
+    struct measured *out, struct err *e)
 {
 	struct end client = { 0 }, server = { .server = true };
 	struct hs_client_info info = { .incarnation = 1, .role = 1 };
-	uint8_t *body = mem_array(1, len);
+	uint8_t *body = mem_array(BODIES * s->burst, s->len);
 	pthread_t thread;
-	double begin = 0;
-	int64_t wall = 0;
 	int fd[2];
 	enum err_code rc = join(transport, fd, e);
 
@@ -164,16 +183,15 @@ static enum err_code measure(const char *transport, enum suite suite, const stru
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	if (!rc) {
 		rc = conn_until(client.conn, is_up, &client, PATIENCE, e);
-		begin = gauge_clock();
-		wall = clock_now();
+		*out = (struct measured){ 0 };
+		/* Pages that were never written are all the same one. */
+		memset(body, 1, (size_t)BODIES * s->burst * s->len);
 		if (!rc)
-			rc = rounds(&client, n, burst, len, body, e);
-		out->client = (gauge_clock() - begin) / n;
-		out->wall = (double)(clock_now() - wall) / 1e9 / n;
+			rc = rounds(&client, s, body, out, e);
 		if (rc)
 			shutdown(fd[1], SHUT_RDWR);
 		pthread_join(thread, NULL);
-		out->server = server.took / n;
+		out->server = server.took / s->rounds;
 	}
 	conn_free(client.conn);
 	conn_free(server.conn);
@@ -181,12 +199,16 @@ static enum err_code measure(const char *transport, enum suite suite, const stru
 	return rc;
 }
 
-enum err_code gauge_wire(const char *transport, enum suite suite, struct gauge_wire *out, struct err *e)
+enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes, struct gauge_wire *out, struct err *e)
 {
+	unsigned burst = bytes / LARGE < 1 ? 1 : bytes / LARGE > BURST_MAX ? BURST_MAX : (unsigned)(bytes / LARGE);
+	struct shape one = { ROUNDS_SMALL, 1, SMALL, false }, late = { ROUNDS_IDLE, 1, SMALL, true },
+	             many = { ALL_LARGE / LARGE / burst, burst, LARGE, false };
 	struct conn_identity id = { 0 };
 	struct key_pair key;
 	uint8_t psk[KEY_BYTES] = { 1 };
-	struct measured small, large;
+	struct measured small, idle, large;
+	double n = (double)burst * LARGE;
 	enum err_code rc = key_init(e);
 
 	if (rc)
@@ -195,17 +217,20 @@ enum err_code gauge_wire(const char *transport, enum suite suite, struct gauge_w
 		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", suite_name(suite));
 	key_pair_generate(&key);
 	hs_identity_init(&id.hs, &key, psk);
-	rc = measure(transport, suite, &id, ROUNDS_SMALL, 1, SMALL, &small, e);
+	rc = measure(transport, suite, &id, &one, &small, e);
 	if (!rc)
-		rc = measure(transport, suite, &id, ROUNDS_LARGE, BURST, LARGE, &large, e);
+		rc = measure(transport, suite, &id, &late, &idle, e);
+	if (!rc)
+		rc = measure(transport, suite, &id, &many, &large, e);
 	hs_identity_wipe(&id.hs);
 	key_pair_wipe(&key);
 	if (rc)
 		return rc;
-	out->message = (small.client + small.server) / 2 / 2;
-	out->send_byte = (large.client - 2 * out->message) / (BURST * LARGE);
-	out->take_byte = (large.server - 2 * out->message) / (BURST * LARGE);
-	out->hop = small.wall / 2 - 2 * out->message;
+	out->message = (small.client + small.server) / 4;
+	out->seal_byte = large.seal / n;
+	out->send_byte = (large.client - large.seal - 2 * out->message) / n;
+	out->take_byte = (large.server - 2 * out->message) / n;
+	out->hop = idle.wall / 2 - 2 * out->message;
 	out->hop = out->hop < 0 ? 0 : out->hop;
 	return ERR_OK;
 }

@@ -14,6 +14,8 @@
 #define LANES_MAX 4u
 /* What a session may hold (P6 in ps-consistency(7)). */
 #define SESSION_BYTES (18.0 * (1 << 20))
+/* That a server prepares before it writes, as lib/server/state.h has it. */
+#define AHEAD_BYTES (1 << 20)
 #define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
 
 static const struct plan_cost_info infos[] = {
@@ -69,7 +71,7 @@ void plan_facts_release(struct plan_facts *f)
 struct plan_seen {
 	struct plan_seen *next;
 	char *what;
-	double v[4];
+	double v[5];
 };
 
 void plan_init(struct plan *p)
@@ -128,13 +130,14 @@ static enum err_code measure_wire(struct plan *p, const struct conf *c, struct p
 	struct gauge_wire w = { 0 };
 
 	if (fresh) {
-		rc = gauge_wire(tcp ? "tcp" : "unix", suite, &w, e);
-		memcpy(v, (double[]){ w.send_byte, w.take_byte, w.message, w.hop }, 4 * sizeof *v);
+		rc = gauge_wire(tcp ? "tcp" : "unix", suite, (size_t)(p->facts.values * 4), &w, e);
+		memcpy(v, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop }, 5 * sizeof *v);
 	}
-	out->v[PLAN_send] = v[0];
-	out->v[PLAN_take] = v[1];
-	out->v[PLAN_message] = v[2];
-	out->v[PLAN_hop] = v[3];
+	out->v[PLAN_seal] = v[0];
+	out->v[PLAN_send] = v[1];
+	out->v[PLAN_take] = v[2];
+	out->v[PLAN_message] = v[3];
+	out->v[PLAN_hop] = v[4];
 	return rc;
 }
 
@@ -251,19 +254,23 @@ void plan_spec(const struct plan *p, const struct conf *c, const struct plan_cos
 		.steps = p->place.steps };
 	out->sync.backup = (unsigned)c->backup;
 	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
+	out->pieces = (unsigned)ceil(p->facts.parts / servers);
 	out->push_bytes = push = dense * k->push_value + heads + rows * 4 + ids * 8 + servers * 2 * RECORD_BYTES;
 	out->pull_bytes = pull = dense * k->pull_value + heads + rows * 4 + servers * 2 * RECORD_BYTES;
 	out->ask_bytes = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids * 8;
 	out->ask = servers * v[PLAN_message] + ids * 8 * v[PLAN_take];
 	/* A record or two to each server, beside what its bytes cost: the push with its CLOCK,
 	 * the answer, the receipts. */
-	out->send_push = dense * v[PLAN_encode] + rows * v[PLAN_copy] + push * v[PLAN_send] + servers * v[PLAN_message];
+	out->make_push = dense * v[PLAN_encode] + rows * v[PLAN_copy] + push * v[PLAN_seal];
+	out->send_push = push * v[PLAN_send] + servers * v[PLAN_message];
 	out->take_push = dense * v[PLAN_sum] + rows * v[PLAN_row_sum] + push * v[PLAN_take] + servers * v[PLAN_message];
-	out->send_pull = dense * v[PLAN_answer] + rows * v[PLAN_row_answer] + pull * v[PLAN_send] + 2 * servers * v[PLAN_message];
+	out->make_pull = dense * v[PLAN_answer] + rows * v[PLAN_row_answer] + pull * v[PLAN_seal];
+	out->send_pull = pull * v[PLAN_send] + 2 * servers * v[PLAN_message];
+	out->ahead = AHEAD_BYTES;
 	out->take_pull = dense * v[PLAN_decode] + pull * v[PLAN_take] + 2 * servers * v[PLAN_message];
 	out->update = dense * v[PLAN_update] + rows * v[PLAN_row_update];
 	out->copy_bytes = c->sync.kind == SYNC_bsp ? dense * 4 + rows * 4 + ids * 8 + heads : push;
-	out->send_copy = out->copy_bytes * v[PLAN_send];
+	out->send_copy = out->copy_bytes * (v[PLAN_seal] + v[PLAN_send]);
 	out->take_copy = out->copy_bytes * v[PLAN_take] + (c->sync.kind == SYNC_bsp ? out->update : out->take_push - push * v[PLAN_take]);
 	out->compute.seconds = batches * v[PLAN_batch];
 	if (c->accumulate > 1)

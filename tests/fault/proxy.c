@@ -68,7 +68,7 @@ struct pipe {
 	size_t sent;                    /* of the queue */
 	struct segment *segment;
 	size_t nsegments, first, cap;
-	int64_t ready;                  /* the rate allows nothing before */
+	int64_t ready;                  /* by the rate, what has come is through then */
 	uint64_t carried;
 	bool eof, closed;
 };
@@ -149,10 +149,16 @@ static void bury(struct proxy *x)
 
 static void schedule(struct proxy *x, struct pipe *p, size_t len, int64_t now)
 {
-	int64_t due = now + x->o.delay * NSEC_PER_MSEC;
+	int64_t due = now;
 
 	if (!len)
 		return;
+	/* A line lets one byte through after the other: the last is on its way then. */
+	if (x->o.rate) {
+		p->ready = (p->ready > now ? p->ready : now) + (int64_t)len * NSEC_PER_SEC / x->o.rate;
+		due = p->ready;
+	}
+	due += x->o.delay * NSEC_PER_MSEC;
 	if (x->o.jitter)
 		due += (int64_t)rng_below(&x->rng, (uint64_t)x->o.jitter * NSEC_PER_MSEC + 1);
 	/* A stream keeps its order. */
@@ -193,16 +199,10 @@ static size_t allowed(const struct proxy *x, const struct link *l, enum side sid
 	*wait = INT64_MAX;
 	if (x->stalled[side])
 		return 0;
-	if (p->ready > now) {
-		*wait = p->ready;
-		return 0;
-	}
 	for (size_t i = p->first; i < p->nsegments && p->segment[i].due <= now; i++)
 		n += p->segment[i].len;
 	if (!n && p->first < p->nsegments)
 		*wait = p->segment[p->first].due;
-	if (x->o.rate && n > (size_t)x->o.rate / 100 + 1)
-		n = (size_t)x->o.rate / 100 + 1;
 	if (limit && n > (uint64_t)limit - carried)
 		n = (size_t)((uint64_t)limit - carried);
 	return n;
@@ -241,8 +241,6 @@ static void pump_out(struct proxy *x, struct link *l, enum side side, int64_t no
 		spend(p, (size_t)done);
 		p->carried += (uint64_t)done;
 		x->bytes[side] += (uint64_t)done;
-		if (x->o.rate)
-			p->ready = now + done * NSEC_PER_SEC / x->o.rate;
 	}
 	if (limit && l->pipe[UP].carried + l->pipe[DOWN].carried >= (uint64_t)limit) {
 		l->dead = true;
@@ -426,7 +424,8 @@ static void turn(struct proxy *x)
 {
 	struct pollfd *p;
 	size_t n = 2, at;
-	int64_t now = clock_now(), until = INT64_MAX;
+	int64_t now = clock_now(), until = INT64_MAX, left;
+	struct timespec pause;
 
 	for (struct link *l = x->links; l; l = l->next)
 		n += 2;
@@ -436,7 +435,10 @@ static void turn(struct proxy *x)
 	at = 2;
 	for (struct link *l = x->links; l; l = l->next, at += 2)
 		watch(x, l, p + at, now, &until);
-	if (poll(p, n, until == INT64_MAX ? -1 : until <= now ? 0 : (int)((until - now) / NSEC_PER_MSEC) + 1) < 0)
+	left = until > now ? until - now : 0;
+	pause = (struct timespec){ left / NSEC_PER_SEC, left % NSEC_PER_SEC };
+	/* A millisecond is much, on a fast line. */
+	if (ppoll(p, n, until == INT64_MAX ? NULL : &pause, NULL) < 0)
 		abort();
 	now = clock_now();
 	at = 2;

@@ -94,9 +94,15 @@ static void cpus(void)
 	p.push_bytes = p.pull_bytes = 1e6;
 	p.worker = (struct sim_line){ 1e7, 1e7, 0 };
 	p.send_push = 0.1;
-	p.pieces = 100;
+	p.pieces = 64;
 	r = run(&p);
-	ok(near(r.step_seconds, 0.05 + 0.1 + 0.1, 0.01), "encoding and sending overlap");
+	ok(near(r.step_seconds, 0.05 + 0.1 + 0.1, 0.01), "writing and the line overlap");
+	p.make_push = 0.02;
+	p.make_pull = 0.04;
+	p.ahead = 5e5;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.07 + 0.1 + 0.02 + 0.1, 0.01), "what is made before does not: all of a push, the first of what is pulled");
+	p.make_push = p.make_pull = 0;
 	p.cores = 1;
 	p.carried = 1e-7;
 	p.send_push = 0;

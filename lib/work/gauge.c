@@ -1,8 +1,11 @@
 #include "work/gauge.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "conf/rule.h"
@@ -14,6 +17,7 @@
 #define VALUES_MAX ((size_t)4 << 20)
 #define REPEATS 15
 #define SLOTS 3
+#define LANES 2
 
 double gauge_clock(void)
 {
@@ -23,6 +27,34 @@ double gauge_clock(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+void gauge_sweep(void)
+{
+	long own = sysconf(_SC_LEVEL2_CACHE_SIZE);
+	size_t n = own > 0 ? 2 * (size_t)own : 4u << 20;
+	volatile uint8_t *room = mem_array(1, n);
+
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < n; i += 64)
+			room[i]++;
+	free((void *)room);
+}
+
+void gauge_pin(unsigned i)
+{
+	cpu_set_t may, one;
+	int n;
+
+	if (pthread_getaffinity_np(pthread_self(), sizeof may, &may) || (n = CPU_COUNT(&may)) < 2)
+		return;
+	for (int cpu = 0, at = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &may) && at++ == (int)i % n) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+			return;
+		}
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -30,10 +62,15 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double gauge_median(double *v, size_t n)
+{
+	qsort(v, n, sizeof *v, by_value);
+	return n ? v[n / 2] : 0;
+}
+
 static double median(double v[static REPEATS])
 {
-	qsort(v, REPEATS, sizeof *v, by_value);
-	return v[REPEATS / 2];
+	return gauge_median(v, REPEATS);
 }
 
 static size_t tried(size_t n)
@@ -93,8 +130,10 @@ double gauge_encode(const struct codec_spec *spec, bool feedback, size_t n)
 	out = mem_array(1, spec->codec->bound(spec->arg, PART_ELEMENTS));
 	rng_init(&rng, 1);
 	for (int i = -1; i < REPEATS; i++) {
-		double begin = gauge_clock();
+		double begin;
 
+		gauge_sweep();
+		begin = gauge_clock();
 		encode_once(spec, &rng, g, left, n, out);
 		if (i >= 0)
 			took[i] = (gauge_clock() - begin) / (double)n;
@@ -121,17 +160,19 @@ void gauge_pull(const struct codec *codec, size_t n, double *encode, double *dec
 	to = mem_array(n, sizeof *to);
 	body = mem_array(1, codec->bound(0, n) + 64 * (n / PART_ELEMENTS + 1));
 	for (int i = -1; i < REPEATS; i++) {
-		double begin = gauge_clock(), middle;
+		double begin, middle;
 
+		gauge_sweep();
+		begin = gauge_clock();
 		len = codec->encode(0, NULL, w, n, body);
 		middle = gauge_clock();
+		gauge_sweep();
+		out[i < 0 ? 0 : i] = (middle - begin) / (double)n;
+		begin = gauge_clock();
 		codec->check(body, len, n);
 		memset(to, 0, n * sizeof *to);
 		codec->add(body, len, n, 1, to);
-		if (i >= 0) {
-			out[i] = (middle - begin) / (double)n;
-			back[i] = (gauge_clock() - middle) / (double)n;
-		}
+		back[i < 0 ? 0 : i] = (gauge_clock() - begin) / (double)n;
 	}
 	*encode = median(out);
 	*decode = median(back);
@@ -159,8 +200,10 @@ double gauge_rule(const struct conf *c, size_t n)
 			slot[k][i] = rule.rule->slot_init[k];
 	}
 	for (int i = -1; i < REPEATS; i++) {
-		double begin = gauge_clock();
+		double begin;
 
+		gauge_sweep();
+		begin = gauge_clock();
 		rule.rule->step(&rule.hyper, (uint64_t)(i + 2), true, n, w, slot, g, 1);
 		if (i >= 0)
 			took[i] = (gauge_clock() - begin) / (double)n;
@@ -180,8 +223,10 @@ double gauge_copy(size_t n)
 	from = noise(n, 6, 1);
 	to = mem_array(n, sizeof *to);
 	for (int i = -1; i < REPEATS; i++) {
-		double begin = gauge_clock();
+		double begin;
 
+		gauge_sweep();
+		begin = gauge_clock();
 		vec_axpy(n, 1, from, to);
 		if (i >= 0)
 			took[i] = (gauge_clock() - begin) / (double)n;
@@ -312,36 +357,92 @@ static void pull_all(struct store *x)
 			shard_pull(x->shard, 0, p, x->step, x->out + table_part_begin(p), &version);
 }
 
+/* Lanes on cores of their own take pushes in turn: what a sum adds to was written by
+ * another core. */
+struct lane {
+	struct store *store;
+	unsigned number;
+	uint16_t codec;
+	pthread_barrier_t *turn;
+	double push[REPEATS + 1][SLOTS], pull[REPEATS + 1];
+};
+
+static void *run_lane(void *ctx)
+{
+	struct lane *l = ctx;
+	struct store *x = l->store;
+
+	gauge_pin(l->number);
+	for (int i = 0; i <= REPEATS; i++) {
+		for (uint32_t slot = 0; slot < SLOTS; slot++) {
+			double begin = gauge_clock();
+
+			if (slot % LANES == l->number) {
+				push_all(x, slot, l->codec);
+				shard_clock(x->shard, slot, slot + 1, x->step, 1);
+				l->push[i][slot] = gauge_clock() - begin;
+			} else {
+				gauge_sweep();
+			}
+			pthread_barrier_wait(l->turn);
+		}
+		if (l->number == 0)
+			x->step++;
+		pthread_barrier_wait(l->turn);
+		if (l->number == 0) {
+			double begin = gauge_clock();
+
+			pull_all(x);
+			l->pull[i] = gauge_clock() - begin;
+		}
+		pthread_barrier_wait(l->turn);
+	}
+	return NULL;
+}
+
 /* The update, in bsp, is made at the last push of a step; asp has one each time. */
-static void take_steps(struct store *x, bool bsp, uint16_t codec, struct gauge_store *out)
+static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struct gauge_store *out, struct err *e)
 {
 	double sum[REPEATS], update[REPEATS], answer[REPEATS], n = (double)x->n;
+	struct lane *l = mem_array(LANES, sizeof *l);
+	pthread_barrier_t turn;
+	pthread_t other;
+	enum err_code rc = ERR_OK;
 
-	for (int i = -1; i < REPEATS; i++) {
-		double t[SLOTS + 2];
-
-		t[0] = gauge_clock();
-		for (uint32_t slot = 0; slot < SLOTS; slot++) {
-			push_all(x, slot, codec);
-			t[slot + 1] = gauge_clock();
-		}
-		for (uint32_t slot = 0; slot < SLOTS; slot++)
-			shard_clock(x->shard, slot, slot + 1, x->step, 1);
-		x->step++;
-		t[0] = i < 0 ? 0 : t[0];
-		if (i >= 0) {
-			sum[i] = bsp ? (t[2] - t[0]) / 2 / n : (t[3] - t[0]) / 3 / n;
-			update[i] = bsp ? (t[3] - t[2]) / n - sum[i] : 0;
-		}
-		t[4] = gauge_clock();
-		pull_all(x);
-		if (i >= 0)
-			answer[i] = (gauge_clock() - t[4]) / n;
+	pthread_barrier_init(&turn, NULL, LANES);
+	for (unsigned i = 0; i < LANES; i++) {
+		l[i].store = x;
+		l[i].number = i;
+		l[i].codec = codec;
+		l[i].turn = &turn;
 	}
-	out->sum = median(sum);
-	out->update = median(update);
-	out->update = out->update < 0 ? 0 : out->update;
-	out->answer = median(answer);
+	if (pthread_create(&other, NULL, run_lane, &l[1])) {
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	} else {
+		cpu_set_t may;
+		bool known = !pthread_getaffinity_np(pthread_self(), sizeof may, &may);
+
+		run_lane(&l[0]);
+		pthread_join(other, NULL);
+		if (known)
+			pthread_setaffinity_np(pthread_self(), sizeof may, &may);
+	}
+	for (int i = 0; !rc && i < REPEATS; i++) {
+		double *first = l[0].push[i + 1], *second = l[1].push[i + 1];
+
+		answer[i] = l[0].pull[i + 1] / n;
+		sum[i] = bsp ? (first[0] + second[1]) / 2 / n : (first[0] + second[1] + first[2]) / 3 / n;
+		update[i] = bsp ? first[2] / n - sum[i] : 0;
+	}
+	if (!rc) {
+		out->sum = median(sum);
+		out->update = median(update);
+		out->update = out->update < 0 ? 0 : out->update;
+		out->answer = median(answer);
+	}
+	pthread_barrier_destroy(&turn);
+	free(l);
+	return rc;
 }
 
 enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, size_t n, uint32_t cols, struct gauge_store *out,
@@ -359,7 +460,7 @@ enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, s
 		else
 			encode_parts(&x, spec);
 		x.out = mem_array(x.n, sizeof *x.out);
-		take_steps(&x, c->sync.kind == SYNC_bsp, cols || is_raw(spec->codec) ? 0 : spec->codec->id, out);
+		rc = take_steps(&x, c->sync.kind == SYNC_bsp, cols || is_raw(spec->codec) ? 0 : spec->codec->id, out, e);
 		out->bytes = cols ? 4 : 0;
 		for (uint32_t p = 0; !cols && p < x.table->nparts; p++)
 			out->bytes += (double)x.len[p] / (double)x.n;

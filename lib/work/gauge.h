@@ -9,7 +9,8 @@
 /* What things cost on this machine: the code that a cluster runs, timed by the CPU
  * time of the thread that runs it, so that other processes lengthen nothing.  Each
  * takes some tens of milliseconds.  Figures are seconds on a core whose neighbours
- * are idle. */
+ * are idle, and whose own caches have been used for something else before each try:
+ * in a step everything is used once, and then all the others' work comes. */
 
 /* Records between two processes of this host, both ends of which run here.  The
  * network's own cost is the system's for the loopback. */
@@ -51,5 +52,11 @@ enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_mode
 
 /* CPU seconds of this thread so far. */
 double gauge_clock(void);
+/* Use the caches that are the core's own for something else. */
+void gauge_sweep(void);
+/* Of n numbers, which are sorted. */
+double gauge_median(double *v, size_t n);
+/* Run this thread on the i-th of the cores that it may run on, in a circle. */
+void gauge_pin(unsigned i);
 
 #endif

@@ -88,8 +88,11 @@ static void release(struct runner *r)
 static enum err_code one(struct runner *r, struct rng *rng, uint32_t *index, unsigned k)
 {
 	size_t n = (size_t)r->job->conf.job.batch;
-	double begin = gauge_clock(), middle;
+	double begin, middle;
 	enum err_code rc;
+
+	gauge_sweep();
+	begin = gauge_clock();
 
 	if (n > r->job->train->rows)
 		n = r->job->train->rows;

@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,9 +18,7 @@
 #define LARGE (256u << 10)
 #define BURST_MAX 32u
 #define SMALL 64u
-#define ALL_LARGE (64u << 20)
-/* Bodies that are sent in turn: what is sent has not been used for a step. */
-#define BODIES 4u
+#define ALL_LARGE (24u << 20)
 #define ROUNDS_SMALL 200
 #define ROUNDS_IDLE 20
 #define IDLE_MS 1
@@ -29,7 +28,10 @@ struct end {
 	struct conn *conn;
 	unsigned records, want;
 	bool up, server, over;
-	double took;                    /* CPU seconds since it was live */
+	bool large;                     /* records that do not stay in the caches */
+	/* Server: CPU seconds of each burst; n of them; when the last was over. */
+	double *took, since;
+	unsigned n;
 };
 
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
@@ -56,8 +58,13 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	(void)payload;
 	x->records++;
 	x->over |= r->step == UINT64_MAX;
-	if (x->server && r->seq)
+	if (x->server && r->seq) {
 		conn_send(x->conn, &answer, small);
+		x->took[x->n++] = gauge_clock() - x->since;
+		if (x->large)
+			gauge_sweep();
+		x->since = gauge_clock();
+	}
 	return CONN_TAKEN;
 }
 
@@ -85,13 +92,12 @@ static bool is_over(void *ctx)
 static void *serve(void *ctx)
 {
 	struct end *x = ctx;
-	double begin;
 
+	gauge_pin(1);
 	if (conn_until(x->conn, is_up, x, PATIENCE, NULL))
 		return NULL;
-	begin = gauge_clock();
+	x->since = gauge_clock();
 	conn_until(x->conn, is_over, x, PATIENCE, NULL);
-	x->took = gauge_clock() - begin;
 	return NULL;
 }
 
@@ -102,10 +108,14 @@ struct shape {
 };
 
 struct measured {
-	double seal, client, server, wall;      /* seconds a round; seal is of client */
+	double seal, client, server, wall;      /* seconds a round, at the median; seal is of client */
 };
 
-static enum err_code rounds(struct end *x, const struct shape *s, const uint8_t *body, struct measured *out, struct err *e)
+struct samples {
+	double *seal, *client, *wall;
+};
+
+static enum err_code rounds(struct end *x, const struct shape *s, const uint8_t *body, struct samples *out, struct err *e)
 {
 	unsigned n = s->rounds, burst = s->burst;
 	enum err_code rc = ERR_OK;
@@ -116,6 +126,8 @@ static enum err_code rounds(struct end *x, const struct shape *s, const uint8_t 
 
 		if (s->idle)
 			poll(NULL, 0, IDLE_MS);
+		if (x->large)
+			gauge_sweep();
 		begin = gauge_clock();
 		wall = clock_now();
 		for (unsigned k = 0; k < burst; k++) {
@@ -123,13 +135,13 @@ static enum err_code rounds(struct end *x, const struct shape *s, const uint8_t 
 
 			if (i + 1 == n && k + 1 == burst)
 				r.step = UINT64_MAX;
-			conn_lend(x->conn, &r, body + ((size_t)(i % BODIES) * burst + k) * s->len);
+			conn_lend(x->conn, &r, body + (size_t)k * s->len);
 		}
-		out->seal += (gauge_clock() - begin) / n;
+		out->seal[i] = gauge_clock() - begin;
 		x->want = x->records + 1;
 		rc = conn_until(x->conn, has_all, x, PATIENCE, e);
-		out->client += (gauge_clock() - begin) / n;
-		out->wall += (double)(clock_now() - wall) / 1e9 / n;
+		out->client[i] = gauge_clock() - begin;
+		out->wall[i] = (double)(clock_now() - wall) / 1e9;
 	}
 	return rc;
 }
@@ -168,31 +180,50 @@ static enum err_code measure(const char *transport, enum suite suite, const stru
 {
 	struct end client = { 0 }, server = { .server = true };
 	struct hs_client_info info = { .incarnation = 1, .role = 1 };
-	uint8_t *body = mem_array(BODIES * s->burst, s->len);
+	cpu_set_t may;
+	struct samples samples = { mem_array(s->rounds, sizeof(double)), mem_array(s->rounds, sizeof(double)),
+		mem_array(s->rounds, sizeof(double)) };
+	uint8_t *body = mem_array(s->burst, s->len);
 	pthread_t thread;
 	int fd[2];
 	enum err_code rc = join(transport, fd, e);
 
 	if (rc) {
+		free(samples.seal);
+		free(samples.client);
+		free(samples.wall);
 		free(body);
 		return rc;
 	}
+	server.took = mem_array(s->rounds, sizeof *server.took);
+	client.large = server.large = s->len == LARGE;
 	server.conn = conn_accept(fd[0], id, suite, 0, &handler, &server);
 	client.conn = conn_dial(fd[1], id, id->hs.key.pk, &info, &handler, &client);
 	if (pthread_create(&thread, NULL, serve, &server))
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	if (!rc) {
+		bool known = !pthread_getaffinity_np(pthread_self(), sizeof may, &may);
+
+		gauge_pin(0);
 		rc = conn_until(client.conn, is_up, &client, PATIENCE, e);
-		*out = (struct measured){ 0 };
 		/* Pages that were never written are all the same one. */
-		memset(body, 1, (size_t)BODIES * s->burst * s->len);
+		memset(body, 1, (size_t)s->burst * s->len);
 		if (!rc)
-			rc = rounds(&client, s, body, out, e);
+			rc = rounds(&client, s, body, &samples, e);
+		if (known)
+			pthread_setaffinity_np(pthread_self(), sizeof may, &may);
 		if (rc)
 			shutdown(fd[1], SHUT_RDWR);
 		pthread_join(thread, NULL);
-		out->server = server.took / s->rounds;
+		/* The first ones fill caches, and find the other end asleep. */
+		if (!rc)
+			*out = (struct measured){ gauge_median(samples.seal, s->rounds), gauge_median(samples.client, s->rounds),
+				gauge_median(server.took, server.n), gauge_median(samples.wall, s->rounds) };
 	}
+	free(samples.seal);
+	free(samples.client);
+	free(samples.wall);
+	free(server.took);
 	conn_free(client.conn);
 	conn_free(server.conn);
 	free(body);

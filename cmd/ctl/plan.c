@@ -15,13 +15,15 @@
 #include "ctl.h"
 #include "launch/rundir.h"
 
+#define DEFAULT_WINDOW (5 * NSEC_PER_SEC)
+
 struct options {
 	struct opt_list sets, costs;
 	const char *net, *server_net, *compute, *slow, *params, *examples, *dir;
 	int64_t rtt, window, workers, servers, cores, seed, steps;
 	uint64_t example_bytes;
 	double proxied;
-	bool measure, json, quick;
+	bool measure, json, alone;
 };
 
 static const struct opt opts[] = {
@@ -46,7 +48,7 @@ static const struct opt opts[] = {
 	{ "measure", 0, OPT_FLAG, offsetof(struct options, measure), NULL, "take times and bytes of the cluster that runs here", NULL, 0, 0 },
 	{ "cluster", 'C', OPT_STR, offsetof(struct options, dir), "DIR", "with --measure: its run directory", NULL, 0, 0 },
 	{ "window", 0, OPT_DURATION, offsetof(struct options, window), "TIME", "with --measure: for how long (5s)", NULL, 0.5e9, 3600e9 },
-	{ "alone", 0, OPT_FLAG, offsetof(struct options, quick), NULL, "no alternatives", NULL, 0, 0 },
+	{ "alone", 0, OPT_FLAG, offsetof(struct options, alone), NULL, "no alternatives", NULL, 0, 0 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "steps to simulate (as many as even out)", NULL, 1, 1000000 },
 	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of what is random (1)", NULL, 0, 0x1p53 },
 	CTL_OPT_JSON(struct options, json),
@@ -231,6 +233,14 @@ static enum err_code facts(const struct options *o, const struct conf *c, struct
 	return ERR_OK;
 }
 
+static bool has_batch_cost(const struct options *o)
+{
+	for (size_t i = 0; i < o->costs.n; i++)
+		if (strncmp(o->costs.item[i], "batch=", 6) == 0)
+			return true;
+	return false;
+}
+
 /* ---- running ------------------------------------------------------------------------------ */
 
 void planned_release(struct planned *x)
@@ -265,7 +275,7 @@ static enum err_code work(const struct options *o, struct plan *p, struct planne
 
 	if (!rc)
 		rc = plan_limit(&own->spec, own->result.step_seconds, &limit, e);
-	if (!rc && !o->quick)
+	if (!rc && !o->alone)
 		rc = plan_table(p, own, samples, &table, &n, e);
 	if (!rc)
 		plan_show(&words, own, table, n);
@@ -275,27 +285,76 @@ static enum err_code work(const struct options *o, struct plan *p, struct planne
 	return rc;
 }
 
+static enum err_code from_file(const struct options *o, const char *file, struct plan *p, struct planned *own, struct err *e)
+{
+	enum err_code rc = load(o, file, &own->conf, e);
+
+	if (!rc)
+		rc = facts(o, &own->conf, &p->facts, e);
+	return rc ? rc : work(o, p, own, NULL, e);
+}
+
+/* As the cluster is: its processes hold what the data would tell, when those are not
+ * here. */
+static enum err_code from_cluster(const struct options *o, struct plan *p, struct planned *own, struct err *e)
+{
+	struct plan_sample sample;
+	struct err ignored;
+	char *dir = NULL;
+	enum err_code rc = rundir_find(o->dir, &dir, e);
+
+	if (!rc)
+		rc = plan_sample(dir, (double)o->window / 1e9, &sample, &own->conf, e);
+	free(dir);
+	if (rc)
+		return rc;
+	if (facts(o, &own->conf, &p->facts, &ignored)) {
+		p->facts.values = sample.parameters / (double)own->conf.replicas;
+		p->facts.parts = (unsigned)ceil(p->facts.values / PART_ELEMENTS);
+	}
+	if (o->cores < 0 && sample.spread)
+		p->place.cores = 0;
+	p->place.remote = p->place.cores == 0;
+	/* Any time does to measure the rest. */
+	p->place.compute.seconds = 1;
+	rc = plan_measure(p, &own->conf, &own->costs, e);
+	if (rc)
+		return rc;
+	plan_take_sample(p, &own->conf, &sample, &own->costs);
+	return work(o, p, own, &sample, e);
+}
+
+static int check(const struct ctl_cmd *self, const struct options *o, int nargs)
+{
+	if (o->measure && (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
+		return ctl_misuse(self, "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
+	if (!o->measure && nargs < 1)
+		return ctl_misuse(self, "a cluster file is wanted, or --measure");
+	if (!o->measure && (o->dir || o->window != DEFAULT_WINDOW))
+		return ctl_misuse(self, "--cluster and --window are for --measure");
+	if (o->params && !o->compute && !has_batch_cost(o))
+		return ctl_misuse(self, "--params: needs --compute, as no batch can be tried");
+	return 0;
+}
+
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .cores = -1, .seed = 1 };
+	struct options o = { .cores = -1, .seed = 1, .window = DEFAULT_WINDOW };
 	struct planned own = { 0 };
 	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
 	struct plan p;
-	enum err_code rc;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	plan_init(&p);
-	code = take(self, &o, &p);
-	if (!code && nargs < 1)
-		code = ctl_misuse(self, "a cluster file is wanted");
-	rc = code ? ERR_OK : load(&o, argv[1], &own.conf, &e);
-	if (!code && !rc)
-		rc = facts(&o, &own.conf, &p.facts, &e);
 	own.set = mem_strdup("");
-	if (!code && !rc)
-		rc = work(&o, &p, &own, NULL, &e);
+	code = check(self, &o, nargs);
+	if (!code)
+		code = take(self, &o, &p);
+	if (!code)
+		rc = o.measure ? from_cluster(&o, &p, &own, &e) : from_file(&o, argv[1], &p, &own, &e);
 	planned_release(&own);
 	plan_release(&p);
 	opt_list_release(&o.sets);
@@ -306,14 +365,15 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_plan = {
 	"plan",
 	{
-		.prog = "ps-ctl plan", .args = "FILE",
+		.prog = "ps-ctl plan", .args = "FILE | --measure",
 		.about = "what a cluster file would do on given lines, and what would be faster",
 		.more = "Simulates the cluster, with costs measured on this machine, and prints the time of a step, its parts,\n"
 		        "bytes, memory and what limits it; then what other settings would give, sorted by the time to the\n"
-		        "same number of examples.",
+		        "same number of examples.  With --measure, times and bytes are those of the cluster that runs.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
 		.examples = "  ps-ctl plan cluster                              # on this host\n"
-		            "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n",
+		            "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n"
+		            "  ps-ctl plan --measure                            # of the cluster that runs here\n",
 	},
 	run,
 };

@@ -26,10 +26,16 @@ struct plan_sample {
 	double cpu;                     /* seconds of the worker's process */
 	double pushed, pulled;          /* bytes */
 	double steps;                   /* of all workers together */
+	double parameters;              /* on all servers, copies included */
 	unsigned workers;
+	bool spread;                    /* somebody runs on another host */
 };
 /* Looks twice, `seconds` apart.  ERR_NOTREADY: it does not train. */
 enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out, struct conf *conf, struct err *e);
+
+/* The time of a batch, and where no line is told, its rate, as the sample has them;
+ * k: what the rest of a step costs. */
+void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k);
 
 /* What would be saved if something were twice as fast, and what is worth most:
  * step_seconds then, its words in what. */

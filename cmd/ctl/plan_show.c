@@ -134,6 +134,20 @@ static void print_costs(const struct plan_words *w, const struct planned *x)
 	printf("\n");
 }
 
+static void print_sample(const struct plan_words *w, const struct planned *x)
+{
+	const struct plan_sample *s = w->sample;
+	char a[24], b[24], c[24], d[24], f[24], up[16], down[16];
+
+	if (!s)
+		return;
+	num_human(s->pushed, up);
+	num_human(s->pulled, down);
+	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s;", span(s->step, a),
+	    100 * (x->result.step_seconds / s->step - 1), span(s->data, b), span(s->compute, c), span(s->push, d), span(s->wait, f), "");
+	printf(" %s; %sB up, %sB down, by %u workers\n", span(s->pull, a), up, down, s->workers);
+}
+
 static void print_belief(void)
 {
 	printf("belief    costs are of this machine; tests (make bench-plan) find steps predicted within 20 %% mostly, 35 %% at worst;\n"
@@ -228,6 +242,7 @@ void plan_show(const struct plan_words *w, const struct planned *own, const stru
 	print_limit(w, own);
 	print_data(w, own);
 	print_costs(w, own);
+	print_sample(w, own);
 	print_belief();
 	print_table(own, row, n, w->samples);
 }

@@ -8,8 +8,8 @@
 /* Batches are drawn from all over the data, and parameters lie in two places in
  * turn, as in a worker: what was in the cache a step ago need not be there now. */
 
-#define BATCHES 8
-#define LONGEST 0.15                    /* seconds, when a batch takes long */
+#define BATCHES 256                     /* at most; at least two */
+#define LONGEST 0.04                    /* seconds, when a batch takes long */
 
 struct runner {
 	const struct job *job;
@@ -17,8 +17,8 @@ struct runner {
 	struct batch batch;
 	float **w[2], **g;
 	uint64_t seed;
-	double gather, gradient;        /* of a batch, on the mean */
-	size_t ids;
+	double gather[BATCHES], gradient[BATCHES];
+	size_t n, ids;                  /* batches; features of all */
 	struct err e;
 	enum err_code rc;
 };
@@ -85,7 +85,7 @@ static void release(struct runner *r)
 	model_free(r->model);
 }
 
-static enum err_code one(struct runner *r, struct rng *rng, uint32_t *index, unsigned k)
+static enum err_code one(struct runner *r, struct rng *rng, uint32_t *index)
 {
 	size_t n = (size_t)r->job->conf.job.batch;
 	double begin, middle;
@@ -102,9 +102,9 @@ static enum err_code one(struct runner *r, struct rng *rng, uint32_t *index, uns
 	middle = gauge_clock();
 	if (rc)
 		return rc;
-	model_grad(r->model, &r->batch, (const float *const *)r->w[k % 2], r->g);
-	r->gather += middle - begin;
-	r->gradient += gauge_clock() - middle;
+	model_grad(r->model, &r->batch, (const float *const *)r->w[r->n % 2], r->g);
+	r->gather[r->n] = middle - begin;
+	r->gradient[r->n++] = gauge_clock() - middle;
 	r->ids += r->batch.nids;
 	return ERR_OK;
 }
@@ -114,7 +114,7 @@ static void *run(void *ctx)
 	struct runner *r = ctx;
 	uint32_t *index = mem_array((size_t)r->job->conf.job.batch, sizeof *index);
 	struct rng rng;
-	unsigned n = 0;
+	double all = 0;
 
 	rng_init(&rng, r->seed);
 	r->rc = clone_model(r->job, &r->model, &r->e);
@@ -122,22 +122,18 @@ static void *run(void *ctx)
 		r->rc = reserve(r);
 	/* The first makes room and fills caches. */
 	if (!r->rc)
-		r->rc = one(r, &rng, index, 0);
-	r->gather = r->gradient = 0;
-	r->ids = 0;
-	while (!r->rc && (n < 2 || (r->gradient < LONGEST && n < 64 * BATCHES)))
-		r->rc = one(r, &rng, index, n++);
-	if (n) {
-		r->gather /= n;
-		r->gradient /= n;
-		r->ids /= n;
+		r->rc = one(r, &rng, index);
+	r->n = r->ids = 0;
+	while (!r->rc && r->n < BATCHES && (r->n < 2 || all < LONGEST)) {
+		r->rc = one(r, &rng, index);
+		all += r->gradient[r->n - 1];
 	}
 	free(index);
 	release(r);
 	return NULL;
 }
 
-/* All at once, one a core; their mean. */
+/* All at once, one a core; the mean of their medians. */
 static enum err_code together(const struct job *j, unsigned cores, struct gauge_model *out, struct err *e)
 {
 	struct runner *r = mem_array(cores, sizeof *r);
@@ -155,9 +151,9 @@ static enum err_code together(const struct job *j, unsigned cores, struct gauge_
 		pthread_join(thread[i], NULL);
 		if (r[i].rc)
 			rc = err_set(e, r[i].rc, "%s", r[i].e.msg);
-		out->gather += r[i].gather / n;
-		out->gradient += r[i].gradient / n;
-		out->ids += r[i].ids / n;
+		out->gather += gauge_median(r[i].gather, r[i].n) / n;
+		out->gradient += gauge_median(r[i].gradient, r[i].n) / n;
+		out->ids += r[i].n ? r[i].ids / r[i].n / n : 0;
 	}
 	if (!n)
 		rc = err_sys(e, ERR_IO, "cannot start a thread");

@@ -68,10 +68,15 @@ void plan_facts_release(struct plan_facts *f)
 
 /* ---- what it costs ---------------------------------------------------------------- */
 
+/* A core's pace changes from second to second with what its neighbours do, on shared
+ * machines by half: everything is measured in so many rounds, and the mean counts. */
+#define ROUNDS 4u
+
 struct plan_seen {
 	struct plan_seen *next;
 	char *what;
-	double v[5];
+	unsigned rounds;
+	double v[5];                    /* the mean of them */
 };
 
 void plan_init(struct plan *p)
@@ -93,23 +98,30 @@ void plan_release(struct plan *p)
 	plan_facts_release(&p->facts);
 }
 
-/* Where the measurement of `what` is, or (*fresh) goes.  Takes what. */
-static double *seen(struct plan *p, char *what, bool *fresh)
+/* What was measured of `what` so far, perhaps nothing.  Takes what. */
+static struct plan_seen *seen(struct plan *p, char *what)
 {
 	struct plan_seen *s = p->seen;
 
 	while (s && strcmp(s->what, what) != 0)
 		s = s->next;
-	*fresh = !s;
-	if (!s) {
-		s = mem_alloc(sizeof *s);
-		s->what = what;
-		s->next = p->seen;
-		p->seen = s;
-	} else {
+	if (s) {
 		free(what);
+		return s;
 	}
-	return s->v;
+	s = mem_alloc(sizeof *s);
+	s->what = what;
+	s->next = p->seen;
+	p->seen = s;
+	return s;
+}
+
+/* One round more. */
+static void note(struct plan_seen *s, const double *v, size_t n)
+{
+	s->rounds++;
+	for (size_t i = 0; i < n; i++)
+		s->v[i] += (v[i] - s->v[i]) / s->rounds;
 }
 
 static enum suite suite_of(const struct plan *p, const struct conf *c)
@@ -121,49 +133,48 @@ static enum suite suite_of(const struct plan *p, const struct conf *c)
 	return s;
 }
 
-static enum err_code measure_wire(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
+static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned round, struct plan_costs *out, struct err *e)
 {
-	bool fresh, tcp = p->place.remote || strcmp(c->transport, "tcp") == 0;
+	bool tcp = p->place.remote || strcmp(c->transport, "tcp") == 0;
 	enum suite suite = suite_of(p, c);
-	double *v = seen(p, mem_printf("wire %s %d", tcp ? "tcp" : "unix", (int)suite), &fresh);
+	struct plan_seen *s = seen(p, mem_printf("wire %s %d", tcp ? "tcp" : "unix", (int)suite));
 	enum err_code rc = ERR_OK;
 	struct gauge_wire w = { 0 };
 
-	if (fresh) {
+	if (s->rounds <= round) {
 		rc = gauge_wire(tcp ? "tcp" : "unix", suite, (size_t)(p->facts.values * 4), &w, e);
-		memcpy(v, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop }, 5 * sizeof *v);
+		note(s, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop }, 5);
 	}
-	out->v[PLAN_seal] = v[0];
-	out->v[PLAN_send] = v[1];
-	out->v[PLAN_take] = v[2];
-	out->v[PLAN_message] = v[3];
-	out->v[PLAN_hop] = v[4];
+	memcpy(&out->v[PLAN_seal], s->v, 5 * sizeof *s->v);
 	return rc;
 }
 
-static enum err_code measure_store(struct plan *p, const struct conf *c, const struct codec_spec *codec, size_t n, uint32_t cols,
-    double *out, struct err *e)
+/* cols: 0 for dense tables. */
+static enum err_code measure_store(struct plan *p, const struct conf *c, const struct codec_spec *codec, uint32_t cols,
+    unsigned round, struct plan_costs *out, struct err *e)
 {
-	bool fresh, bsp = c->sync.kind == SYNC_bsp;
-	double *v = seen(p, mem_printf("store %s %u %s %s %d %s", cols ? "rows" : c->codec, cols, bsp ? "bsp" : "asp", c->job.optimizer,
-	    c->local_steps > 1, c->outer), &fresh);
+	bool bsp = c->sync.kind == SYNC_bsp;
+	double n = cols ? p->facts.ids * cols : p->facts.values;
+	struct plan_seen *s = seen(p, mem_printf("store %s %u %d %s %d %s", cols ? "rows" : c->codec, cols, bsp, c->job.optimizer,
+	    c->local_steps > 1, c->outer));
 	struct gauge_store g = { 0 };
 	enum err_code rc = ERR_OK;
 
-	if (fresh) {
-		rc = gauge_store(c, codec, n, cols, &g, e);
-		memcpy(v, (double[]){ g.sum, g.update, g.answer, g.bytes }, 4 * sizeof *v);
+	if (s->rounds <= round && n > 0) {
+		rc = gauge_store(c, codec, (size_t)n, cols, &g, e);
+		note(s, (double[]){ g.sum, g.update, g.answer, g.bytes }, 4);
 	}
-	memcpy(out, v, 4 * sizeof *v);
+	memcpy(&out->v[cols ? PLAN_row_sum : PLAN_sum], s->v, 3 * sizeof *s->v);
+	if (!cols)
+		out->push_value = s->v[3];
 	return rc;
 }
 
-static enum err_code measure_batch(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
+static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigned round, struct plan_costs *out, struct err *e)
 {
-	bool fresh;
-	double *v;
 	struct gauge_model m = { .crowded = 1 };
 	enum err_code rc = ERR_OK;
+	struct plan_seen *s;
 
 	out->v[PLAN_crowded] = 1;
 	out->v[PLAN_batch] = p->place.compute.seconds;
@@ -171,66 +182,60 @@ static enum err_code measure_batch(struct plan *p, const struct conf *c, struct 
 		return err_set(e, ERR_CONFIG, "--compute must say how long a batch takes: there is no data to try it with");
 	if (!p->facts.tried)
 		return ERR_OK;
-	v = seen(p, mem_printf("batch %lld", (long long)c->job.batch), &fresh);
-	if (fresh) {
+	s = seen(p, mem_printf("batch %lld", (long long)c->job.batch));
+	if (s->rounds <= round) {
 		p->facts.job.conf.job.batch = c->job.batch;
 		rc = gauge_model(&p->facts.job, p->place.cores ? p->place.cores : 1, &m, e);
-		memcpy(v, (double[]){ m.gather + m.gradient, m.crowded, (double)m.ids, 0 }, 4 * sizeof *v);
+		note(s, (double[]){ m.gather + m.gradient, m.crowded, (double)m.ids }, 3);
 	}
 	if (p->place.compute.seconds < 0)
-		out->v[PLAN_batch] = v[0];
-	out->v[PLAN_crowded] = v[1];
-	p->facts.ids = v[2];
+		out->v[PLAN_batch] = s->v[0];
+	out->v[PLAN_crowded] = s->v[1];
+	p->facts.ids = s->v[2];
 	return rc;
 }
 
-static void measure_codecs(struct plan *p, const struct conf *c, const struct codec_spec *codec, struct plan_costs *out)
+static void measure_codecs(struct plan *p, const struct conf *c, const struct codec_spec *codec, unsigned round, struct plan_costs *out)
 {
 	size_t n = (size_t)p->facts.values;
-	bool fresh;
-	double *v = seen(p, mem_printf("encode %s %d", c->codec, c->feedback), &fresh);
+	struct plan_seen *s = seen(p, mem_printf("encode %s %d", c->codec, c->feedback));
+	double v[3] = { 0 };
 
-	if (fresh)
-		v[0] = gauge_encode(codec, c->feedback, n);
-	out->v[PLAN_encode] = v[0];
-	v = seen(p, mem_printf("pull %s", c->pull_codec), &fresh);
-	if (fresh)
+	if (s->rounds <= round)
+		note(s, (double[]){ gauge_encode(codec, c->feedback, n) }, 1);
+	out->v[PLAN_encode] = s->v[0];
+	s = seen(p, mem_printf("pull %s", c->pull_codec));
+	if (s->rounds <= round) {
 		gauge_pull(codec_by_name(c->pull_codec), n, &v[0], &v[1], &v[2]);
-	out->v[PLAN_answer] += v[0];
-	out->v[PLAN_decode] = v[1];
-	out->pull_value = v[2];
-	v = seen(p, mem_printf("rule %s", c->job.optimizer), &fresh);
-	if (fresh) {
-		v[0] = gauge_rule(c, n);
-		v[1] = gauge_copy(n);
+		note(s, v, 3);
 	}
-	out->v[PLAN_rule] = v[0];
-	out->v[PLAN_copy] = v[1];
+	out->v[PLAN_answer] += s->v[0];
+	out->v[PLAN_decode] = s->v[1];
+	out->pull_value = s->v[2];
+	s = seen(p, mem_printf("rule %s", c->job.optimizer));
+	if (s->rounds <= round)
+		note(s, (double[]){ gauge_rule(c, n), gauge_copy(n) }, 2);
+	out->v[PLAN_rule] = s->v[0];
+	out->v[PLAN_copy] = s->v[1];
 }
 
 enum err_code plan_measure(struct plan *p, const struct conf *c, struct plan_costs *out, struct err *e)
 {
 	struct codec_spec codec;
 	enum err_code rc = codec_parse(c->codec, &codec, e);
-	double v[4] = { 0 };
 
-	*out = (struct plan_costs){ 0 };
-	if (!rc)
-		rc = measure_batch(p, c, out, e);
-	if (!rc)
-		rc = measure_wire(p, c, out, e);
-	if (!rc && p->facts.values > 0)
-		rc = measure_store(p, c, &codec, (size_t)p->facts.values, 0, v, e);
-	if (rc)
-		return rc;
-	memcpy(&out->v[PLAN_sum], v, 3 * sizeof *v);
-	out->push_value = v[3];
-	if (p->facts.row_values > 0) {
-		rc = measure_store(p, c, &codec, (size_t)(p->facts.ids * p->facts.row_values), (uint32_t)p->facts.row_values, v, e);
-		memcpy(&out->v[PLAN_row_sum], v, 3 * sizeof *v);
+	for (unsigned round = 0; !rc && round < ROUNDS; round++) {
+		*out = (struct plan_costs){ 0 };
+		rc = measure_batch(p, c, round, out, e);
+		if (!rc)
+			rc = measure_wire(p, c, round, out, e);
+		if (!rc)
+			rc = measure_store(p, c, &codec, 0, round, out, e);
+		if (!rc && p->facts.row_values > 0)
+			rc = measure_store(p, c, &codec, (uint32_t)p->facts.row_values, round, out, e);
+		if (!rc)
+			measure_codecs(p, c, &codec, round, out);
 	}
-	if (!rc)
-		measure_codecs(p, c, &codec, out);
 	for (size_t i = 0; i < PLAN_COSTS; i++)
 		if (!isnan(p->fixed[i]))
 			out->v[i] = p->fixed[i];

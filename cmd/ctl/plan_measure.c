@@ -1,0 +1,165 @@
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "conf/rule.h"
+#include "ctl.h"
+#include "plan.h"
+
+#define TIMEOUT (5 * NSEC_PER_SEC)
+#define BEATS_MS 1000
+
+static enum err_code get(struct http_client *c, const char *path, json_t **out, struct err *e)
+{
+	json_decref(*out);
+	*out = NULL;
+	return http_call(c, "GET", path, NULL, TIMEOUT, NULL, out, e);
+}
+
+static const json_t *find(const json_t *list, const char *id)
+{
+	size_t i;
+	json_t *o;
+
+	json_array_foreach((json_t *)list, i, o)
+		if (strcmp(json_str(o, "id", ""), id) == 0)
+			return o;
+	return NULL;
+}
+
+/* What one worker has done between two looks. */
+static void add(struct plan_sample *s, const json_t *was, const json_t *is)
+{
+	double steps = json_num(is, "step", 0) - json_num(was, "step", 0);
+
+	if (steps < 1 || strcmp(json_str(is, "state", ""), "active") != 0)
+		return;
+	s->workers++;
+	s->steps += steps;
+#define SINCE(key) (json_num(is, key, 0) - json_num(was, key, 0))
+	s->data += SINCE("data_seconds");
+	s->compute += SINCE("compute_seconds");
+	s->push += SINCE("push_seconds");
+	s->pull += SINCE("pull_seconds");
+	s->wait += SINCE("wait_seconds");
+	s->cpu += SINCE("cpu_seconds");
+	s->pushed += SINCE("pushed_bytes");
+	s->pulled += SINCE("pulled_bytes");
+#undef SINCE
+}
+
+static enum err_code settle(struct plan_sample *s, double seconds, struct err *e)
+{
+	if (s->steps < 3)
+		return err_set(e, ERR_NOTREADY, "the cluster's workers took %.0f steps in %.3g s: too few to measure; try a longer --window", s->steps,
+		    seconds);
+	s->step = seconds * s->workers / s->steps;
+	s->data /= s->steps;
+	s->compute /= s->steps;
+	s->push /= s->steps;
+	s->pull /= s->steps;
+	s->wait /= s->steps;
+	s->cpu /= s->steps;
+	s->pushed /= s->steps;
+	s->pulled /= s->steps;
+	return ERR_OK;
+}
+
+/* Does any of them run elsewhere? */
+static bool is_spread(const json_t *list)
+{
+	char here[64] = "";
+	size_t i;
+	json_t *o;
+
+	gethostname(here, sizeof here - 1);
+	json_array_foreach((json_t *)list, i, o) {
+		const char *host = json_str(o, "host", "");
+
+		if (*host && strcmp(host, here) != 0)
+			return true;
+	}
+	return false;
+}
+
+static enum err_code look(struct http_client *c, double seconds, struct plan_sample *out, struct err *e)
+{
+	json_t *before = NULL, *after = NULL, *servers = NULL;
+	enum err_code rc = get(c, "/v1/servers", &servers, e);
+	int64_t begin;
+	size_t i;
+	json_t *o;
+
+	if (!rc)
+		rc = get(c, "/v1/workers", &before, e);
+	begin = clock_now();
+	/* A window's length is not an event. */
+	if (!rc)
+		poll(NULL, 0, (int)(seconds * 1e3));
+	if (!rc)
+		rc = get(c, "/v1/workers", &after, e);
+	seconds = (double)(clock_now() - begin) / 1e9;
+	if (!rc) {
+		json_array_foreach(json_object_get(after, "workers"), i, o) {
+			const json_t *was = find(json_object_get(before, "workers"), json_str(o, "id", ""));
+
+			if (was)
+				add(out, was, o);
+		}
+		out->spread = is_spread(json_object_get(after, "workers")) || is_spread(json_object_get(servers, "servers"));
+		json_array_foreach(json_object_get(servers, "servers"), i, o)
+			out->parameters += json_num(o, "parameters", 0);
+		rc = settle(out, seconds, e);
+	}
+	json_decref(before);
+	json_decref(after);
+	json_decref(servers);
+	return rc;
+}
+
+enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out, struct conf *conf, struct err *e)
+{
+	struct http_client *client = NULL;
+	json_t *config = NULL;
+	enum err_code rc = ctl_connect(dir, &client, e);
+
+	*out = (struct plan_sample){ 0 };
+	if (!rc)
+		rc = get(client, "/v1/config", &config, e);
+	if (!rc) {
+		/* What is not of the file. */
+		json_object_del(config, "v");
+		json_object_del(config, "ts");
+		json_object_del(config, "kind");
+		rc = conf_from_json(config, conf, e);
+	}
+	if (!rc && !conf->has_job)
+		rc = err_set(e, ERR_CONFIG, "this cluster has no job: there is nothing to measure");
+	if (!rc)
+		rc = look(client, seconds, out, e);
+	json_decref(config);
+	http_client_free(client);
+	return rc;
+}
+
+/* A worker's processor time is its own however many share a core; on hosts of their own
+ * the time that passes is as good. */
+void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k)
+{
+	double batches = (double)(c->accumulate * c->local_steps), seconds = s->data + s->compute, rate;
+	struct sim_spec spec;
+
+	plan_spec(p, c, k, &spec);
+	if (p->place.cores) {
+		double rest = spec.make_push + spec.send_push + spec.take_pull + spec.ask;
+
+		seconds = s->cpu - rest > 0.1 * s->cpu ? s->cpu - rest : 0.1 * s->cpu;
+	} else if (!p->place.worker.down && s->pull > 2 * spec.take_pull) {
+		rate = s->pulled / s->pull;
+		p->place.worker.up = p->place.worker.down = rate;
+	}
+	p->place.compute.seconds = seconds / batches;
+}

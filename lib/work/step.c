@@ -1,6 +1,7 @@
 #include "work/step.h"
 
 #include <math.h>
+#include <poll.h>
 
 #include "base/clock.h"
 
@@ -56,6 +57,30 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
 	return local_streams(w->local) ? local_begin(w->local, &w->params, e) : ERR_OK;
 }
 
+/* As if it had been computed for so long; nothing else is done meanwhile. */
+static void drag(struct worker *w, int64_t begin)
+{
+	const struct sim_compute *c = &w->cfg->compute;
+	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
+	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
+	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
+
+	if (left > 0)
+		ppoll(&p, 1, &t, NULL);
+}
+
+/* What is to be pushed, and when it is there. */
+static enum err_code work(struct worker *w, double *loss, struct err *e)
+{
+	int64_t begin = clock_now();
+	enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+
+	if (!rc && w->cfg->compute.seconds > 0)
+		drag(w, begin);
+	return rc;
+}
+
 /* Local steps first; then what the others have made of the last fragment. */
 static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss, struct err *e)
 {
@@ -63,7 +88,7 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 
 	while (other) {
 		uint32_t known = feed_members(w->feed);
-		enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+		enum err_code rc = work(w, loss, e);
 		int64_t done = clock_now();
 
 		if (!rc)
@@ -88,8 +113,7 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 
 enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
 {
-	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e) :
-	    local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e) : work(w, loss, e);
 
 	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
 		params_good(&w->params, w->step);

@@ -4,6 +4,7 @@
 /* Inside of a training worker: shared by train.c and figures.c. */
 #include <pthread.h>
 
+#include "base/rng.h"
 #include "work/cluster.h"
 #include "work/evaluate.h"
 #include "work/feed.h"
@@ -41,6 +42,7 @@ struct worker {
 	json_t *view;                   /* the one acted by */
 	uint64_t saved;                 /* ssp, asp: the step at which kept_save did last */
 	int64_t settings;               /* the number of those gone by */
+	struct rng chance;              /* of cfg->compute */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
 	bool sent_away;                 /* there are to be fewer workers */

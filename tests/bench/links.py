@@ -48,11 +48,12 @@ def until(true, what):
 
 
 class Cluster:
-    """Runs until it is left; steps that are as good as without an end."""
+    """Runs until it is left; steps that are as good as without an end, unless `way` ends with others.
+    compute: how long each worker takes for a gradient at least (ps-work train --compute)."""
 
-    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1):
+    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, compute=()):
         self.directory, self.way, self.rate, self.delay = directory, way, rate, delay
-        self.workers, self.servers = workers, servers
+        self.workers, self.servers, self.compute = workers, servers, compute
         self.children, self.proxy = [], None
 
     def log(self, name):
@@ -91,8 +92,8 @@ class Cluster:
             self.proxy = subprocess.Popen([os.path.join(BIN, "fault/proxy"), "--rate", str(self.rate), "--delay", str(self.delay)],
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             advertise = ["--advertise", self.proxy.stdout.readline().strip()]
-        self.start("server", ["ps-serve", NAME + ".json", *sets(self.way), "--set", "workers=%d" % self.workers, "--set",
-                              "servers=%d" % self.servers, "--set", "steps=1000000000", *advertise])
+        self.start("server", ["ps-serve", NAME + ".json", "--set", "steps=1000000000", *sets(self.way), "--set",
+                              "workers=%d" % self.workers, "--set", "servers=%d" % self.servers, *advertise])
         run = os.path.join(self.directory, NAME + ".run")
         until(lambda: os.path.exists(run + "/ctl.sock") and "data plane on" in open(self.log("server")).read(), "the server")
         if self.proxy:
@@ -101,7 +102,8 @@ class Cluster:
         for i in range(1, self.servers):
             self.start("server-%d" % i, ["ps-serve", "--join", self.invite("server", i)])
         for slot in range(self.workers):
-            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot)])
+            slow = ["--compute", self.compute[slot]] if self.compute else []
+            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot), *slow])
         until(lambda: self.step() >= 5, "five steps")
         return self
 

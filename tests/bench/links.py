@@ -27,7 +27,9 @@ def sets(way):
 
 
 def inner(way):
-    return int(next((s.split("=")[1] for s in way if s.startswith("local_steps=")), 1))
+    """Steps of the model to a push."""
+    number = {s.split("=")[0]: s.split("=")[1] for s in way}
+    return int(number.get("local_steps", 1)) // int(number.get("fragments", 1))
 
 
 def write(directory, **job):

@@ -56,8 +56,8 @@ say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 all: $(BINS)
 
 # The numeric kernels: vectorised, and with the same bits on every machine.
-$(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o: STD += -O3 -ffp-contract=off
-$(OBJ)/lib/model/%.o: STD += -O3
+$(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
+$(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
 
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)

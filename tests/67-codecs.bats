@@ -182,7 +182,7 @@ by() {
 		begin c.json "${set[@]}" --max-restarts 3
 		wait_for 20 step_is_past 1200
 		kill -9 "$(cat "$RUN/server-1.pid")"
-		wait_for 60 eval '[ "$(status .state)" = done ]'
+		ps-ctl wait --for done --timeout 60s
 		RESULT=$(http GET /v1/result)
 		has .state done
 		has .model_digest "$want"

@@ -282,7 +282,6 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	rc = step_fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
-	kept_save(w);
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
 		rc = step_compute(w, &t, &loss, e);

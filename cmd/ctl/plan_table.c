@@ -10,80 +10,76 @@
 
 /* ---- what limits it ----------------------------------------------------------------- */
 
-static double line_times(double rate, double by)
-{
-	return rate * by;
-}
-
-/* The i-th thing made twice as fast; its words, or NULL past the last. */
-static const char *faster(struct sim_spec *p, size_t i)
+/* The i-th thing made twice as fast, or taken away; its words, or NULL past the last. */
+static const char *relieve(struct sim_spec *p, size_t i)
 {
 	switch (i) {
 	case 0:
 		p->compute.seconds /= 2;
-		return "the computation of gradients";
+		return "computing gradients twice as fast";
 	case 1:
-		p->worker.up = line_times(p->worker.up, 2);
-		return "the workers' lines, upwards";
+		p->worker.up *= 2;
+		p->worker.down *= 2;
+		return "workers' lines twice as fast";
 	case 2:
-		p->worker.down = line_times(p->worker.down, 2);
-		return "the workers' lines, downwards";
+		p->server.up *= 2;
+		p->server.down *= 2;
+		return "servers' lines twice as fast";
 	case 3:
-		p->server.down = line_times(p->server.down, 2);
-		return "the servers' lines, for what comes in";
-	case 4:
-		p->server.up = line_times(p->server.up, 2);
-		return "the servers' lines, for what goes out";
-	case 5:
 		p->worker.delay /= 2;
 		p->server.delay /= 2;
-		return "the round trips";
-	case 6:
+		return "round trips of half the time";
+	case 4:
 		p->make_push /= 2;
 		p->send_push /= 2;
 		p->take_pull /= 2;
-		return "encoding, sending and receiving at workers";
-	case 7:
+		return "encoding, sending and receiving at workers twice as fast";
+	case 5:
 		p->take_push /= 2;
 		p->update /= 2;
 		p->make_pull /= 2;
 		p->send_pull /= 2;
 		p->send_copy /= 2;
 		p->take_copy /= 2;
-		return "the servers' summing, updating and sending";
-	case 8:
+		return "the servers' processors twice as fast";
+	case 6:
 		p->carried /= 2;
-		return "the proxy";
+		return "the proxy twice as fast";
+	case 7:
+		p->compute.chance = 0;
+		p->compute.slow = 0;
+		return "no worker that takes longer than others";
 	default:
 		return NULL;
 	}
 }
 
-enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit *out, struct err *e)
+static int by_step(const void *a, const void *b)
 {
+	double x = ((const struct plan_limit *)a)->step_seconds, y = ((const struct plan_limit *)b)->step_seconds;
+
+	return (x > y) - (x < y);
+}
+
+enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e)
+{
+	struct plan_limit all[PLAN_THINGS];
 	struct sim_spec p = *spec;
 	struct sim_result r;
 	const char *what;
+	size_t n = 0;
 
-	snprintf(out->what, sizeof out->what, "nothing in particular");
-	out->step_seconds = step_seconds;
-	for (size_t i = 0; (what = faster(&p, i)) != NULL; i++, p = *spec) {
+	for (size_t i = 0; i < PLAN_THINGS && (what = relieve(&p, i)) != NULL; i++, p = *spec) {
 		enum err_code rc = sim_run(&p, &r, e);
 
 		if (rc)
 			return rc;
-		if (r.step_seconds < 0.98 * step_seconds && r.step_seconds < out->step_seconds) {
-			snprintf(out->what, sizeof out->what, "%s", what);
-			out->step_seconds = r.step_seconds;
-		}
+		if (r.step_seconds < 0.98 * step_seconds)
+			all[n++] = (struct plan_limit){ what, r.step_seconds };
 	}
-	/* Stragglers are not something that can be made twice as fast. */
-	p.compute.chance = 0;
-	p.compute.slow = 0;
-	if ((spec->compute.chance > 0 || spec->compute.slow > 0) && !sim_run(&p, &r, e) && r.step_seconds < out->step_seconds) {
-		snprintf(out->what, sizeof out->what, "workers that take longer than others");
-		out->step_seconds = r.step_seconds;
-	}
+	qsort(all, n, sizeof *all, by_step);
+	for (size_t i = 0; i < PLAN_LIMITS; i++)
+		out[i] = i < n ? all[i] : (struct plan_limit){ NULL, step_seconds };
 	return ERR_OK;
 }
 

@@ -34,6 +34,7 @@ struct group {
 	uint64_t closed, shown;         /* bsp: steps with an update; those that the last copy has */
 	uint64_t floor;                 /* ssp: steps that all workers have completed */
 	unsigned *in;                   /* bsp: gradients of the open step, by piece */
+	uint64_t *ready;                /* the same: steps that the last copy has */
 	unsigned updated, copied;       /* bsp: pieces with the open step's update; those that the last copy has */
 	uint64_t *clock;                /* by worker */
 	uint64_t *waits;                /* by worker: the step whose parameters it waits for, plus 1 */

@@ -256,7 +256,7 @@ void plan_spec(const struct plan *p, const struct conf *c, const struct plan_cos
 	*out = (struct sim_spec){ .workers = (unsigned)c->workers.max, .servers = (unsigned)c->servers, .replicas = (unsigned)c->replicas,
 		.sync = c->sync, .compute = p->place.compute, .worker = p->place.worker, .server = p->place.server, .cores = p->place.cores,
 		.carried = p->place.carried, .crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded], .seed = p->place.seed,
-		.steps = p->place.steps };
+		.steps = p->place.steps, .prefetch = c->prefetch };
 	out->sync.backup = (unsigned)c->backup;
 	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
 	out->pieces = (unsigned)ceil(p->facts.parts / servers);

@@ -193,11 +193,43 @@ static int by_seconds(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
+/* Pulls of what has changed alone: worth something where a push leaves the rest as it is. */
+static enum err_code add_delta(struct table *t, struct err *e)
+{
+	const char *rule = t->own->conf.job.optimizer;
+
+	if (strcmp(rule, "sgd") != 0 && strcmp(rule, "adagrad") != 0)
+		return ERR_OK;
+	return add(t, "codec=topk:0.01 pull_delta=true", e);
+}
+
+/* Fragments need as many partitions, or workers refuse them. */
+static enum err_code add_rare(struct table *t, struct err *e)
+{
+	static const char *const rare[] = { "accumulate=4", "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	enum err_code rc = add_all(t, rare, sizeof rare / sizeof *rare, e);
+
+	if (!rc && t->plan->facts.parts >= 5 && t->plan->facts.row_values == 0)
+		rc = add(t, "local_steps=50 outer=nesterov fragments=5", e);
+	return rc;
+}
+
+static void add_own(struct table *t)
+{
+	const struct conf *c = &t->own->conf;
+
+	t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
+	t->row[t->n] = *t->own;
+	t->row[t->n].set = mem_strdup("");
+	/* What its examples are counted by; the rest stays its owner's. */
+	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch, .accumulate = c->accumulate, .local_steps = c->local_steps,
+		.fragments = c->fragments };
+}
+
 enum err_code plan_table(struct plan *p, const struct planned *own, double samples, struct planned **out, size_t *n, struct err *e)
 {
 	static const char *const codecs[] = { "codec=f16 pull_codec=f16", "codec=int8 pull_codec=int8", "codec=topk:0.01 pull_codec=int8" };
-	static const char *const modes[] = { "sync=bsp", "sync=ssp:3", "sync=asp" };
-	static const char *const rare[] = { "accumulate=4", "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	static const char *const modes[] = { "sync=bsp", "prefetch=true", "sync=ssp:3", "sync=asp" };
 	struct table t = { .plan = p, .own = own, .samples = samples };
 	int64_t backup = own->conf.workers.max / 20;
 	struct buf all = BUF_INIT;
@@ -207,23 +239,21 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 	best(&t, 0, &all);
 	if (!rc)
 		rc = add_all(&t, codecs, sizeof codecs / sizeof *codecs, e);
+	if (!rc)
+		rc = add_delta(&t, e);
 	best(&t, first, &all);
 	if (!rc)
 		rc = add_all(&t, modes, sizeof modes / sizeof *modes, e);
 	if (!rc)
 		rc = add_number(&t, "backup", backup > 1 ? backup : 1, e);
 	if (!rc)
-		rc = add_all(&t, rare, sizeof rare / sizeof *rare, e);
-	/* What does not change when and how often gradients count, together. */
+		rc = add_rare(&t, e);
+	/* The best of servers and codecs together: neither changes when gradients count. */
 	if (!rc && all.len && strstr((char *)all.data, "servers=") && strstr((char *)all.data, "codec="))
 		rc = add(&t, (char *)all.data, e);
 	buf_release(&all);
 	if (!rc) {
-		t.row = mem_regrow(t.row, t.n + 1, sizeof *t.row);
-		t.row[t.n] = *own;
-		t.row[t.n].set = mem_strdup("");
-		t.row[t.n++].conf = (struct conf){ .job.batch = own->conf.job.batch, .accumulate = own->conf.accumulate,
-			.local_steps = own->conf.local_steps };
+		add_own(&t);
 		qsort(t.row, t.n, sizeof *t.row, by_seconds);
 	}
 	*out = t.row;

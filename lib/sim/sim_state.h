@@ -44,6 +44,7 @@ struct worker_state {
 	uint64_t step, open;            /* open: as late pushes were told */
 	unsigned got, acked, summed;    /* pieces of the answer; groups that have the push */
 	bool owed;                      /* acknowledgements are waited for */
+	bool held;                      /* overlap: computed, and to be pushed when the answer is here */
 	double asked, first, pushed, began, computed;
 	struct rng rng;
 };

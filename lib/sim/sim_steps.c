@@ -80,6 +80,26 @@ static void compute(struct sim *s, unsigned worker)
 	job_start(s, j);
 }
 
+static void push(struct sim *s, unsigned worker);
+
+/* The step that is over, of which only the wait is seen when all else is hidden. */
+static void note_step(struct sim *s, const struct worker_state *w)
+{
+	double heard = w->first > w->pushed ? w->first : w->pushed;
+
+	if (!s->warmed || w->pushed <= s->warm || w->pushed >= s->now)
+		return;
+	if (s->spec->overlap) {
+		s->wait += s->now - w->computed;
+	} else {
+		s->push += w->pushed - w->computed;
+		s->wait += heard - w->pushed;
+		s->pull += s->now - heard;
+	}
+	s->compute += w->computed - w->began;
+	s->counted++;
+}
+
 /* All parameters are here, and it is known what became of the push before. */
 static void maybe_compute(struct sim *s, unsigned worker)
 {
@@ -87,18 +107,32 @@ static void maybe_compute(struct sim *s, unsigned worker)
 
 	if (w->got < s->spec->servers * s->pieces || (w->owed && w->acked < s->spec->servers))
 		return;
-	if (s->warmed && w->pushed > s->warm && w->pushed < s->now) {
-		double heard = w->first > w->pushed ? w->first : w->pushed;
-
-		s->push += w->pushed - w->computed;
-		s->wait += heard - w->pushed;
-		s->pull += s->now - heard;
-		s->compute += w->computed - w->began;
-		s->counted++;
-	}
+	if (s->spec->overlap && w->step > 0 && !w->held)
+		return;
+	note_step(s, w);
 	w->owed = false;
 	w->got = 0;
+	if (w->held)
+		push(s, worker);
+	w->held = false;
 	compute(s, worker);
+}
+
+static void computed(struct sim *s, unsigned worker)
+{
+	struct worker_state *w = &s->worker[worker];
+
+	w->computed = s->now;
+	w->held = s->spec->overlap;
+	/* The first has no push before it whose answer could be waited for. */
+	if (!w->held)
+		push(s, worker);
+	else if (w->step == 0) {
+		push(s, worker);
+		w->held = false;
+		compute(s, worker);
+	} else
+		maybe_compute(s, worker);
 }
 
 static void answered(struct sim *s, const struct job *j)
@@ -138,7 +172,6 @@ static void push(struct sim *s, unsigned worker)
 	struct worker_state *w = &s->worker[worker];
 	uint64_t step = w->step;
 
-	w->computed = s->now;
 	w->acked = w->summed = 0;
 	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
 	if (p->prefetch)
@@ -366,7 +399,7 @@ void steps_arrived(struct sim *s, struct job *j)
 		answered(s, j);
 		break;
 	case JOB_COMPUTE:
-		push(s, j->worker);
+		computed(s, j->worker);
 		break;
 	case JOB_PUSH:
 		pushed(s, j);

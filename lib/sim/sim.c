@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "sim/sim_state.h"
 
-#define PAIRS_MAX 1000000u
+#define PAIRS_MAX 200000u
 #define EVENTS_MAX UINT64_C(200000000)
 
 /* ---- what is asked ---------------------------------------------------------------- */

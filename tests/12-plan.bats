@@ -85,6 +85,11 @@ near() {
 	# What the file's own keys exclude is not offered.
 	plan --net 100M --set deterministic=true --set on_worker_loss=wait:10s
 	! jq -r .set plan.jsonl | grep -E 'codec=|sync=|backup='
+	# Nor what is more than servers may use: twice as many servers have half of the tables.
+	plan --params 100M --set mem_limit=900M
+	! jq -r .set plan.jsonl | grep -x -e '--set servers=1'
+	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --params 100M --set mem_limit=500M --alone
+	[[ "$output" == *"more than mem_limit"* ]]
 	# On a slow line a codec wins over float32, and says so.
 	plan --net 10M
 	jq -se 'map(select(.kind == "alternative")) | (map(select(.set | contains("codec=int8")))[0].seconds) < (map(select(.set == ""))[0].seconds)' plan.jsonl
@@ -145,5 +150,5 @@ near() {
 	refused 78 "more than the simulation can do" c "${GIVEN[@]}" --workers 4096 --servers 100 --alone
 	echo '{ "servers": 1 }' >bare.json
 	refused 78 "without a job" bare
-	refused 3 "no cluster is running" --measure
+	refused 4 "no cluster is running" --measure
 }

@@ -20,6 +20,9 @@ void planned_release(struct planned *x);
 /* Simulate x->conf.  samples: of the whole job, 0: not known. */
 enum err_code planned_run(struct plan *p, struct planned *x, double samples, struct err *e);
 
+/* More than mem_limit, so that servers would not start. */
+bool planned_is_too_much(const struct planned *x);
+
 /* A cluster that runs, as it was for some seconds (plan_measure.c): per worker and step. */
 struct plan_sample {
 	double step, data, compute, push, pull, wait;   /* seconds */

@@ -78,7 +78,8 @@ static void print_bytes(const struct planned *x)
 	num_human(x->memory, mem);
 	num_human(x->tables, tables);
 	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down, all);
-	printf("memory    at most %sB a server, %sB of it for tables\n", mem, tables);
+	printf("memory    at most %sB a server, %sB of it for tables%s\n", mem, tables,
+	    planned_is_too_much(x) ? ": more than mem_limit, and servers would not start" : "");
 }
 
 static void print_limit(const struct plan_words *w)

@@ -93,6 +93,11 @@ struct table {
 	size_t n;
 };
 
+bool planned_is_too_much(const struct planned *x)
+{
+	return x->conf.mem_limit > 0 && x->memory > (double)x->conf.mem_limit;
+}
+
 static bool set_all(struct conf *c, const char *sets, char **shown)
 {
 	char *copy = mem_strdup(sets), *save = NULL, *word;
@@ -124,7 +129,7 @@ static enum err_code add(struct table *t, const char *sets, struct err *e)
 	if (!rc && set_all(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
 	    (diff = conf_diff(&x.conf, &t->own->conf)) != NULL) {
 		rc = planned_run(t->plan, &x, t->samples, e);
-		if (!rc) {
+		if (!rc && !planned_is_too_much(&x)) {
 			t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
 			t->row[t->n++] = x;
 			free(diff);
@@ -206,9 +211,13 @@ static enum err_code add_delta(struct table *t, struct err *e)
 /* Fragments need as many partitions, or workers refuse them. */
 static enum err_code add_rare(struct table *t, struct err *e)
 {
-	static const char *const rare[] = { "accumulate=4", "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
-	enum err_code rc = add_all(t, rare, sizeof rare / sizeof *rare, e);
+	static const char *const rare[] = { "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
+	enum err_code rc = add(t, "accumulate=4", e);
 
+	/* Workers keep no state of a rule for rows. */
+	if (!rc && (t->plan->facts.row_values == 0 || rule->nslots == 0))
+		rc = add_all(t, rare, sizeof rare / sizeof *rare, e);
 	if (!rc && t->plan->facts.parts >= 5 && t->plan->facts.row_values == 0)
 		rc = add(t, "local_steps=50 outer=nesterov fragments=5", e);
 	return rc;

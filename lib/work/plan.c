@@ -361,7 +361,8 @@ double plan_memory(const struct plan *p, const struct conf *c, double *tables)
 		values += p->facts.row_values * (double)p->facts.job.train->nids;
 	/* The first server is the coordinator, too, and has another session of each. */
 	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
-	*tables = 4 * copies * values * (double)c->replicas / (double)c->servers;
+	/* pull_delta notes when each value was changed. */
+	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas / (double)c->servers;
 	return *tables + sessions * SESSION_BYTES;
 }
 

@@ -150,5 +150,5 @@ near() {
 	refused 78 "more than the simulation can do" c "${GIVEN[@]}" --workers 4096 --servers 100 --alone
 	echo '{ "servers": 1 }' >bare.json
 	refused 78 "without a job" bare
-	refused 4 "no cluster is running" --measure
+	refused 4 "no cluster here" --measure
 }

@@ -151,7 +151,7 @@ static void print_sample(const struct plan_words *w, const struct planned *x)
 
 static void print_belief(void)
 {
-	printf("belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, the worst within 35 %%;\n"
+	printf("belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
 	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
 }
 

@@ -8,10 +8,10 @@
 #include "launch/rundir.h"
 #include "ring/ring_state.h"
 
-/* Below this, hops cost more than bytes (ps-bandwidth(7)). */
-#define HALVING_BYTES (256u << 10)
+/* Below this, hops cost more than bytes: as measured, and what one record can hold. */
+#define HALVING_BYTES ((size_t)RECORD_MAX)
 #define SLICE_MOST (64u << 10)          /* floats */
-#define SLICE_LEAST (8u << 10)
+#define SLICE_LEAST (16u << 10)
 #define BACKLOG 512
 
 /* ---- forming ------------------------------------------------------------------------- */
@@ -153,15 +153,17 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 static void plan_for(struct ring *r, size_t n)
 {
 	size_t halving = r->cfg.halving_bytes ? r->cfg.halving_bytes : HALVING_BYTES, slice = r->cfg.slice;
+	enum ring_way way = n * sizeof(float) <= (halving < RECORD_MAX ? halving : RECORD_MAX) ? RING_HALVING : RING_ROUND;
 
 	if (r->plan_n == n)
 		return;
 	/* Several slices under way at once, or the hops of small ones cost more than they hide. */
-	if (!slice)
+	if (!slice) {
 		slice = n / r->n / 4;
-	slice = slice < SLICE_LEAST ? SLICE_LEAST : slice > SLICE_MOST ? SLICE_MOST : slice;
+		slice = slice < SLICE_LEAST ? SLICE_LEAST : slice > SLICE_MOST ? SLICE_MOST : slice;
+	}
 	ring_plan_release(&r->plan);
-	ring_plan_make(&r->plan, n * sizeof(float) <= halving ? RING_HALVING : RING_ROUND, r->n, r->rank, n, slice / 16 * 16);
+	ring_plan_make(&r->plan, way, r->n, r->rank, n, slice / 16 * 16);
 	free(r->joined);
 	r->joined = mem_array(r->plan.nrecv + 1, sizeof *r->joined);
 	r->plan_n = n;

@@ -35,7 +35,7 @@ struct ring_op {
 	size_t begin;           /* in floats */
 	uint32_t count, peer;
 	uint32_t flags;
-	uint32_t need;          /* send: so many receives must be done; the last of them has the examples */
+	uint32_t need;          /* send: so many receives must be done; both: number + 1 of the bucket's receive before, 0: none */
 };
 
 struct ring_plan {
@@ -45,7 +45,7 @@ struct ring_plan {
 
 #define RING_AHEAD 2u
 
-/* members >= 2, floats >= 1; slice in floats, for RING_ROUND.  Receives of a member
+/* members >= 2, floats >= 1; slice in floats: a bucket is one for each.  Receives of a member
  * are done in their order. */
 void ring_plan_make(struct ring_plan *p, enum ring_way way, uint32_t members, uint32_t rank, size_t floats, size_t slice);
 void ring_plan_release(struct ring_plan *p);

@@ -8,10 +8,12 @@
 #include "launch/rundir.h"
 #include "ring/ring_state.h"
 
-/* Below this, hops cost more than bytes: as measured, and what one record can hold. */
-#define HALVING_BYTES ((size_t)RECORD_MAX)
-#define SLICE_MOST (64u << 10)          /* floats */
-#define SLICE_LEAST (16u << 10)
+/* Up to this, hops cost more than bytes: as measured. */
+#define HALVING_BYTES ((size_t)1 << 20)
+/* Floats. */
+#define BUCKET ((size_t)128 << 10)
+#define SLICE_MOST ((size_t)64 << 10)
+#define SLICE_LEAST ((size_t)16 << 10)
 #define BACKLOG 512
 
 /* ---- forming ------------------------------------------------------------------------- */
@@ -88,7 +90,20 @@ static enum err_code hand_on(struct ring *r, struct err *e)
 	return rc;
 }
 
-/* Of slots, keys and incarnations, in order: two members must mean the same ring. */
+/* Is it a power of two of members of one host?  By their list, so that all agree. */
+static bool are_near(const struct ring_member *m, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *colon = strrchr(m[0].tcp, ':');
+
+		if (!colon || strncmp(m[i].tcp, m[0].tcp, (size_t)(colon - m[0].tcp) + 1) != 0)
+			return false;
+	}
+	return (n & (n - 1)) == 0;
+}
+
+/* Of slots, incarnations, keys and addresses, in order: two members must mean the same
+ * ring. */
 static uint64_t digest_of(const struct ring_member *m, size_t n)
 {
 	crypto_generichash_state st;
@@ -100,6 +115,7 @@ static uint64_t digest_of(const struct ring_member *m, size_t n)
 		put_le64(head + 4, m[i].incarnation);
 		crypto_generichash_update(&st, head, sizeof head);
 		crypto_generichash_update(&st, m[i].key, sizeof m[i].key);
+		crypto_generichash_update(&st, (const uint8_t *)m[i].tcp, strlen(m[i].tcp) + 1);
 	}
 	crypto_generichash_final(&st, out, sizeof out);
 	return get_le64(out);
@@ -133,6 +149,7 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 	r->plan_n = 0;
 	r->epoch = epoch;
 	r->digest = digest_of(members, n);
+	r->near = are_near(members, n);
 	free(r->poll);
 	free(r->poll_link);
 	r->most_poll = 4 * n + 32;
@@ -150,20 +167,27 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 
 /* ---- reducing ------------------------------------------------------------------------- */
 
+/* What is small is halved in one go.  So is, bucket by bucket, what is large when all
+ * are on one host: fewer and longer records.  Across hosts a ring is better, which
+ * leaves a host at one member alone. */
 static void plan_for(struct ring *r, size_t n)
 {
-	size_t halving = r->cfg.halving_bytes ? r->cfg.halving_bytes : HALVING_BYTES, slice = r->cfg.slice;
-	enum ring_way way = n * sizeof(float) <= (halving < RECORD_MAX ? halving : RECORD_MAX) ? RING_HALVING : RING_ROUND;
+	const struct ring_config *cfg = &r->cfg;
+	bool small = n * sizeof(float) <= HALVING_BYTES;
+	bool halving = cfg->halving_bytes ? n * sizeof(float) <= cfg->halving_bytes : small || r->near;
+	size_t slice = cfg->slice;
 
 	if (r->plan_n == n)
 		return;
-	/* Several slices under way at once, or the hops of small ones cost more than they hide. */
+	if (!slice && halving)
+		slice = small ? n / r->n + 16 : BUCKET / r->n;
 	if (!slice) {
+		/* Several under way at once. */
 		slice = n / r->n / 4;
 		slice = slice < SLICE_LEAST ? SLICE_LEAST : slice > SLICE_MOST ? SLICE_MOST : slice;
 	}
 	ring_plan_release(&r->plan);
-	ring_plan_make(&r->plan, way, r->n, r->rank, n, slice / 16 * 16);
+	ring_plan_make(&r->plan, halving ? RING_HALVING : RING_ROUND, r->n, r->rank, n, slice / 16 * 16);
 	free(r->joined);
 	r->joined = mem_array(r->plan.nrecv + 1, sizeof *r->joined);
 	r->plan_n = n;

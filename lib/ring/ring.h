@@ -50,8 +50,9 @@ struct ring_config {
 	bool (*cancelled)(void *ctx, struct err *why);
 	void *ctx;
 	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
-	/* 0: as measured.  Bytes up to which halving and doubling is used; floats of a slice. */
-	size_t halving_bytes, slice;
+	/* 0: as measured.  Bytes up to which halving and doubling is used, and beyond which a
+	 * ring is; floats of a slice.  The same for all members. */
+	size_t halving_bytes, slice;     /* slice: a multiple of 16 */
 };
 
 /* Listens from now on. */

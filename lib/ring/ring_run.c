@@ -119,7 +119,7 @@ static void join(struct reduction *d, const struct ring_op *op, const float *the
 {
 	bool ours = op->flags & RING_OP_FRESH && d->examples;
 	float *out = d->out + op->begin, scale = 1;
-	uint64_t all = examples + (op->flags & RING_OP_FRESH ? d->examples : d->joined[d->next_recv - 1]);
+	uint64_t all = examples + (op->flags & RING_OP_FRESH ? d->examples : d->joined[op->need - 1]);
 
 	if (op->flags & RING_OP_LAST && all)
 		scale = (float)(1.0 / (double)all);

@@ -58,6 +58,7 @@ struct ring {
 	int listener[2];                /* TCP, Unix; -1 */
 	char bound[NET_TEXT];
 	bool formed;
+	bool near;                      /* a power of two of members of one host */
 	uint32_t epoch, n, rank;
 	uint64_t digest;                /* of the members */
 	struct link *link;              /* n; [rank] is nobody's */

@@ -144,12 +144,11 @@ static enum err_code serve_link(struct ring *r, struct link *l, short revents, b
 /* The sender whose turn it is may have been kept waiting with a record. */
 static enum err_code take_held(struct ring *r, struct err *e)
 {
-	for (;;) {
+	while (r->now.next_recv < r->now.plan->nrecv) {
+		size_t turn = r->now.next_recv;
 		struct link *l;
 		enum err_code rc;
 
-		if (r->now.next_recv == r->now.plan->nrecv)
-			return ERR_OK;
 		l = &r->link[r->now.plan->recv[r->now.next_recv].peer];
 		if (!l->in)
 			return err_set(e, ERR_CLOSED, "worker-%u has left the ring", l->who.slot);
@@ -158,9 +157,10 @@ static enum err_code take_held(struct ring *r, struct err *e)
 		rc = conn_retry(l->in->conn, e);
 		if (rc)
 			return line_ended(r, l, true, e);
-		if (conn_is_held(l->in->conn))
+		if (r->now.next_recv == turn)
 			return ERR_OK;
 	}
+	return ERR_OK;
 }
 
 static enum err_code run_turn(struct ring *r, struct err *e)

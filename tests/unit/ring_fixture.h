@@ -31,6 +31,7 @@ struct sailor {
 	struct err e;
 	pthread_t thread;
 	_Atomic bool cancel;
+	int64_t cancel_at;              /* clock_now; 0: never */
 	int64_t took;
 };
 
@@ -46,7 +47,7 @@ static bool cancelled(void *ctx, struct err *why)
 {
 	struct sailor *s = ctx;
 
-	if (!atomic_load(&s->cancel))
+	if (!atomic_load(&s->cancel) && !(s->cancel_at && clock_now() >= s->cancel_at))
 		return false;
 	err_set(why, ERR_STOPPED, "cancelled");
 	return true;

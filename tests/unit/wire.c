@@ -135,6 +135,9 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{ 41, "FILE_GET",   "S",     512 },
 	{ 42, "FILE_DATA",  "S",     1048576 },
 	{ 43, "FILE_END",   "S",     512 },
+	{ 50, "RING_HELLO", "",      0 },
+	{ 51, "RING_SUM",   "",      1048576 },
+	{ 52, "RING_COPY",  "",      1048576 },
 };
 #define TYPES (sizeof table / sizeof *table)
 static const char role_letter[] = "-WSRMA";

@@ -143,8 +143,10 @@ static void print_result(const struct options *o, const struct bench_config *b)
 		json_object_set_new(r, "rows_per_second", json_real((double)b->rows * ways / each));
 	json_object_set_new(r, "p50_seconds", json_real(b->result.p50));
 	json_object_set_new(r, "p99_seconds", json_real(b->result.p99));
-	json_object_set_new(r, "pushed_bytes", json_real(b->result.pushed));
-	json_object_set_new(r, "pulled_bytes", json_real(b->result.pulled));
+	if (!b->procs) {
+		json_object_set_new(r, "pushed_bytes", json_real(b->result.pushed));
+		json_object_set_new(r, "pulled_bytes", json_real(b->result.pulled));
+	}
 	text = json_text(r);
 	puts(text);
 	free(text);
@@ -160,8 +162,9 @@ static int bench_members(const struct options *o)
 	enum err_code rc;
 
 	suite_parse(o->suite, &b.suite);
-	if (o->where.run_dir || o->where.join || o->sparse)
-		rc = err_set(&e, ERR_USAGE, "--op allreduce is of dense tables, among processes of its own: leave out -C, --join and --sparse");
+	if (o->where.run_dir || o->where.join || o->sparse || strcmp(o->codec, "raw") != 0)
+		rc = err_set(&e, ERR_USAGE, "--op allreduce is of float32 vectors, among processes of its own: leave out -C, --join, --sparse "
+		    "and --codec");
 	else if (!mkdtemp(dir))
 		rc = err_sys(&e, ERR_IO, "cannot make a directory in /tmp");
 	else

@@ -126,6 +126,7 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{ 23, "ROWS",       "",      1048576 },
 	{ 24, "SCAN",       "WRSA",  0 },
 	{ 25, "SCANNED",    "",      1048576 },
+	{ 26, "NO_KEYS",    "",      0 },
 	{ 30, "COPY_SUM",   "S",     1048576 },
 	{ 31, "COPY_PUSH",  "S",     1048576 },
 	{ 32, "COPY_STEP",  "S",     1048576 },

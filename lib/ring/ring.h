@@ -77,6 +77,7 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n, uint32_t examples,
     const float **mean, uint64_t *total, struct err *e);
 
+/* Since ring_new, handshakes and repetitions included. */
 struct ring_stats {
 	uint64_t reductions, sent_bytes, received_bytes;
 };

@@ -83,11 +83,18 @@ static bool by_socket(const struct link *l)
 	return strcmp(transport, "unix") == 0 || access(l->who.local, R_OK | W_OK) == 0;
 }
 
-static void put_off(struct link *l, const struct err *why)
+void ring_hang_up(struct link *l)
 {
+	if (l->out)
+		l->ring->stats.sent_bytes += conn_bytes_out(l->out);
 	conn_free(l->out);
 	l->out = NULL;
 	l->live = false;
+}
+
+static void put_off(struct link *l, const struct err *why)
+{
+	ring_hang_up(l);
 	if (why && why->code)
 		l->fault = *why;
 	l->next_try = clock_now() + l->retry;
@@ -140,8 +147,15 @@ static void inlet_free(struct inlet *i)
 {
 	if (!i)
 		return;
+	i->ring->stats.received_bytes += conn_bytes_in(i->conn);
 	conn_free(i->conn);
 	free(i);
+}
+
+void ring_shut(struct link *l)
+{
+	inlet_free(l->in);
+	l->in = NULL;
 }
 
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
@@ -294,8 +308,7 @@ enum err_code ring_meet(struct ring *r, struct err *e)
 		/* What comes behind the greeting waits for its reduction. */
 		if (l->in && !conn_is_held(l->in->conn) && (conn_read(l->in->conn, &why) || conn_write(l->in->conn, &why))) {
 			l->fault = why;
-			inlet_free(l->in);
-			l->in = NULL;
+			ring_shut(l);
 		}
 	}
 	return r->fault.code ? err_set(e, r->fault.code, "%s", r->fault.msg) : ERR_OK;
@@ -314,11 +327,8 @@ void ring_part(struct ring *r)
 	struct inlet *i;
 
 	for (uint32_t rank = 0; rank < r->n; rank++) {
-		conn_free(r->link[rank].out);
-		inlet_free(r->link[rank].in);
-		r->link[rank].out = NULL;
-		r->link[rank].in = NULL;
-		r->link[rank].live = false;
+		ring_hang_up(&r->link[rank]);
+		ring_shut(&r->link[rank]);
 	}
 	while ((i = r->guests)) {
 		r->guests = i->next;

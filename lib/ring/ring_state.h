@@ -87,6 +87,9 @@ struct ring {
 #define RING_SAY_AGAIN (10 * NSEC_PER_SEC)
 
 /* ring_meet.c */
+/* End the session that we dialled, or that was dialled to us; either may be none. */
+void ring_hang_up(struct link *l);
+void ring_shut(struct link *l);
 /* No sessions from now on. */
 void ring_part(struct ring *r);
 /* Members of a list take their places; nobody is met yet. */

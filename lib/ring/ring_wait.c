@@ -131,13 +131,10 @@ static enum err_code serve_link(struct ring *r, struct link *l, short revents, b
 	rc = line_ended(r, l, incoming, e);
 	if (rc)
 		return rc;
-	conn_free(c);
-	if (incoming) {
-		free(l->in);
-		l->in = NULL;
-	} else {
-		l->out = NULL;
-	}
+	if (incoming)
+		ring_shut(l);
+	else
+		ring_hang_up(l);
 	return ERR_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ring/ring_state.h"
+#include "wire/msg.h"
 
 /* All-reduce among threads, over loopback and Unix sockets: means, equal bits, every
  * count of members; then members that die, come late or do something else. */
@@ -404,6 +405,77 @@ static void malformed(void)
 	}
 }
 
+/* ---- a greeting of an epoch that is over ------------------------------------------------ */
+
+struct caller {
+	struct conn *conn;
+	struct record hello;
+	enum err_code told;             /* of a NACK; ERR_OK: a greeting, or nothing */
+	bool answered;
+};
+
+static void caller_live(void *ctx, const struct hs_server_info *info)
+{
+	struct caller *k = ctx;
+
+	(void)info;
+	conn_send(k->conn, &k->hello, NULL);
+}
+
+static enum conn_verdict caller_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct caller *k = ctx;
+	struct err e = { 0 };
+
+	k->answered = true;
+	if (r->type == REC_NACK)
+		k->told = msg_get_nack(payload, r->len, &e);
+	return CONN_TAKEN;
+}
+
+static bool caller_answered(void *ctx)
+{
+	return ((struct caller *)ctx)->answered;
+}
+
+static const struct conn_handler caller_handler = { .live = caller_live, .record = caller_record };
+
+/* Member 1 calls by hand, as if it had not heard of the newest epoch. */
+static void *call_late(void *ctx)
+{
+	struct sailor *s = ctx;
+	struct hs_client_info info = { .incarnation = 101, .slot = SLOT(1) };
+	struct caller k = { .hello = { .type = REC_RING_HELLO, .epoch = epoch - 1, .seq = s->ring->digest } };
+	int fd;
+
+	if (s->index == 0)
+		return form(ctx);
+	s->rc = ERR_UNREACH;
+	if (net_connect(s->crew->member[0].tcp, &fd, &s->e))
+		return NULL;
+	k.conn = conn_dial(fd, &s->id, s->crew->member[0].key, &info, &caller_handler, &k);
+	conn_until(k.conn, caller_answered, &k, 5 * NSEC_PER_SEC, &s->e);
+	conn_free(k.conn);
+	s->rc = k.answered ? k.told : ERR_UNREACH;
+	return NULL;
+}
+
+static void old_greeting(void)
+{
+	struct crew c;
+
+	crew_open(&c, 2, "tcp", NSEC_PER_SEC, 1, 4096);
+	left_out = 0;
+	formed(&c);
+	/* Its listener is not to answer for it. */
+	ring_part(c.sailor[1].ring);
+	epoch++;
+	crew_each(&c, call_late, 0);
+	ok(c.sailor[1].rc == ERR_STALE && c.sailor[0].rc == ERR_UNREACH, "a greeting of an epoch that is over is refused (%s), and does not count",
+	    err_name(c.sailor[1].rc));
+	crew_close(&c);
+}
+
 /* Strangers who connect and say nothing, or nonsense, hold nobody up. */
 static void strangers(void)
 {
@@ -448,6 +520,7 @@ int main(void)
 	gift();
 	misfits();
 	malformed();
+	old_greeting();
 	strangers();
 	return tap_done();
 }

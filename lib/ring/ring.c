@@ -139,8 +139,11 @@ static enum err_code check_members(const struct ring *r, uint32_t epoch, const s
 
 enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n, struct err *e)
 {
-	enum err_code rc = check_members(r, epoch, members, n, e);
+	struct err unsaid = { 0 };
+	enum err_code rc;
 
+	e = e ? e : &unsaid;
+	rc = check_members(r, epoch, members, n, e);
 	if (rc)
 		return rc;
 	ring_part(r);
@@ -197,8 +200,10 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
     const float **mean, uint64_t *total, struct err *e)
 {
 	unsigned to = 1 - r->at;
+	struct err unsaid = { 0 };
 	enum err_code rc = ERR_OK;
 
+	e = e ? e : &unsaid;
 	if (r->said.have == step + 1) {
 		*mean = r->result[r->at];
 		*total = r->total_of[r->at];

@@ -34,7 +34,7 @@ endif
 ifneq ($(FAULT),)
 STD += -DPS_FAULT=1
 endif
-LIBS = -lmicrohttpd -ljansson -lsodium -lzstd -lz -lm -pthread
+LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
 CURL = -lcurl
 BLAS = -lopenblas
 
@@ -118,7 +118,7 @@ fuzzers: $(FUZZERS)
 benches: $(BENCHES)
 
 # ---- what is needed, by Debian's names ----------------------------------------
-PACKAGES = gcc libc6-dev pkg-config libsodium-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
+PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/tag.h"
 #include "base/err.h"
 
 /* Record protection after the handshake.
@@ -47,6 +48,7 @@ struct session_dir {
 	uint8_t chain[32], key[32];
 	uint64_t counter;
 	uint32_t records;                       /* since the last change of key */
+	struct tag_maker *maker;                /* of clear payloads; NULL before the first */
 	bool dead;                              /* a tag was wrong: nothing more is accepted */
 };
 

@@ -204,6 +204,10 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return peer_clock(p, r, payload);
 	case REC_DONE:
 		return peer_done(p, r);
+	case REC_PUSH_SUM:
+		return peer_push_sum(p, r, payload);
+	case REC_CLOCKS:
+		return peer_clocks(p, r, payload);
 	case REC_COPY_SUM:
 	case REC_COPY_PUSH:
 	case REC_COPY_STEP:
@@ -343,6 +347,7 @@ struct conn *peer_take_out(struct peer *p)
 	batcher_release(&p->batcher);
 	buf_release(&p->receipts);
 	buf_release(&p->copied);
+	buf_release(&p->summed);
 	free(p->pending);
 	free(p->rows);
 	free(p->ids);

@@ -8,9 +8,7 @@ static struct shard *shard_of(const struct peer *p)
 	return atomic_load(&p->lane->server->shard);
 }
 
-/* Refuse what was made under another layout or before a roll-back.  The sender
- * hears of the new one, and sends again what has no answer. */
-static bool stale(struct peer *p, const struct record *r)
+bool peer_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->lane->server;
 
@@ -38,13 +36,17 @@ static void keep_promise(struct peer *p, const struct promise *x)
 	struct msg_receipt m = { .table = x->table, .status = x->status, .part = x->part, .staleness = x->staleness,
 		.step = x->step };
 
-	if (x->copied) {
+	if (x->kind == PROMISE_COPIED) {
 		msg_put_copied(&p->copied, &(struct msg_copied){ x->table, x->part, x->seq });
 		return;
 	}
 	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
 	/* Of a step's sum the version is known now. */
 	m.version = x->version ? x->version : shard_version(sh, x->table, x->part);
+	if (x->kind == PROMISE_SUMMED) {
+		msg_put_summed(&p->summed, &(struct msg_summed){ x->table, x->status, m.copies, x->part, x->seq, m.version });
+		return;
+	}
 	msg_put_receipt(&p->receipts, &m);
 }
 
@@ -79,6 +81,7 @@ void peer_receipts(struct peer *p)
 		FAIL_POINT("receipt_before");
 	send_list(p, REC_RECEIPT, &p->receipts, MSG_RECEIPT_BYTES);
 	send_list(p, REC_COPIED, &p->copied, MSG_COPIED_BYTES);
+	send_list(p, REC_SUMMED, &p->summed, MSG_SUMMED_BYTES);
 }
 
 /* ---- pushes ------------------------------------------------------------------------- */
@@ -122,7 +125,7 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 	const struct table *t = shard_table(shard_of(p), r->table);
 	struct push push = { .payload = payload, .len = r->len };
 
-	if (stale(p, r))
+	if (peer_stale(p, r))
 		return CONN_TAKEN;
 	if (!t || t->sparse) {
 		peer_nack(p, r, ERR_PROTO, "there is no dense table %u here", r->table);
@@ -210,7 +213,7 @@ enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const u
 	const uint8_t *body;
 	enum conn_verdict v;
 
-	if (stale(p, r)) {
+	if (peer_stale(p, r)) {
 		peer_gathered(p);
 		return CONN_TAKEN;
 	}
@@ -247,7 +250,7 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 {
 	struct msg_run run;
 
-	if (stale(p, r))
+	if (peer_stale(p, r))
 		return CONN_TAKEN;
 	if (p->slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
 		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");

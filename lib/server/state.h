@@ -24,6 +24,7 @@
 #include "wire/msg.h"
 
 struct host;
+struct given;
 
 /* What a client may have in flight: pushes staged for it, and answers queued. */
 #define PEER_CREDIT (16u << 20)
@@ -47,16 +48,17 @@ struct pull {
 	uint32_t part;
 };
 
-/* An answer that is due when shard_is_safe says yes: a receipt, or to another
- * server that its copy is had. */
+/* An answer that is due when shard_is_safe says yes: a receipt, to another server
+ * that its copy is had, to a relay what became of its sum. */
+enum promised { PROMISE_RECEIPT, PROMISE_COPIED, PROMISE_SUMMED };
 struct promise {
+	enum promised kind;
 	uint16_t table;
 	uint32_t part;
 	uint64_t steps, version;
-	bool copied;
 	uint8_t status;
 	uint32_t staleness;
-	uint64_t step, seq;             /* receipt: step; copied: seq */
+	uint64_t step, seq;             /* receipt: step; else seq */
 };
 
 struct peer {
@@ -80,7 +82,7 @@ struct peer {
 	size_t pull_bytes;
 	struct promise *pending;
 	size_t npending, pending_cap;
-	struct buf receipts, copied;    /* ready to go */
+	struct buf receipts, copied, summed;    /* ready to go */
 	uint8_t *rows;                  /* a push or copy that comes in several records */
 	size_t rows_len;
 	struct keycache *kept;          /* row ids (keys.h), NULL: none */
@@ -140,6 +142,7 @@ struct server {
 	pthread_rwlock_t keys_lock;     /* ring */
 	struct keyring *ring;
 	_Atomic bool keys_known;        /* a store's come with its first view */
+	struct given *given;            /* the relays (given.h), under keys_lock; NULL: none */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
 	bool ended;
@@ -212,7 +215,13 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_done(struct peer *p, const struct record *r);
+/* Made under another layout or before a roll-back: refused.  The sender hears of the
+ * new one, and sends again what has no answer. */
+bool peer_stale(struct peer *p, const struct record *r);
 void peer_receipts(struct peer *p);
+/* peer_sum.c: from relays */
+enum conn_verdict peer_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload);
 /* True when it stopped because enough is queued. */
 bool peer_answer_pulls(struct peer *p);

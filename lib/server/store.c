@@ -11,6 +11,7 @@
 #include "ckpt/read.h"
 #include "conf/rule.h"
 #include "server/far.h"
+#include "server/given.h"
 #include "server/heat.h"
 #include "server/repl.h"
 #include "server/save.h"
@@ -229,6 +230,8 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	repl_prepare(s->repl, view);
 	if (layout.epoch != atomic_load(&s->epoch))
 		rc = install(s, view, &layout, e);
+	/* Whoever goes by the epoch goes by this. */
+	given_take(s, view);
 	atomic_store(&s->epoch, layout.epoch);
 	atomic_store(&s->generation, layout.generation);
 	repl_view(s->repl, view, &layout);

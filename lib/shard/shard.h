@@ -11,6 +11,7 @@
 #include "optim/schedule.h"
 #include "sync/receipt.h"
 #include "sync/sync.h"
+#include "wire/sums.h"
 
 /* What one server holds: partitions of tables, each with its own lock, and
  * the gate (clocks, members) that says when a push is taken and a pull is
@@ -164,6 +165,27 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, boo
     uint8_t *ids, float *out, bool *more, uint64_t *version);
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
+
+/* ---- relays -------------------------------------------------------------------------
+ * A relay sums the pushes of the slots that it was given.  In bsp only, without
+ * backup slots, and not deterministic. */
+
+/* From now on the process `relay` (0: none) speaks for the slot's holder of this
+ * incarnation.  One caller at a time, before the epoch that this holds in is told. */
+void shard_give(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation);
+/* Does it?  SHARD_HOLD: it does, and that holder is not in yet; SHARD_FENCED: no. */
+enum shard_answer shard_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation);
+
+struct sum {
+	uint64_t relay, step;           /* relay: the incarnation of who sends it */
+	uint16_t table;
+	uint32_t part;
+	struct sum_body body;
+};
+/* Take the pushes of all that are in it.  The receipt says merged, or duplicate (all
+ * have been taken before), or split: nothing of it was taken, as some have been, or
+ * may not be, or as it has values that cannot be summed. */
+enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
 
 /* ---- copies ---------------------------------------------------------------------- */
 

@@ -244,6 +244,8 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	copy_text(w->host, sizeof w->host, msg, "host");
+	copy_text(w->zone, sizeof w->zone, msg, "zone");
+	relay_choose(c, (unsigned)slot);
 	self->kind = COORD_WORKER;
 	self->index = (unsigned)slot;
 	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host, (long long)w->pid);

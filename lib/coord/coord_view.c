@@ -39,6 +39,8 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
 		if (w->until)
 			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
+		if (w->relay >= 0)
+			json_object_set_new(row, "relay", json_integer(w->relay));
 		if (w->go)
 			json_object_set_new(row, "go", json_true());
 		json_array_append_new(list, row);
@@ -65,6 +67,8 @@ json_t *coord_view(const struct coord *c)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
+	if (c->nrelays)
+		json_object_set_new(v, "relays", relays_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", members_to_json(c));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));

@@ -194,7 +194,7 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 	else if (self->kind == COORD_SERVER)
 		return from_server(c, self, op, msg, now, e);
 	else if (self->kind == COORD_RELAY)
-		answer = from_relay(c, self, op, e);
+		answer = from_relay(c, self, op, msg, e);
 	else if (self->kind == COORD_WORKER)
 		return from_worker(c, self, op, msg, now, e);
 	else

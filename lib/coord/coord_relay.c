@@ -70,7 +70,7 @@ static bool assign_relay(struct coord *c, struct member_relay *r)
 {
 	int before = r->upstream;
 
-	r->upstream = r->live ? nearest(c, r->zone, outer(r->zone, strlen(r->zone)), 0) : -1;
+	r->upstream = r->live ? nearest(c, r->zone, outer(r->zone, strlen(r->zone)), r->shunned) : -1;
 	return r->upstream != before;
 }
 
@@ -197,18 +197,39 @@ json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, 
 	return json_pack("{s:i}", "relay", at);
 }
 
-/* A worker could not reach its relay, and goes on without it. */
+/* Of `theirs`, of the present epoch? */
+static bool misses(const struct coord *c, const json_t *msg, int theirs)
+{
+	return theirs >= 0 && json_int(msg, "relay", -1) == theirs && (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
+}
+
+static void missed(struct coord *c, const char *kind, unsigned i, int relay, const json_t *msg)
+{
+	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
+	    json_str(msg, "message", "it could not be reached"));
+	reassign(c);
+}
+
 void relay_missed(struct coord *c, unsigned slot, const json_t *msg)
 {
 	struct member_worker *w = &c->worker[slot];
-	int64_t relay = json_int(msg, "relay", -1);
+	int relay = w->relay;
 
-	if (relay < 0 || relay != w->relay || (uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch)
+	if (!misses(c, msg, relay))
 		return;
 	w->shunned = c->relay[relay].incarnation;
-	coord_event(c, "relay_missed", "worker-%u goes on without relay-%lld: %.300s", slot, (long long)relay,
-	    json_str(msg, "message", "it could not be reached"));
-	reassign(c);
+	missed(c, "worker", slot, relay, msg);
+}
+
+static void upstream_missed(struct coord *c, unsigned i, const json_t *msg)
+{
+	struct member_relay *r = &c->relay[i];
+	int relay = r->upstream;
+
+	if (!misses(c, msg, relay))
+		return;
+	r->shunned = c->relay[relay].incarnation;
+	missed(c, "relay", i, relay, msg);
 }
 
 bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
@@ -251,8 +272,7 @@ void relays_check(struct coord *c, int64_t now)
 	}
 }
 
-/* It has only slept, or leaves. */
-json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, struct err *e)
+json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
 {
 	const struct member_relay *r = &c->relay[self->index];
 
@@ -260,6 +280,8 @@ json_t *from_relay(struct coord *c, const struct coord_self *self, const char *o
 		err_set(e, ERR_CLOSED, "relay-%u was taken for lost", self->index);
 	else if (strcmp(op, "leave") == 0)
 		lost(c, self->index, "it leaves");
+	else if (strcmp(op, "relay_missed") == 0)
+		upstream_missed(c, self->index, msg);
 	else
 		err_set(e, ERR_PROTO, "no such operation for a relay");
 	return NULL;

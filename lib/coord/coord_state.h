@@ -29,6 +29,7 @@ struct member_relay {
 	uint64_t incarnation;
 	int64_t seen, gone_at, pid;
 	int upstream;                   /* the relay that it sends to; -1: the servers */
+	uint64_t shunned;               /* incarnation of one that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats;
 };
@@ -191,10 +192,11 @@ json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, 
 bool relay_back(struct coord *c, struct coord_self *self, int64_t now);
 /* Of a worker that joins; the epoch goes on when it has one. */
 void relay_choose(struct coord *c, unsigned slot);
+/* It could not reach its relay, and goes on without it. */
 void relay_missed(struct coord *c, unsigned slot, const json_t *msg);
 bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now);
 void relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
-json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, struct err *e);
+json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
 void relays_check(struct coord *c, int64_t now);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);

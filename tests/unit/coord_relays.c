@@ -176,6 +176,11 @@ static void trees(void)
 	join_in_zone(&s, 0, "dc1/rack1");
 	join_in_zone(&s, 1, "dc1/rack2/host3");
 	ok(relay_of(&s, 0) == 0 && relay_of(&s, 1) == 1, "a worker without a relay in its zone goes through that of the zone around it");
+	ack_all(&s);
+	say(&s, &relay[0], "{\"op\":\"relay_missed\",\"relay\":1,\"epoch\":%u}", epoch(&s) + 1);
+	ok(says(&s, 0, "upstream") == 1, "a relay that misses another in another epoch changes nothing");
+	say(&s, &relay[0], "{\"op\":\"relay_missed\",\"relay\":1,\"epoch\":%u}", epoch(&s));
+	ok(says(&s, 0, "upstream") == -1 && relay_of(&s, 1) == 1, "in this one it sends to the servers");
 	say(&s, &relay[1], "{\"op\":\"leave\"}");
 	ok(says(&s, 0, "upstream") == -1 && relay_of(&s, 1) == -1, "and when that is lost both go on without");
 	scene_close(&s);

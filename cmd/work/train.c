@@ -12,12 +12,14 @@ struct options {
 	struct where where;
 	int64_t slot;
 	struct opt_list data;
+	const char *zone;
 };
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
 	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "the worker slot to take (or to take over)", NULL, -1, 4095 },
 	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH", "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: it goes through a relay of this zone", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -72,7 +74,7 @@ int cmd_train(int argc, char **argv)
 	if (where_identity(&o.where, name, &id, &e))
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
-	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .log = &log,
+	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .zone = o.zone, .log = &log,
 		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
 	close(cfg.interrupt_fd);

@@ -159,6 +159,8 @@ static bool must_join_again(const struct coord *c, const struct coord_self *self
 {
 	const struct member_server *s;
 
+	if (self->kind == COORD_RELAY)
+		return !c->relay[self->index].live || c->relay[self->index].incarnation != self->incarnation;
 	if (self->kind != COORD_SERVER)
 		return false;
 	s = &c->server[self->index];
@@ -170,8 +172,8 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 	const char *op = json_str(msg, "op", "");
 	json_t *answer = NULL;
 
-	if (must_join_again(c, self) && strcmp(op, "server_join") != 0) {
-		err_set(e, ERR_CLOSED, "server-%u was taken for lost", self->index);
+	if (must_join_again(c, self) && strcmp(op, "server_join") != 0 && strcmp(op, "relay_join") != 0) {
+		err_set(e, ERR_CLOSED, "%s-%u was taken for lost", self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
 	if (strcmp(op, "beat") == 0) {

@@ -274,11 +274,7 @@ void relays_check(struct coord *c, int64_t now)
 
 json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
 {
-	const struct member_relay *r = &c->relay[self->index];
-
-	if (r->incarnation != self->incarnation || !r->live)
-		err_set(e, ERR_CLOSED, "relay-%u was taken for lost", self->index);
-	else if (strcmp(op, "leave") == 0)
+	if (strcmp(op, "leave") == 0)
 		lost(c, self->index, "it leaves");
 	else if (strcmp(op, "relay_missed") == 0)
 		upstream_missed(c, self->index, msg);

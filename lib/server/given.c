@@ -30,19 +30,18 @@ static struct given *read_relays(const json_t *relays)
 	return g;
 }
 
-/* Of the relays on the way from the worker the last: it speaks to the servers. */
-static uint64_t speaker(const struct given *g, int64_t at)
+/* Of the relays on the way from the worker to us the last, by its incarnation; 0: the
+ * worker itself.  self: our own number, -1 of a server.  False: it does not come here. */
+static bool speaker(const struct given *g, int64_t at, int self, uint64_t *out)
 {
-	if (!g || at < 0 || (uint64_t)at >= g->n)
-		return 0;
-	for (size_t hops = 0; hops < g->n; hops++) {
-		int up = g->relay[at].upstream;
-
-		if (up < 0 || (size_t)up >= g->n)
-			return g->relay[at].incarnation;
-		at = up;
+	*out = 0;
+	for (size_t hops = 0; at != self && g && hops <= g->n; hops++) {
+		if (at < 0 || (size_t)at >= g->n)
+			return false;
+		*out = g->relay[at].incarnation;
+		at = g->relay[at].upstream;
 	}
-	return 0;
+	return at == self;
 }
 
 static bool takes_part(const char *state)
@@ -50,15 +49,17 @@ static bool takes_part(const char *state)
 	return strcmp(state, "active") == 0 || strcmp(state, "joining") == 0 || strcmp(state, "done") == 0;
 }
 
-void given_take(struct server *s, const json_t *view)
+void given_take(struct server *s, const json_t *view, int self)
 {
 	struct given *g = read_relays(json_object_get(view, "relays")), *old;
 	const json_t *w;
 	size_t i;
 
 	json_array_foreach(json_object_get(view, "workers"), i, w) {
-		uint64_t relay = takes_part(json_str(w, "state", "")) ? speaker(g, json_int(w, "relay", -1)) : 0;
+		uint64_t relay = 0;
 
+		if (!takes_part(json_str(w, "state", "")) || !speaker(g, json_int(w, "relay", -1), self, &relay))
+			relay = 0;
 		shard_give(atomic_load(&s->shard), (uint32_t)i, relay, relay ? json_u64s(w, "incarnation", 0) : 0);
 	}
 	pthread_rwlock_wrlock(&s->keys_lock);
@@ -66,6 +67,17 @@ void given_take(struct server *s, const json_t *view)
 	s->given = g;
 	pthread_rwlock_unlock(&s->keys_lock);
 	given_free(old);
+}
+
+bool given_ours(struct server *s, const json_t *worker, int self)
+{
+	uint64_t ignored;
+	bool ours;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	ours = takes_part(json_str(worker, "state", "")) && speaker(s->given, json_int(worker, "relay", -1), self, &ignored);
+	pthread_rwlock_unlock(&s->keys_lock);
+	return ours;
 }
 
 void given_free(struct given *g)

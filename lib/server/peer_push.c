@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "server/keys.h"
+#include "server/uplink.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
@@ -40,11 +41,16 @@ static void keep_promise(struct peer *p, const struct promise *x)
 		msg_put_copied(&p->copied, &(struct msg_copied){ x->table, x->part, x->seq });
 		return;
 	}
+	if (x->kind == PROMISE_CLOCKED) {
+		peer_clocked(p, x->step, x->seq);
+		return;
+	}
+	m.status = (uint8_t)shard_outcome(sh, x->table, x->part, x->step, (enum push_status)x->status);
 	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
 	/* Of a step's sum the version is known now. */
 	m.version = x->version ? x->version : shard_version(sh, x->table, x->part);
 	if (x->kind == PROMISE_SUMMED) {
-		msg_put_summed(&p->summed, &(struct msg_summed){ x->table, x->status, m.copies, x->part, x->seq, m.version });
+		msg_put_summed(&p->summed, &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq, m.version });
 		return;
 	}
 	msg_put_receipt(&p->receipts, &m);
@@ -71,9 +77,10 @@ void peer_receipts(struct peer *p)
 	for (size_t i = 0; i < p->npending; i++) {
 		struct promise *x = &p->pending[i];
 
-		if (shard_is_safe(shard_of(p), x->table, x->part, x->steps, x->version))
+		if (x->kind == PROMISE_CLOCKED ? uplink_acked(p->lane->server->uplink) >= x->version :
+		    shard_is_safe(shard_of(p), x->table, x->part, x->steps, x->version))
 			keep_promise(p, x);
-		else if (!shard_has_left(shard_of(p), x->table, x->part))
+		else if (x->kind == PROMISE_CLOCKED || !shard_has_left(shard_of(p), x->table, x->part))
 			p->pending[kept++] = *x;
 	}
 	p->npending = kept;
@@ -228,10 +235,21 @@ enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const u
 
 /* ---- clocks ------------------------------------------------------------------------- */
 
-static enum conn_verdict answer_clock(struct peer *p, const struct record *r, enum shard_answer a)
+void peer_clocked(struct peer *p, uint64_t step, uint64_t seq)
 {
 	struct server *s = p->lane->server;
-	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq };
+	struct record out = { .type = REC_CLOCKED, .step = step, .seq = seq };
+
+	out.epoch = atomic_load(&s->epoch);
+	out.generation = atomic_load(&s->generation);
+	out.examples = atomic_load(&s->members);
+	batcher_add(&p->batcher, p->conn, &out, NULL);
+}
+
+/* A relay's answer is that of all servers. */
+static enum conn_verdict answer_clock(struct peer *p, const struct record *r, enum shard_answer a, const struct slot_clock *c)
+{
+	struct server *s = p->lane->server;
 
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
@@ -239,10 +257,11 @@ static enum conn_verdict answer_clock(struct peer *p, const struct record *r, en
 		peer_nack(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
 	}
-	out.epoch = atomic_load(&s->epoch);
-	out.generation = atomic_load(&s->generation);
-	out.examples = atomic_load(&s->members);
-	batcher_add(&p->batcher, p->conn, &out, NULL);
+	if (s->uplink)
+		peer_promise(p, &(struct promise){ .kind = PROMISE_CLOCKED, .step = r->step, .seq = r->seq,
+			.version = uplink_clock(s->uplink, c) });
+	else
+		peer_clocked(p, r->step, r->seq);
 	return CONN_TAKEN;
 }
 
@@ -258,7 +277,8 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 	}
 	for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++)
 		shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
-	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples));
+	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples),
+	    &(struct slot_clock){ p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len });
 }
 
 enum conn_verdict peer_done(struct peer *p, const struct record *r)
@@ -267,5 +287,6 @@ enum conn_verdict peer_done(struct peer *p, const struct record *r)
 		peer_nack(p, r, ERR_PROTO, "a DONE without a slot");
 		return CONN_DROP;
 	}
-	return answer_clock(p, r, shard_done(shard_of(p), p->slot, p->incarnation));
+	return answer_clock(p, r, shard_done(shard_of(p), p->slot, p->incarnation),
+	    &(struct slot_clock){ .slot = p->slot, .incarnation = p->incarnation, .done = true });
 }

@@ -1,5 +1,6 @@
 #include "base/fail.h"
 #include "server/given.h"
+#include "server/uplink.h"
 
 /* What relays send: sums of pushes, and the clocks of their slots. */
 
@@ -84,11 +85,24 @@ static enum shard_answer take_clock(struct peer *p, const struct slot_clock *c)
 	return a == SHARD_FENCED ? SHARD_HOLD : a;
 }
 
+/* To those above, when all were taken here: what the last of them waits for. */
+static uint64_t hand_on(struct server *s, struct peer *p, const uint8_t *payload, size_t len)
+{
+	struct slot_clock c;
+	uint64_t token = 0;
+	size_t at = 0;
+	bool bad;
+
+	while (clocks_next(payload, len, &at, &c, &bad))
+		if (shard_speaks(shard_of(p), p->incarnation, c.slot, c.incarnation) == SHARD_OK)
+			token = uplink_clock(s->uplink, &c);
+	return token;
+}
+
 /* Held until all are taken: each may be taken twice. */
 enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->lane->server;
-	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq };
 	struct slot_clock c;
 	size_t at = 0;
 	bool bad, hold = false;
@@ -105,9 +119,10 @@ enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint
 	}
 	if (hold)
 		return CONN_HOLD;
-	out.epoch = atomic_load(&s->epoch);
-	out.generation = atomic_load(&s->generation);
-	out.examples = atomic_load(&s->members);
-	batcher_add(&p->batcher, p->conn, &out, NULL);
+	if (s->uplink)
+		peer_promise(p, &(struct promise){ .kind = PROMISE_CLOCKED, .step = r->step, .seq = r->seq,
+			.version = hand_on(s, p, payload, r->len) });
+	else
+		peer_clocked(p, r->step, r->seq);
 	return CONN_TAKEN;
 }

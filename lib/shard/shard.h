@@ -29,6 +29,7 @@ struct shard;
 struct ckpt_reader;
 
 #define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
+#define SHARD_UPSTREAM (NO_SERVER - 1)  /* of a relay: where all that it has summed goes */
 
 struct shard_config {
 	unsigned self;                  /* this server's number in the layout */
@@ -45,6 +46,9 @@ struct shard_config {
 	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
 	 * booked when they come; sparse rows, which come later, are refused beyond it. */
 	uint64_t mem_limit;
+	/* Of a relay: it makes no updates.  Sums go to SHARD_UPSTREAM, values come from
+	 * there; it knows the slots that it was given alone. */
+	bool relay;
 	/* Something that somebody may wait for has changed.  Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
@@ -186,6 +190,21 @@ struct sum {
  * have been taken before), or split: nothing of it was taken, as some have been, or
  * may not be, or as it has values that cannot be summed. */
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
+
+/* Of a relay's own shard: what became of the partition's oldest sum (shard_send hands
+ * them out, as copies of the kind COPY_SUM whose head and body are as they go out).
+ * After some of these: shard_settle. */
+void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
+/* What a sender of this step is told, to whom `status` was promised: that, or split. */
+enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
+/* Values of a step have come: a dense partition's, or those of n rows. */
+void shard_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version);
+void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    const float *w, uint64_t version);
+/* Which of these rows are not here for this step, and have not been asked for yet?
+ * They count as asked for; out: room for n.  Returns how many. */
+uint32_t shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+    uint64_t *out);
 
 /* ---- copies ---------------------------------------------------------------------- */
 

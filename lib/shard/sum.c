@@ -1,5 +1,6 @@
 #include "codec/codec.h"
 #include "shard/copy.h"
+#include "shard/hand.h"
 
 /* Pushes that a relay has summed: taken whole or not at all.  Who is told that a sum
  * was not taken sends each push by itself, under its own identity. */
@@ -102,14 +103,20 @@ static enum shard_answer sum_here(struct shard *s, struct part *p, const struct 
 		return finish(s, p, sum, r, PUSH_DUPLICATE);
 	if (taken || !good || sum->step < p->step)
 		return finish(s, p, sum, r, PUSH_SPLIT);
+	if (s->cfg.relay)
+		hand_jump(s, p, sum->step);
 	if (sum->step > p->step) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
 	if (!accumulate(p, &s->cfg, sum))
 		return SHARD_BAD;
-	for (uint32_t i = 0; i < sum->body.n; i++)
-		part_set_last(p, sum_who(&sum->body, i).slot, sum->step + 1);
+	for (uint32_t i = 0; i < sum->body.n; i++) {
+		struct sum_who w = sum_who(&sum->body, i);
+
+		part_set_last(p, w.slot, sum->step + 1);
+		hand_share(p, w.slot, w.examples, w.incarnation);
+	}
 	if (gate_complete(s, p, &examples))
 		gate_close_part(s, p, examples);
 	return finish(s, p, sum, r, PUSH_MERGED);

@@ -12,6 +12,7 @@ struct train_config {
 	int slot;                       /* -1: any */
 	const char *const *data;        /* instead of the configuration's; ndata 0: that */
 	size_t ndata;
+	const char *zone;               /* where it is; NULL: not said */
 	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
 	int interrupt_fd;               /* of these: readable, finish the step and leave */
 	struct log *log;

@@ -258,6 +258,29 @@ tables() {
 	[[ "$output" == *"role"* ]]
 }
 
+@test "copies lie in different zones, as long as there are two" {
+	write_classes
+	job copies 1000000 "$MLP" ', "replicas": 2'
+	sed -i 's/"servers": 2/"servers": 3/; s/"workers": 4/"workers": 1/' copies.json
+	RUN=$T/copies.run
+	ps-serve copies.json --zone a >coordinator.out 2>&1 3>&- &
+	pids+=($!)
+	wait_for 10 test -S "$RUN/ctl.sock"
+	for i in 1 2; do
+		ps-serve -C "$RUN" --name server-$i --zone "$([ $i = 1 ] && echo a || echo b)" >"server-$i.out" 2>&1 3>&- &
+		pids+=($!)
+		server[i]=$!
+	done
+	ps-work train -C "$RUN" >worker.out 2>&1 3>&- &
+	pids+=($!)
+	wait_for 20 step_is_past 20
+	[ "$(http GET /v1/servers | jq -c '[.servers[].zone]')" = '["a","a","b"]' ]
+	http GET /v1/layout | jq -e '[.tables[].runs[][2] | length == 2 and index(2) != null] | all'
+	# Without b the two of a share what there is.
+	kill -9 "${server[2]}"
+	wait_for 20 eval 'http GET /v1/layout | jq -e "[.tables[].runs[][2] | length == 2 and index(2) == null] | all" >/dev/null'
+}
+
 @test "workers, relays and servers are killed: nothing is lost, nothing counts twice" {
 	ZONES=z REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=10 EVERY=0.3 VICTIMS="workers servers relays" run "$SOAK" 60s
 	echo "$output"

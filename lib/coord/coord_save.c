@@ -14,9 +14,10 @@
 
 static json_t *server_out(const struct member_server *s)
 {
-	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
+	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
 	    "leaving", s->leaving, "released", s->released, "called", s->called, "incarnation", json_of_u64(s->incarnation),
-	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path);
+	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "zone",
+	    s->zone);
 }
 
 static json_t *worker_out(const struct member_worker *w)
@@ -123,6 +124,7 @@ static void server_in(struct member_server *s, unsigned i, const json_t *o, int6
 	copy_text(s->host, sizeof s->host, o, "host");
 	copy_text(s->tcp, sizeof s->tcp, o, "tcp");
 	copy_text(s->unix_path, sizeof s->unix_path, o, "unix");
+	copy_text(s->zone, sizeof s->zone, o, "zone");
 }
 
 static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int64_t now)
@@ -241,6 +243,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	rc = layout_from_json(json_object_get(state, "layout"), &c->layout, e);
 	if (rc)
 		return rc;
+	servers_zone(c);
 	c->placed = true;
 	c->waiting[0] = 0;
 	c->phase = (enum coord_phase)phase_of(state);

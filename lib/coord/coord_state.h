@@ -20,7 +20,7 @@ struct member_server {
 	bool called;                    /* wanted by a scaling, and not here yet */
 	bool own;                       /* in the coordinator's process */
 	int64_t pid;
-	char name[64], key[64], host[64], tcp[160], unix_path[160];
+	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats;
 };
 
@@ -103,6 +103,7 @@ struct coord {
 	int64_t deaf_until;
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
+	uint16_t zone[COORD_SERVERS_MAX];       /* of the servers: layout.zone */
 	struct member_relay *relay;     /* COORD_RELAYS_MAX places */
 	unsigned nservers, nworkers, nrelays;   /* places in use */
 	json_t *settings;               /* keys set since the job began; NULL: none */
@@ -148,6 +149,9 @@ void weights_drop(struct coord *c);
 void servers_join(struct coord *c, int64_t now);
 void server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
 void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+
+/* A server has come: number the zones. */
+void servers_zone(struct coord *c);
 
 /* coord_scale.c */
 bool servers_release(struct coord *c);  /* those that have given up all; true when there were some */

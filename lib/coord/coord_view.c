@@ -217,6 +217,7 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "pid", json_integer(s->pid));
 		json_object_set_new(o, "host", json_string(s->host));
 		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "zone", json_string(s->zone));
 		json_object_set_new(o, "listen", json_string(s->tcp));
 		json_object_set_new(o, "seen_seconds", json_of_num(s->ever ?
 		    (double)(now - s->seen) / (double)NSEC_PER_SEC : 0));

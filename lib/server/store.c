@@ -419,7 +419,8 @@ enum err_code store_start(struct server *s, struct err *e)
 	gethostname(host, sizeof host - 1);
 	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
 	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
-	cfg.join = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "index", s->cfg.index, "pid",
+	cfg.join = json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "zone",
+	    s->cfg.zone ? s->cfg.zone : "", "index", s->cfg.index, "pid",
 	    (int)getpid(), "host", host, "tcp", s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "");
 	rc = agent_start(&cfg, &s->agent, e);
 	json_decref(cfg.join);

@@ -56,6 +56,8 @@ job() {
 MLP='"model": "mlp", "hidden": [1024], "data": "classes.csv?label=last"'
 ROWS='"model": "logistic", "data": "rows.libsvm"'
 
+relay_options=()
+
 # relay ZONE...: one each; their pids in $relays.
 relay() {
 	local zone i=0
@@ -63,7 +65,7 @@ relay() {
 	for zone; do
 		rm -f "$i.join"
 		ps-ctl invite -C "$RUN" --role relay -o "$i.join" 2>/dev/null
-		ps-serve --relay --join "$i.join" --zone "$zone" >"relay-$i.out" 2>&1 3>&- &
+		ps-serve --relay --join "$i.join" --zone "$zone" "${relay_options[@]}" >"relay-$i.out" 2>&1 3>&- &
 		relays+=($!)
 		pids+=($!)
 		wait_for 10 grep -q "joined as relay" "relay-$i.out"
@@ -209,6 +211,17 @@ tables() {
 	step=$(status .step)
 	wait_for 10 step_is_past "$((step + 50))"
 	state_is running
+}
+
+@test "a relay that cannot be reached is done without" {
+	write_classes
+	job digits 1000000 "$MLP"
+	relay_options=(--advertise 127.0.0.1:1)
+	cluster digits 2 rack1
+	wait_for 20 eval '[ "$(http GET /v1/relays | jq -r ".relays[0] | \"\(.state) \(.workers)\"")" = "live 0" ]'
+	wait_for 10 step_is_past 50
+	grep -q "on without relay-0" worker-0.out
+	[[ $(http GET /v1/events | jq -r '.events[].event') == *relay_missed* ]]
 }
 
 @test "a relay that stands still is done without" {

@@ -38,6 +38,7 @@ enum err_code relay_view(struct client *c, const json_t *view, bool *changed, st
 	uint8_t key[KEY_BYTES] = { 0 };
 	bool relayed = process && process != c->missed;
 
+	c->shunned = process && process == c->missed;
 	*changed = relayed != c->relayed || (relayed && process != c->relay_process);
 	if (!*changed)
 		return ERR_OK;
@@ -74,20 +75,27 @@ void relay_rehear(struct client *c)
 	}
 }
 
+/* Until the view says otherwise the relay waits for us: what is said may be lost. */
+static void report(struct client *c, const char *why)
+{
+	if (c->cfg.missed)
+		c->cfg.missed(c->cfg.ctx, c->relay, c->layout.epoch, why);
+	c->relay_down = clock_now();
+}
+
 static void leave(struct client *c)
 {
 	struct link *l = relay_link(c);
 	struct err why = l->fault;
 	uint8_t none[KEY_BYTES] = { 0 };
 
-	if (c->cfg.missed)
-		c->cfg.missed(c->cfg.ctx, c->relay, c->layout.epoch, why.code ? why.msg : "it does not answer");
-	c->relay_down = clock_now();
+	report(c, why.code ? why.msg : "it does not answer");
 	/* What a relay has summed may come the other way in the next epoch only. */
 	if (c->cfg.hooks)
 		return;
 	log_warn(c->cfg.log, "on without %s: %s", l->id, why.code ? why.msg : "it does not answer");
 	c->missed = c->relay_process;
+	c->shunned = true;
 	c->relayed = false;
 	link_take(l, false, none);
 	doubts_move(c);
@@ -99,6 +107,11 @@ void relay_look(struct client *c, int64_t now)
 {
 	struct link *l = c->relayed ? relay_link(c) : NULL;
 
+	if (c->shunned && !c->cfg.hooks) {
+		if (now - c->relay_down > RELAY_AWAY)
+			report(c, "it could not be reached before");
+		return;
+	}
 	if (!l || l->state == LINK_UP || !l->used)
 		c->relay_down = 0;
 	else if (!c->relay_down)

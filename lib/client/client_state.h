@@ -81,7 +81,8 @@ struct client {
 	bool done;                      /* client_done was called */
 	unsigned relay;                 /* its number */
 	uint64_t relay_process, missed; /* its incarnation; that of one that could not be reached */
-	int64_t relay_down;             /* since when its line is not up; 0: it is */
+	bool shunned;                   /* that one is still to be ours, by the view */
+	int64_t relay_down;             /* since when its line is not up; 0: it is.  Of one that is shunned: said then */
 	uint64_t sessions;
 	uint64_t next_seq;
 	uint32_t members;

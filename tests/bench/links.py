@@ -50,9 +50,9 @@ def until(true, what):
 class Cluster:
     """Runs until it is left; steps that are as good as without an end."""
 
-    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1):
+    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, zones=()):
         self.directory, self.way, self.rate, self.delay = directory, way, rate, delay
-        self.workers, self.servers = workers, servers
+        self.workers, self.servers, self.zones = workers, servers, zones
         self.children, self.proxy = [], None
 
     def log(self, name):
@@ -100,8 +100,14 @@ class Cluster:
             self.proxy.stdin.flush()
         for i in range(1, self.servers):
             self.start("server-%d" % i, ["ps-serve", "--join", self.invite("server", i)])
+        # A relay for each zone; the workers are in the innermost ones by turns.
+        for i, zone in enumerate(self.zones):
+            self.start("relay-%d" % i, ["ps-serve", "--relay", "--zone", zone, "--join", self.invite("relay", i)])
+        until(lambda: len(self.get("/v1/relays").get("relays", [])) == len(self.zones), "the relays")
+        inner = [z for z in self.zones if not any(y.startswith(z + "/") for y in self.zones)]
         for slot in range(self.workers):
-            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot)])
+            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot)] +
+                       (["--zone", inner[slot % len(inner)]] if inner else []))
         until(lambda: self.step() >= 5, "five steps")
         return self
 

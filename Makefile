@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire soak cuts lint install uninstall clean
+# make bench bench-wire bench-plan bench-stragglers bench-ring soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -56,8 +56,8 @@ say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 all: $(BINS)
 
 # The numeric kernels: vectorised, and with the same bits on every machine.
-$(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o: STD += -O3 -ffp-contract=off
-$(OBJ)/lib/model/%.o: STD += -O3
+$(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
+$(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
 
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)
@@ -160,6 +160,22 @@ bench-wire: deps
 	@$(MAKE) --no-print-directory all faultkit
 	@tests/bench/wire $(BUILD)
 
+# How near ps-ctl plan comes to what clusters on this host do.
+bench-plan: deps
+	@$(MAKE) --no-print-directory all faultkit
+	@tests/bench/plan $(BUILD)
+
+# What slow workers cost in each mode (ps-bandwidth(7)).
+bench-stragglers: deps
+	@$(MAKE) --no-print-directory all
+	@tests/bench/stragglers $(BUILD)
+
+# All-reduce beside gloo's, in one run; Debian's python3-torch is large, and for this alone.
+bench-ring: deps
+	$(call install_packages,python3-torch)
+	@$(MAKE) --no-print-directory all
+	@tests/bench/ring $(BUILD)
+
 # With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
@@ -199,6 +215,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-plan bench-stragglers bench-ring soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -153,6 +153,28 @@ inputs() {
 	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
 }
 
+@test "ps-work train --compute: as slow as it says" {
+	cat >s.json <<-END
+	{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "s.csv", "steps": 20, "batch": 4, "lr": 0.01 } }
+	END
+	seq 200 | awk '{ print $1 / 200 "," $1 / 100 }' >s.csv
+	for bad in 5ms,x7 5ms,5%7 fast -1s; do
+		run ps-work train -C nowhere.run --compute $bad
+		[ "$status" -eq 78 ]
+		[[ $output == *"--compute: must be a time"* ]]
+	done
+	RUN=$T/s.run
+	background ps-serve s.json
+	wait_for 10 test -S "$RUN/ctl.sock"
+	background ps-work train -C "$RUN" --slot 0 --compute 20ms,50%x2
+	background ps-work train -C "$RUN" --slot 1
+	wait_for 20 eval '[ "$(status .state)" = done ]'
+	# Half of the 20 steps twice as long, more or less; the other waits.
+	http GET /v1/workers | jq -e '.workers[0].compute_seconds | . >= 0.45 and . < 0.95' >/dev/null
+	http GET /v1/workers | jq -e '.workers[1].wait_seconds > 0.3' >/dev/null
+	http POST /v1/stop '{"why":"test"}' >/dev/null
+}
+
 @test "the same numbers as one process: every model" {
 	inputs linear --classes 0
 	check linear sgd 0.05

@@ -74,6 +74,15 @@ by() {
 		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")" ;;
 		esac
 	done
+	# What is pulled outside of the steps is exact.
+	by topk:0.01 --set pull_codec=int8 --set workers=1
+	loss=$(res .eval.loss) digest=$(res .model_digest)
+	by topk:0.01 --set pull_codec=int8 --set workers=1 --set pull_delta=true --set sync=ssp:0
+	jq -e "(.eval.loss - $loss | fabs) < 0.02" <<<"$RESULT" >/dev/null
+	by topk:0.01 --set pull_codec=f16 --set workers=1
+	loss=$(res .eval.loss) digest=$(res .model_digest)
+	by topk:0.01 --set pull_codec=f16 --set workers=1 --set pull_delta=true
+	[ "$(res .model_digest)" != "$digest" ] || has .eval.loss "$loss"
 	# Where all of them change, all of them come; and the same bits where these are promised.
 	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=200)
 	by raw "${det[@]}"
@@ -182,7 +191,7 @@ by() {
 		begin c.json "${set[@]}" --max-restarts 3
 		wait_for 20 step_is_past 1200
 		kill -9 "$(cat "$RUN/server-1.pid")"
-		wait_for 60 eval '[ "$(status .state)" = done ]'
+		ps-ctl wait --for done --timeout 60s
 		RESULT=$(http GET /v1/result)
 		has .state done
 		has .model_digest "$want"
@@ -190,6 +199,21 @@ by() {
 		[ "$(ls "$RUN/workers" | wc -l)" -eq 2 ]
 		ps-ctl stop >/dev/null
 	done
+	train c.json --set workers=2 --set codec=topk:0.05 --set local_steps=4 --set fragments=2 --set steps=1000 --set checkpoint_every=200
+	[ -n "$(ls "$T/c.run/workers")" ]
+	# Who takes a slot over in mid-run begins without: that has been pushed since.
+	begin c.json --set codec=topk:0.01 --set sync=asp --set steps=1000000 --set checkpoint_every=300 --max-restarts 3
+	wait_for 20 step_is_past 1000
+	kill -9 "$(worker 1 .pid)"
+	pid=$(worker 1 .pid)
+	wait_for 20 eval '[ "$(worker 1 .pid)" != "$pid" ] && [ "$(worker 1 .state)" = active ]'
+	step=$(status .step)
+	wait_for 20 step_is_past $((step + 200))
+	! grep "is here again" "$RUN"/worker-1.log
+	# A checkpoint each 300 steps, named by them.
+	step=$(http GET /v1/workers | jq '[.workers[].step] | max')
+	ls "$RUN/checkpoints" | tail -n 1 | sed 's/step-0*//' | { read -r last; [ "$last" -le "$step" ] && [ $((last % 300)) -eq 0 ]; }
+	ps-ctl stop >/dev/null
 	# Damaged, or not to be written: said, and no more than that.
 	set=(--set workers=1 --set codec=topk:0.01 --set steps=100000 --set checkpoint_every=500)
 	begin c.json "${set[@]}" --max-restarts 3

@@ -128,20 +128,70 @@ fashion() {
 	ps-ctl stop >/dev/null
 }
 
-@test "outer pushes that come too late go with the next" {
+@test "a third of the outer pushes comes too late, and is left out: less than a point" {
 	fashion
 	for also in "" "--set fragments=2 --set steps=60"; do
+		train c.json --set steps=30 --set local_steps=50 --set outer=nesterov --set workers=3 $also
+		accuracy=$(res .eval.accuracy)
 		RUN=$T/c.run
 		begin c.json --set steps=30 --set local_steps=50 --set outer=nesterov --set workers=3 --set backup=1 $also
 		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
 		RESULT=$(http GET /v1/result)
 		has .state done
 		late=$(http GET /v1/servers | jq '[.servers[].pushes_late] | add')
-		figure "$also: $late of $((late + $(http GET /v1/servers | jq '[.servers[].pushes_merged] | add'))) outer pushes were late, accuracy $(res .eval.accuracy)"
+		figure "$also: $late of $((late + $(http GET /v1/servers | jq '[.servers[].pushes_merged] | add'))) outer pushes were late, accuracy $(res .eval.accuracy), of all of them $accuracy"
 		[ "$late" -gt 0 ]
-		at_least .eval.accuracy 0.84
+		at_least .eval.accuracy "$(jq -n "$accuracy - 0.015")"
 		ps-ctl stop >/dev/null
 	done
+}
+
+# still LOSS: the job's loss is this, as nothing has moved the model.
+still() {
+	jq -e "(.eval.loss - $1 | fabs) < 0.01" <<<"$RESULT" >/dev/null || { echo "loss $(res .eval.loss), not $1"; return 1; }
+}
+
+@test "fragments: what is pushed again, or late, is what was pushed" {
+	fashion
+	# With steps as small as this nothing but a wrong push moves the model.
+	tiny=(--set lr=1e-7 --set local_steps=4 --set fragments=2 --set workers=3)
+	train c.json "${tiny[@]}" --set steps=10
+	loss=$(res .eval.loss)
+	train c.json "${tiny[@]}" --set steps=300 --set backup=1
+	still "$loss"
+	RUN=$T/c.run
+	begin c.json "${tiny[@]}" --set steps=2000 --set replicas=2 --max-restarts 3
+	wait_for 20 step_is_past 200
+	# Its doubts are open while another is waited for.
+	kill -STOP "$(worker 1 .pid)"
+	kill -9 "$(cat "$RUN/server-1.pid")"
+	sleep 0.5
+	kill -CONT "$(worker 1 .pid)"
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	still "$loss"
+	ps-ctl stop >/dev/null
+}
+
+@test "fragments: a step without examples for some, and members that change" {
+	fashion
+	seq 300 | awk '{ x = $1 / 300; print x "," x * x "," int(x * 2) }' >few.csv
+	cat >few.json <<-END
+	{ "servers": 1, "workers": 3, "job": { "model": "mlp", "hidden": [4], "data": "few.csv?label=last", "steps": 1000000, "batch": 16,
+	  "optimizer": "momentum", "lr": 0.01 }, "local_steps": 4, "fragments": 2 }
+	END
+	begin few.json --max-restarts 1000
+	wait_for 20 step_is_past 100
+	for i in 1 2 3 4 5 6; do
+		pid=$(cat "$RUN/worker-0.pid")
+		kill -9 "$pid"
+		wait_for 20 eval '[ "$(cat "$RUN/worker-0.pid" 2>/dev/null || echo $pid)" != "$pid" ]'
+		step=$(status .step)
+		wait_for 20 step_is_past $((step + 50))
+	done
+	[ "$(status .state)" = running ]
+	ps-ctl stop >/dev/null
 }
 
 @test "fragments: what is refused" {

@@ -268,13 +268,13 @@ static enum err_code work(const struct options *o, struct plan *p, struct planne
 {
 	double samples = plan_samples(p, &own->conf);
 	struct planned *table = NULL;
-	struct plan_limit limit;
-	struct plan_words words = { .json = o->json, .plan = p, .limit = &limit, .sample = sample, .samples = samples };
+	struct plan_limit limit[PLAN_LIMITS];
+	struct plan_words words = { .json = o->json, .plan = p, .limit = limit, .sample = sample, .samples = samples };
 	size_t n = 0;
 	enum err_code rc = planned_run(p, own, samples, e);
 
 	if (!rc)
-		rc = plan_limit(&own->spec, own->result.step_seconds, &limit, e);
+		rc = plan_limit(&own->spec, own->result.step_seconds, limit, e);
 	if (!rc && !o->alone)
 		rc = plan_table(p, own, samples, &table, &n, e);
 	if (!rc)

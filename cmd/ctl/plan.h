@@ -20,6 +20,9 @@ void planned_release(struct planned *x);
 /* Simulate x->conf.  samples: of the whole job, 0: not known. */
 enum err_code planned_run(struct plan *p, struct planned *x, double samples, struct err *e);
 
+/* More than mem_limit, so that servers would not start. */
+bool planned_is_too_much(const struct planned *x);
+
 /* A cluster that runs, as it was for some seconds (plan_measure.c): per worker and step. */
 struct plan_sample {
 	double step, data, compute, push, pull, wait;   /* seconds */
@@ -37,13 +40,15 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
  * k: what the rest of a step costs. */
 void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k);
 
-/* What would be saved if something were twice as fast, and what is worth most:
- * step_seconds then, its words in what. */
+/* What a step would take if one thing were better, those that give most first; what
+ * is NULL: there are no more that save 2 %. */
+#define PLAN_LIMITS 2
+#define PLAN_THINGS 8
 struct plan_limit {
-	char what[120];
+	const char *what;
 	double step_seconds;
 };
-enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit *out, struct err *e);
+enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e);
 
 /* Other configurations that the cluster file could have, sorted by the time to the same
  * number of examples; the file's own among them.  Free with planned_release and free. */
@@ -52,7 +57,7 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 struct plan_words {
 	bool json;
 	const struct plan *plan;
-	const struct plan_limit *limit;
+	const struct plan_limit *limit;         /* PLAN_LIMITS of them */
 	const struct plan_sample *sample;       /* NULL: none */
 	double samples;
 };

@@ -5,12 +5,10 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "conf/rule.h"
 #include "ctl.h"
 #include "plan.h"
 
 #define TIMEOUT (5 * NSEC_PER_SEC)
-#define BEATS_MS 1000
 
 static enum err_code get(struct http_client *c, const char *path, json_t **out, struct err *e)
 {

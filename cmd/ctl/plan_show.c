@@ -67,7 +67,7 @@ static void print_step(const struct planned *x)
 		printf("late      %.1f %% of the gradients\n", 100 * r->late_share);
 }
 
-static void print_bytes(const struct plan_words *w, const struct planned *x)
+static void print_bytes(const struct planned *x)
 {
 	const struct sim_spec *s = &x->spec;
 	char up[16], down[16], all[16], mem[16], tables[16];
@@ -78,19 +78,20 @@ static void print_bytes(const struct plan_words *w, const struct planned *x)
 	num_human(x->memory, mem);
 	num_human(x->tables, tables);
 	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down, all);
-	printf("memory    at most %sB a server, %sB of it for tables\n", mem, tables);
-	(void)w;
+	printf("memory    at most %sB a server, %sB of it for tables%s\n", mem, tables,
+	    planned_is_too_much(x) ? ": more than mem_limit, and servers would not start" : "");
 }
 
-static void print_limit(const struct plan_words *w, const struct planned *x)
+static void print_limit(const struct plan_words *w)
 {
 	char t[24];
 
-	if (w->limit->step_seconds >= x->result.step_seconds)
-		printf("limit     nothing alone: no single part made twice as fast saves 2 %% of a step\n");
-	else
-		printf("limit     %s: %s would make a step %s\n", w->limit->what,
-		    w->limit->what[0] == 'w' ? "without them it" : "twice as fast", span(w->limit->step_seconds, t));
+	printf("limit     ");
+	if (!w->limit[0].what)
+		printf("nothing alone: no part made twice as fast saves 2 %% of a step");
+	for (size_t i = 0; i < PLAN_LIMITS && w->limit[i].what; i++)
+		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what, span(w->limit[i].step_seconds, t));
+	printf("\n");
 }
 
 static void print_data(const struct plan_words *w, const struct planned *x)
@@ -137,20 +138,20 @@ static void print_costs(const struct plan_words *w, const struct planned *x)
 static void print_sample(const struct plan_words *w, const struct planned *x)
 {
 	const struct plan_sample *s = w->sample;
-	char a[24], b[24], c[24], d[24], f[24], up[16], down[16];
+	char a[24], b[24], c[24], d[24], f[24], g[24], up[16], down[16];
 
 	if (!s)
 		return;
 	num_human(s->pushed, up);
 	num_human(s->pulled, down);
-	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s;", span(s->step, a),
-	    100 * (x->result.step_seconds / s->step - 1), span(s->data, b), span(s->compute, c), span(s->push, d), span(s->wait, f), "");
-	printf(" %s; %sB up, %sB down, by %u workers\n", span(s->pull, a), up, down, s->workers);
+	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n", span(s->step, a),
+	    100 * (x->result.step_seconds / s->step - 1), span(s->data, b), span(s->compute, c), span(s->push, d), span(s->wait, f),
+	    span(s->pull, g), up, down);
 }
 
 static void print_belief(void)
 {
-	printf("belief    costs are of this machine; tests (make bench-plan) find steps predicted within 20 %% mostly, 35 %% at worst;\n"
+	printf("belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
 	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
 }
 
@@ -221,7 +222,7 @@ static void show_json(const struct plan_words *w, const struct planned *own, con
 	for (size_t i = 0; plan_cost_at(i); i++)
 		json_object_set_new(costs, plan_cost_at(i)->name, json_of_num(own->costs.v[i]));
 	json_object_set_new(o, "costs", costs);
-	json_object_set_new(o, "bottleneck", json_string(w->limit->what));
+	json_object_set_new(o, "bottleneck", w->limit->what ? json_string(w->limit->what) : json_null());
 	json_object_set_new(o, "relieved_step_seconds", json_of_num(w->limit->step_seconds));
 	json_object_set_new(o, "examples", json_of_num(w->samples));
 	if (w->sample)
@@ -238,8 +239,8 @@ void plan_show(const struct plan_words *w, const struct planned *own, const stru
 		return;
 	}
 	print_step(own);
-	print_bytes(w, own);
-	print_limit(w, own);
+	print_bytes(own);
+	print_limit(w);
 	print_data(w, own);
 	print_costs(w, own);
 	print_sample(w, own);

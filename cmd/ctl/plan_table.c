@@ -10,80 +10,76 @@
 
 /* ---- what limits it ----------------------------------------------------------------- */
 
-static double line_times(double rate, double by)
-{
-	return rate * by;
-}
-
-/* The i-th thing made twice as fast; its words, or NULL past the last. */
-static const char *faster(struct sim_spec *p, size_t i)
+/* The i-th thing made twice as fast, or taken away; its words, or NULL past the last. */
+static const char *relieve(struct sim_spec *p, size_t i)
 {
 	switch (i) {
 	case 0:
 		p->compute.seconds /= 2;
-		return "the computation of gradients";
+		return "computing gradients twice as fast";
 	case 1:
-		p->worker.up = line_times(p->worker.up, 2);
-		return "the workers' lines, upwards";
+		p->worker.up *= 2;
+		p->worker.down *= 2;
+		return "workers' lines twice as fast";
 	case 2:
-		p->worker.down = line_times(p->worker.down, 2);
-		return "the workers' lines, downwards";
+		p->server.up *= 2;
+		p->server.down *= 2;
+		return "servers' lines twice as fast";
 	case 3:
-		p->server.down = line_times(p->server.down, 2);
-		return "the servers' lines, for what comes in";
-	case 4:
-		p->server.up = line_times(p->server.up, 2);
-		return "the servers' lines, for what goes out";
-	case 5:
 		p->worker.delay /= 2;
 		p->server.delay /= 2;
-		return "the round trips";
-	case 6:
+		return "round trips of half the time";
+	case 4:
 		p->make_push /= 2;
 		p->send_push /= 2;
 		p->take_pull /= 2;
-		return "encoding, sending and receiving at workers";
-	case 7:
+		return "encoding, sending and receiving at workers twice as fast";
+	case 5:
 		p->take_push /= 2;
 		p->update /= 2;
 		p->make_pull /= 2;
 		p->send_pull /= 2;
 		p->send_copy /= 2;
 		p->take_copy /= 2;
-		return "the servers' summing, updating and sending";
-	case 8:
+		return "the servers' processors twice as fast";
+	case 6:
 		p->carried /= 2;
-		return "the proxy";
+		return "the proxy twice as fast";
+	case 7:
+		p->compute.chance = 0;
+		p->compute.slow = 0;
+		return "no worker that takes longer than others";
 	default:
 		return NULL;
 	}
 }
 
-enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit *out, struct err *e)
+static int by_step(const void *a, const void *b)
 {
+	double x = ((const struct plan_limit *)a)->step_seconds, y = ((const struct plan_limit *)b)->step_seconds;
+
+	return (x > y) - (x < y);
+}
+
+enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e)
+{
+	struct plan_limit all[PLAN_THINGS];
 	struct sim_spec p = *spec;
 	struct sim_result r;
 	const char *what;
+	size_t n = 0;
 
-	snprintf(out->what, sizeof out->what, "nothing in particular");
-	out->step_seconds = step_seconds;
-	for (size_t i = 0; (what = faster(&p, i)) != NULL; i++, p = *spec) {
+	for (size_t i = 0; i < PLAN_THINGS && (what = relieve(&p, i)) != NULL; i++, p = *spec) {
 		enum err_code rc = sim_run(&p, &r, e);
 
 		if (rc)
 			return rc;
-		if (r.step_seconds < 0.98 * step_seconds && r.step_seconds < out->step_seconds) {
-			snprintf(out->what, sizeof out->what, "%s", what);
-			out->step_seconds = r.step_seconds;
-		}
+		if (r.step_seconds < 0.98 * step_seconds)
+			all[n++] = (struct plan_limit){ what, r.step_seconds };
 	}
-	/* Stragglers are not something that can be made twice as fast. */
-	p.compute.chance = 0;
-	p.compute.slow = 0;
-	if ((spec->compute.chance > 0 || spec->compute.slow > 0) && !sim_run(&p, &r, e) && r.step_seconds < out->step_seconds) {
-		snprintf(out->what, sizeof out->what, "workers that take longer than others");
-		out->step_seconds = r.step_seconds;
-	}
+	qsort(all, n, sizeof *all, by_step);
+	for (size_t i = 0; i < PLAN_LIMITS; i++)
+		out[i] = i < n ? all[i] : (struct plan_limit){ NULL, step_seconds };
 	return ERR_OK;
 }
 
@@ -96,6 +92,11 @@ struct table {
 	struct planned *row;
 	size_t n;
 };
+
+bool planned_is_too_much(const struct planned *x)
+{
+	return x->conf.mem_limit > 0 && x->memory > (double)x->conf.mem_limit;
+}
 
 static bool set_all(struct conf *c, const char *sets, char **shown)
 {
@@ -128,7 +129,7 @@ static enum err_code add(struct table *t, const char *sets, struct err *e)
 	if (!rc && set_all(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
 	    (diff = conf_diff(&x.conf, &t->own->conf)) != NULL) {
 		rc = planned_run(t->plan, &x, t->samples, e);
-		if (!rc) {
+		if (!rc && !planned_is_too_much(&x)) {
 			t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
 			t->row[t->n++] = x;
 			free(diff);
@@ -197,11 +198,47 @@ static int by_seconds(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
+/* Pulls of what has changed alone: worth something where a push leaves the rest as it is. */
+static enum err_code add_delta(struct table *t, struct err *e)
+{
+	const char *rule = t->own->conf.job.optimizer;
+
+	if (strcmp(rule, "sgd") != 0 && strcmp(rule, "adagrad") != 0)
+		return ERR_OK;
+	return add(t, "codec=topk:0.01 pull_delta=true", e);
+}
+
+/* Fragments need as many partitions, or workers refuse them. */
+static enum err_code add_rare(struct table *t, struct err *e)
+{
+	static const char *const rare[] = { "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
+	enum err_code rc = add(t, "accumulate=4", e);
+
+	/* Workers keep no state of a rule for rows. */
+	if (!rc && (t->plan->facts.row_values == 0 || rule->nslots == 0))
+		rc = add_all(t, rare, sizeof rare / sizeof *rare, e);
+	if (!rc && t->plan->facts.parts >= 5 && t->plan->facts.row_values == 0)
+		rc = add(t, "local_steps=50 outer=nesterov fragments=5", e);
+	return rc;
+}
+
+static void add_own(struct table *t)
+{
+	const struct conf *c = &t->own->conf;
+
+	t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
+	t->row[t->n] = *t->own;
+	t->row[t->n].set = mem_strdup("");
+	/* What its examples are counted by; the rest stays its owner's. */
+	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch, .accumulate = c->accumulate, .local_steps = c->local_steps,
+		.fragments = c->fragments };
+}
+
 enum err_code plan_table(struct plan *p, const struct planned *own, double samples, struct planned **out, size_t *n, struct err *e)
 {
 	static const char *const codecs[] = { "codec=f16 pull_codec=f16", "codec=int8 pull_codec=int8", "codec=topk:0.01 pull_codec=int8" };
-	static const char *const modes[] = { "sync=bsp", "sync=ssp:3", "sync=asp" };
-	static const char *const rare[] = { "accumulate=4", "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	static const char *const modes[] = { "sync=bsp", "prefetch=true", "sync=ssp:3", "sync=asp" };
 	struct table t = { .plan = p, .own = own, .samples = samples };
 	int64_t backup = own->conf.workers.max / 20;
 	struct buf all = BUF_INIT;
@@ -211,23 +248,21 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 	best(&t, 0, &all);
 	if (!rc)
 		rc = add_all(&t, codecs, sizeof codecs / sizeof *codecs, e);
+	if (!rc)
+		rc = add_delta(&t, e);
 	best(&t, first, &all);
 	if (!rc)
 		rc = add_all(&t, modes, sizeof modes / sizeof *modes, e);
 	if (!rc)
 		rc = add_number(&t, "backup", backup > 1 ? backup : 1, e);
 	if (!rc)
-		rc = add_all(&t, rare, sizeof rare / sizeof *rare, e);
-	/* What does not change when and how often gradients count, together. */
+		rc = add_rare(&t, e);
+	/* The best of servers and codecs together: neither changes when gradients count. */
 	if (!rc && all.len && strstr((char *)all.data, "servers=") && strstr((char *)all.data, "codec="))
 		rc = add(&t, (char *)all.data, e);
 	buf_release(&all);
 	if (!rc) {
-		t.row = mem_regrow(t.row, t.n + 1, sizeof *t.row);
-		t.row[t.n] = *own;
-		t.row[t.n].set = mem_strdup("");
-		t.row[t.n++].conf = (struct conf){ .job.batch = own->conf.job.batch, .accumulate = own->conf.accumulate,
-			.local_steps = own->conf.local_steps };
+		add_own(&t);
 		qsort(t.row, t.n, sizeof *t.row, by_seconds);
 	}
 	*out = t.row;

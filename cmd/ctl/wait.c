@@ -152,6 +152,18 @@ static bool saved(const struct goal *g, const char *dir, int *code)
 	return is;
 }
 
+/* A job that has failed may be taken up again from its last checkpoint: who watches over
+ * it says by the result that it will not. */
+static bool may_go_on(const json_t *status, const char *dir)
+{
+	json_t *result = NULL;
+	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 || !ctl_supervised(dir) ||
+	            (result = result_read(dir, NULL)) != NULL;
+
+	json_decref(result);
+	return !over;
+}
+
 struct watch {
 	const struct goal *goal;
 	const char *dir;
@@ -215,7 +227,7 @@ static int follow(struct watch *w, int64_t timeout)
 		v = w->status ? judge(w->goal, w->status) : NOT_YET;
 		if (v == TRUE_NOW && saved(w->goal, w->dir, &code))
 			return code;
-		if (v == NEVER)
+		if (v == NEVER && !may_go_on(w->status, w->dir))
 			return say_never(w->goal, w->status);
 		if (!rundir_is_alive(w->dir, NULL)) {
 			err_set(&gone, ERR_FAILED, "the cluster \"%s\" has ended without a result; see ps-ctl -C "

@@ -13,19 +13,20 @@
 #include "launch/daemon.h"
 #include "launch/launch.h"
 #include "launch/rundir.h"
+#include "ring/ring.h"
 #include "work/bench.h"
 
 struct options {
 	struct where where;
 	const char *op, *transport, *suite, *codec, *row_ids;
 	uint64_t bytes;
-	int64_t iters, sparse, width;
+	int64_t iters, sparse, width, procs;
 	bool json;
 };
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
-	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)", "push|pull|pushpull", 0, 0 },
+	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)", "push|pull|pushpull|allreduce", 0, 0 },
 	{ "bytes", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", "of a dense table (4M)", NULL, 4, 0x1p36 },
 	{ "iters", 0, OPT_INT, offsetof(struct options, iters), "N", "repetitions (50)", NULL, 1, 10000000 },
 	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix", 0, 0 },
@@ -35,15 +36,18 @@ static const struct opt opts[] = {
 	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
 	{ "row-ids", 0, OPT_CHOICE, offsetof(struct options, row_ids), "HOW", "how the ids of rows travel (raw)", "raw|packed|cached", 0, 0 },
 	{ "codec", 0, OPT_STR, offsetof(struct options, codec), "CODEC", "how pushes are encoded (raw)", NULL, 0, 0 },
+	{ "procs", 0, OPT_INT, offsetof(struct options, procs), "N", "allreduce: processes that take part (2)", NULL, 1, RING_MEMBERS_MAX },
 	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work bench",
-	.about = "Measure pushes and pulls; each is awaited before the next begins.",
-	.more = "With no cluster given (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.",
+	.about = "Measure pushes, pulls and all-reduce; each is awaited before the next begins.",
+	.more = "With no cluster given (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.\n"
+	    "allreduce has neither: it starts the processes that take part, and ends them.",
 	.examples = "  ps-work bench --op push --bytes 4M --transport tcp --suite poly1305 --json\n"
-	    "  ps-work bench --op pull --sparse 100000 --width 16\n",
+	    "  ps-work bench --op pull --sparse 100000 --width 16\n"
+	    "  ps-work bench --op allreduce --bytes 4M --procs 2 --transport unix\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 };
@@ -132,23 +136,51 @@ static void print_result(const struct options *o, const struct bench_config *b)
 	json_object_set_new(r, "suite", json_string(o->suite));
 	json_object_set_new(r, "bytes", json_integer((json_int_t)bytes));
 	json_object_set_new(r, "iters", json_integer(b->iters));
+	if (b->procs)
+		json_object_set_new(r, "procs", json_integer(b->procs));
 	json_object_set_new(r, "bytes_per_second", json_real((double)bytes * ways / each));
 	if (b->rows)
 		json_object_set_new(r, "rows_per_second", json_real((double)b->rows * ways / each));
 	json_object_set_new(r, "p50_seconds", json_real(b->result.p50));
 	json_object_set_new(r, "p99_seconds", json_real(b->result.p99));
-	json_object_set_new(r, "pushed_bytes", json_real(b->result.pushed));
-	json_object_set_new(r, "pulled_bytes", json_real(b->result.pulled));
+	if (!b->procs) {
+		json_object_set_new(r, "pushed_bytes", json_real(b->result.pushed));
+		json_object_set_new(r, "pulled_bytes", json_real(b->result.pulled));
+	}
 	text = json_text(r);
 	puts(text);
 	free(text);
 	json_decref(r);
 }
 
+/* All processes of an all-reduce are ours: there is no cluster. */
+static int bench_members(const struct options *o)
+{
+	struct bench_config b = { .op = o->op, .bytes = o->bytes / 4 * 4, .iters = o->iters, .procs = o->procs, .transport = o->transport };
+	char dir[64] = "/tmp/ps-bench-XXXXXX";
+	struct err e = { 0 };
+	enum err_code rc;
+
+	suite_parse(o->suite, &b.suite);
+	if (o->where.run_dir || o->where.join || o->sparse || strcmp(o->codec, "raw") != 0)
+		rc = err_set(&e, ERR_USAGE, "--op allreduce is of float32 vectors, among processes of its own: leave out -C, --join, --sparse "
+		    "and --codec");
+	else if (!mkdtemp(dir))
+		rc = err_sys(&e, ERR_IO, "cannot make a directory in /tmp");
+	else
+		rc = bench_ring(dir, &b, &e);
+	if (e.code != ERR_USAGE)
+		file_remove_tree(dir, NULL);
+	if (rc)
+		return fail(spec.prog, &e);
+	print_result(o, &b);
+	return 0;
+}
+
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .op = "push", .transport = "tcp", .suite = "poly1305", .bytes = 4 << 20, .iters = 50, .width = 1,
-		.codec = "raw", .row_ids = "raw" };
+		.codec = "raw", .row_ids = "raw", .procs = 2 };
 	struct client_coding coding = { 0 };
 	struct bench_config b;
 	struct identity id;
@@ -161,6 +193,8 @@ int cmd_bench(int argc, char **argv)
 
 	if (code)
 		return code - 1;
+	if (strcmp(o.op, "allreduce") == 0)
+		return bench_members(&o);
 	coding.ids = client_ids_by_name(o.row_ids);
 	if (codec_parse(o.codec, &coding.codec, &e))
 		return fail(spec.prog, &e);

@@ -471,8 +471,9 @@ void client_free(struct client *c)
 		link_free_doubts(l);
 		free(l);
 	}
-	encode_free(c);
-	rows_release(c);
+	encode_forget(c);
+	rows_forget(c);
+	keys_zip_free(c->zip);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);
 	free((void *)c->version);

@@ -33,7 +33,6 @@ struct client_coding {
 	struct codec_spec codec;
 	bool feedback;
 	float momentum;                 /* of codecs that apply it at the sender */
-	bool keep_late;                 /* with feedback: what comes too late goes into the next push, raw or not */
 	const struct codec *pull_codec; /* of parameters that are pulled for a step; NULL: raw */
 	/* How row ids travel: as they are; in blocks (codec/keys.h); those that come again
 	 * named only. */

@@ -78,6 +78,7 @@ void encode_push(struct client *c, struct doubt *d)
 	const struct codec *codec = c->cfg.coding.codec.codec;
 	float *left = NULL, *u = NULL;
 	const float *x = d->g;
+	bool kept;
 	double arg;
 
 	/* What is not finite is the server's to refuse, as it is. */
@@ -90,7 +91,9 @@ void encode_push(struct client *c, struct doubt *d)
 	arg = argument(c, d);
 	if (codec->momentum)
 		x = u = velocity(c, d);
-	if (c->cfg.coding.feedback) {
+	/* Without feedback, too, what was left out while there was. */
+	kept = d->table->id < c->nresiduals && c->residual[d->table->id];
+	if (c->cfg.coding.feedback || kept) {
 		left = residual_of(c, d);
 		vec_add(d->n, x, left);
 		x = left;
@@ -98,8 +101,10 @@ void encode_push(struct client *c, struct doubt *d)
 	d->codec = codec->id;
 	d->body = mem_alloc(codec->bound(arg, d->n));
 	d->len = codec->encode(arg, &c->rng, x, d->n, d->body);
-	if (left)
+	if (left && c->cfg.coding.feedback)
 		codec->add(d->body, d->len, d->n, -1, left);
+	else if (left)
+		memset(left, 0, d->n * sizeof *left);
 	/* Factor masking: what has been sent has no velocity any more. */
 	for (size_t i = 0; u && left && i < d->n; i++)
 		u[i] = left[i] == 0 ? 0 : u[i];
@@ -109,13 +114,11 @@ void encode_again(struct client *c, const struct doubt *d)
 {
 	const struct codec *codec = codec_by_id(d->codec);
 
-	if (c->cfg.coding.feedback && d->body)
+	if (d->body && c->cfg.coding.feedback)
 		codec->add(d->body, d->len, d->n, 1, residual_of(c, d));
-	else if (c->cfg.coding.feedback && c->cfg.coding.keep_late)
-		vec_add(d->n, d->g, residual_of(c, d));
 }
 
-void encode_free(struct client *c)
+void encode_forget(struct client *c)
 {
 	for (size_t i = 0; i < c->nresiduals; i++)
 		free(c->residual[i]);
@@ -123,4 +126,6 @@ void encode_free(struct client *c)
 		free(c->velocity[i]);
 	free(c->residual);
 	free(c->velocity);
+	c->residual = c->velocity = NULL;
+	c->nresiduals = c->nvelocities = 0;
 }

@@ -179,5 +179,10 @@ enum err_code client_load_kept(struct client *c, const char *path, struct err *e
 			rc = load_rows(c, t, st, x, e);
 	}
 	safetensors_close(st);
+	/* Some of it would be worse than none. */
+	if (rc) {
+		encode_forget(c);
+		rows_forget(c);
+	}
 	return rc;
 }

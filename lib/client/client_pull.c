@@ -380,8 +380,12 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 void asks_move(struct client *c)
 {
 	struct ask **open = mem_array(c->nlinks + 1, sizeof *open);
+	struct err e;
 
 	for (unsigned i = 0; i < c->nlinks; i++) {
+		/* An answer that is half here is of before: others write to its place now. */
+		if (c->link[i]->conn && conn_unplace(c->link[i]->conn, &e))
+			link_drop(c->link[i], &e);
 		open[i] = c->link[i]->asks;
 		c->link[i]->asks = NULL;
 	}

@@ -9,6 +9,8 @@
 
 /* Of a shorter list the name is no shorter. */
 #define NAMED_LEAST 8u
+/* Bytes of a push that comes in several records. */
+#define ROWS_MOST (16u << 20)
 
 enum client_ids client_ids_by_name(const char *name)
 {
@@ -219,6 +221,9 @@ static void fill_body(struct client *c, struct doubt *d, const uint64_t *ids, co
 	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
 	float *x;
 
+	/* With what they are decoded to servers take so much in a push. */
+	if (codec->lossy && plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
+		codec = codec_by_id(0);
 	/* What is not finite is the server's to refuse, as it is. */
 	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
 		if (!vec_all_finite(cols, g + order[i] * cols))
@@ -283,10 +288,11 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 	return rc;
 }
 
-void rows_release(struct client *c)
+void rows_forget(struct client *c)
 {
 	for (size_t i = 0; i < c->nkept; i++)
 		rows_free(c->kept[i]);
 	free((void *)c->kept);
-	keys_zip_free(c->zip);
+	c->kept = NULL;
+	c->nkept = 0;
 }

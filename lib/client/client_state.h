@@ -179,7 +179,7 @@ void rows_unknown(struct link *l, const struct record *r);
 void rows_again(struct client *c, const struct doubt *d);
 /* What is kept of a row: zeroes when it is new. */
 float *rows_kept(struct client *c, const struct table *t, uint64_t id);
-void rows_release(struct client *c);
+void rows_forget(struct client *c);
 
 /* client_encode.c: a dense push by the client's codec; its contents once more, for the
  * next push, when it came too late. */
@@ -187,7 +187,7 @@ void encode_push(struct client *c, struct doubt *d);
 void encode_again(struct client *c, const struct doubt *d);
 /* What is kept of a dense table: residual or velocity; zeroes when it is new. */
 float *encode_kept(struct client *c, const struct table *t, bool velocity);
-void encode_free(struct client *c);
+void encode_forget(struct client *c);
 
 /* The layout has changed: push to those who take it now. */
 void doubts_move(struct client *c);

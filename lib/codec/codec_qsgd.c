@@ -1,5 +1,6 @@
 #include "codec/block.h"
 #include "codec/codec.h"
+#include "kern/clones.h"
 
 /* A byte with the number of levels L, then blocks of 512 values: the block's largest
  * |value|, a float32, then for each value a sign and a level 0 to L in as few bits as
@@ -38,21 +39,42 @@ static size_t qsgd_bound(double arg, size_t n)
 	return qsgd_len(n, (unsigned)arg);
 }
 
+/* 16 random bits a value. */
+static void fill_random(struct rng *rng, size_t k, uint16_t *out)
+{
+	for (size_t i = 0; i < k; i += 4) {
+		uint64_t r = rng_next(rng);
+
+		memcpy(out + i, &r, sizeof r);
+	}
+}
+
+/* Rounded down after a chance of up to 1 was added: up as often as it is near. */
+KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsigned levels, const uint16_t *chance, uint8_t *out)
+{
+	for (size_t i = 0; i < k; i++) {
+		float level = fabsf(x[i]) * inverse + (float)chance[i] * 0x1p-16f;
+		int q = (int)level;
+
+		q = q > (int)levels ? (int)levels : q;
+		out[i] = (uint8_t)(q << 1 | (x[i] < 0));
+	}
+}
+
 static void encode_block(const float *x, size_t k, unsigned levels, struct rng *rng, float max, uint8_t *out)
 {
 	unsigned width = bits_for(levels), have = 0;
 	float inverse = (float)levels / max;
+	uint16_t chance[BLOCK];
+	uint8_t q[BLOCK];
 	uint64_t word = 0;
 
 	if (!(max > 0) || isinf(inverse))
 		inverse = 0;
+	fill_random(rng, k, chance);
+	quantise(k, x, inverse, levels, chance, q);
 	for (size_t i = 0; i < k; i++) {
-		float level = fabsf(x[i]) * inverse, floor = truncf(level);
-		uint64_t q = (uint64_t)floor + ((float)(rng_next(rng) >> 40) * 0x1p-24f < level - floor);
-
-		if (q > levels)
-			q = levels;
-		word |= (q << 1 | (signbit(x[i]) != 0)) << have;
+		word |= (uint64_t)q[i] << have;
 		for (have += width; have >= 8; have -= 8) {
 			*out++ = (uint8_t)word;
 			word >>= 8;

@@ -6,8 +6,8 @@
 #include "codec/places.h"
 
 /* The values that are largest in magnitude, a fraction of all (one at least), exact:
- * u32 k, k float32, then their places (places.h).  Aji and Heafield, "Sparse Communication for Distributed Gradient Descent",
- * EMNLP 2017. */
+ * u32 k, k float32, then their places (places.h).  Aji and Heafield, "Sparse
+ * Communication for Distributed Gradient Descent", EMNLP 2017. */
 
 extern const struct codec codec_topk, codec_dgc;
 
@@ -55,20 +55,47 @@ static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
 	return a[want];
 }
 
+/* Magnitudes by their upper bits; several counts, so that values that are alike do not
+ * wait for each other. */
+#define BIN_SHIFT 19
+#define BINS (1u << (31 - BIN_SHIFT))
+#define COUNTS 4
+
+/* The k-th largest magnitude, k from 1, and how many are above it: the bin that it lies
+ * in by counting, then among those of that bin. */
+static uint32_t threshold(const float *x, size_t n, size_t k, size_t *above)
+{
+	uint32_t *count = mem_array(COUNTS * BINS, sizeof *count), *a, bin = BINS, least;
+	size_t larger = 0, in_bin = 0, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count[(i % COUNTS) * BINS + (magnitude(x[i]) >> BIN_SHIFT)]++;
+	while (larger + in_bin < k) {
+		larger += in_bin;
+		bin--;
+		in_bin = (size_t)count[bin] + count[BINS + bin] + count[2 * BINS + bin] + count[3 * BINS + bin];
+	}
+	free(count);
+	a = mem_array(in_bin, sizeof *a);
+	for (size_t i = 0; at < in_bin; i++)
+		if (magnitude(x[i]) >> BIN_SHIFT == bin)
+			a[at++] = magnitude(x[i]);
+	least = kth_largest(a, in_bin, k - larger);
+	*above = larger;
+	for (size_t i = 0; i < in_bin; i++)
+		*above += a[i] > least;
+	free(a);
+	return least;
+}
+
 static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	size_t k = fraction_of(arg, n), above = 0, ties, taken = 0, next = 0;
-	uint32_t *a = mem_array(n, sizeof *a), least;
+	uint32_t least = k ? threshold(x, n, k, &above) : 0;
 	uint8_t *at = out + 4 + k * 4;
 
 	(void)rng;
 	put_le32(out, (uint32_t)k);
-	for (size_t i = 0; i < n; i++)
-		a[i] = magnitude(x[i]);
-	least = k ? kth_largest(a, n, k) : 0;
-	free(a);
-	for (size_t i = 0; i < n; i++)
-		above += magnitude(x[i]) > least;
 	ties = k - above;
 	for (size_t i = 0; taken < k; i++) {
 		uint32_t m = magnitude(x[i]);

@@ -251,6 +251,7 @@ static void decide(struct coord *c, uint64_t step)
 	} else {
 		w->state = WORKER_ACTIVE;
 		w->from = step;
+		w->resumes = false;
 		if (ch->kind == CHANGE_JOIN && !is_member(c, ch->slot))
 			change_members(c, step, ch->slot, true);
 	}

@@ -28,8 +28,10 @@ void resume_members(struct coord *c)
 	const json_t *item;
 	size_t i;
 
-	for (unsigned k = 0; k < c->nworkers; k++)
+	for (unsigned k = 0; k < c->nworkers; k++) {
 		c->worker[k].from = c->first_step;
+		c->worker[k].resumes = true;
+	}
 	json_array_foreach(json_object_get(c->cfg.resume, "slots"), i, item) {
 		int64_t slot = json_int(item, "slot", -1);
 

@@ -31,6 +31,7 @@ static json_t *worker_out(const struct member_worker *w)
 		return o;
 	json_object_set_new(o, "incarnation", json_of_u64(w->incarnation));
 	json_object_set_new(o, "from", json_integer((json_int_t)w->from));
+	json_object_set_new(o, "resumes", json_boolean(w->resumes));
 	json_object_set_new(o, "until", json_integer((json_int_t)w->until));
 	json_object_set_new(o, "pid", json_integer(w->pid));
 	json_object_set_new(o, "key", json_string(w->key));
@@ -140,6 +141,7 @@ static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int6
 	w->called = json_flag(o, "called");
 	w->incarnation = json_u64s(o, "incarnation", 0);
 	w->from = (uint64_t)json_int(o, "from", 0);
+	w->resumes = json_flag(o, "resumes");
 	w->until = (uint64_t)json_int(o, "until", 0);
 	w->pid = json_int(o, "pid", 0);
 	w->evaluates = json_flag(o, "evaluates");

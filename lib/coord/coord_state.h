@@ -42,6 +42,7 @@ struct member_worker {
 	bool go, called;                /* it shall leave; wanted by a scaling, and not here yet */
 	bool quit;                      /* it has given up: a last beat does not bring it back */
 	uint32_t epoch;                 /* of the layout that it works by */
+	bool resumes;                   /* `from` is where a checkpoint has left the slot */
 	uint64_t incarnation, from, until;      /* until: of one that is out, from where on */
 	int64_t seen, lost_at;
 	int64_t pid;

@@ -35,6 +35,8 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "incarnation", json_of_u64(w->incarnation));
 		if (w->state == WORKER_JOINING)
 			json_object_set_new(row, "first", json_boolean(c->placed && c->phase == COORD_FORMING));
+		if (w->resumes)
+			json_object_set_new(row, "resumes", json_true());
 		if (w->from)
 			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
 		if (w->until)

@@ -30,6 +30,18 @@ KERN_CLONES void vec_copy_scaled(size_t n, float a, const float *restrict x, flo
 		y[i] = a * x[i];
 }
 
+KERN_CLONES void vec_add_scaled(size_t n, const float *restrict x, float s, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = (y[i] + x[i]) * s;
+}
+
+KERN_CLONES void vec_join(size_t n, float a, const float *restrict x, const float *restrict y, float s, float *restrict out)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = (y[i] + a * x[i]) * s;
+}
+
 /* Adding 256 - k to the exponent field of |x| carries into bit 31 exactly when
  * the field was k or more: 255 marks infinities and NaNs. */
 KERN_CLONES static uint32_t carry_of(size_t n, const float *x, uint32_t add)

@@ -15,6 +15,9 @@ void vec_axpy(size_t n, float a, const float *restrict x, float *restrict y);   
 void vec_add(size_t n, const float *restrict x, float *restrict y);                  /* y += x */
 void vec_scale(size_t n, float a, float *x);                                         /* x *= a */
 void vec_copy_scaled(size_t n, float a, const float *restrict x, float *restrict y); /* y = a x */
+void vec_add_scaled(size_t n, const float *restrict x, float s, float *restrict y);  /* y = s (y + x) */
+/* out = s (y + a x) */
+void vec_join(size_t n, float a, const float *restrict x, const float *restrict y, float s, float *restrict out);
 
 /* True when no element is an infinity or a NaN.  Looks at exponent bits, so
  * that it neither raises floating-point flags nor slows down on denormals. */

@@ -170,9 +170,10 @@ static void periodic(struct keep *k)
 	enum err_code rc;
 
 	if (every) {
-		/* The next multiple that is still ahead of everybody. */
+		/* The next multiple that is still ahead of everybody; outside of bsp the one that
+		 * the fastest has come to, as things are now. */
 		if (k->next_step <= step)
-			k->next_step = (step / every + 1) * every;
+			k->next_step = (step / every + k->host->cfg.bsp) * every;
 		rc = one(k, k->next_step, true, k->wanted, &e);
 		if (!rc || k->wanted == k->last.done)
 			k->next_step += every;
@@ -187,6 +188,18 @@ static void periodic(struct keep *k)
 		host_wait(k->host, 0);
 }
 
+/* In bsp it is asked for ahead of the step; else there is none to be ahead of. */
+static bool steps_due(struct keep *k)
+{
+	uint64_t every = (uint64_t)k->every.steps, step = coord_frontier(k->host->coord);
+
+	if (!every || k->host->cfg.bsp)
+		return every;
+	if (!k->next_step)
+		k->next_step = (step / every + 1) * every;
+	return step >= k->next_step;
+}
+
 static void *run(void *ctx)
 {
 	struct keep *k = ctx;
@@ -194,7 +207,7 @@ static void *run(void *ctx)
 
 	host_lock(h);
 	while (!k->stop) {
-		bool due = k->every.steps || (k->every.time && clock_now() >= k->next_time);
+		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
 		if (k->wanted > k->last.done)
 			asked_for(k);

@@ -1,6 +1,7 @@
 #include "base/endian.h"
 #include "base/fail.h"
 #include "base/mem.h"
+#include "codec/codec.h"
 #include "server/keys.h"
 #include "server/uplink.h"
 
@@ -157,6 +158,18 @@ static enum keys_found row_ids(struct peer *p, const struct record *r, const uin
 	return found;
 }
 
+/* With what it is decoded to a push takes no more than the session has, and no few bytes
+ * stand for many rows. */
+static bool rows_fit(const struct record *r, const struct push *push, size_t len, uint32_t cols)
+{
+	const struct codec *codec = codec_by_id(r->codec);
+	uint64_t floats = (uint64_t)push->nrows * cols * sizeof(float);
+
+	if (!codec || codec->takes == CODEC_FRACTION)
+		return false;
+	return floats <= PEER_CREDIT && (codec->view || len + floats <= PEER_CREDIT);
+}
+
 static enum conn_verdict whole_rows(struct peer *p, const struct record *r, const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(shard_of(p), r->table);
@@ -170,6 +183,11 @@ static enum conn_verdict whole_rows(struct peer *p, const struct record *r, cons
 		return CONN_DROP;
 	}
 	push.len = len - (size_t)(push.payload - body);
+	if (!rows_fit(r, &push, len, t->cols)) {
+		peer_nack(p, r, ERR_LIMIT, "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows", push.nrows,
+		    r->table, PEER_CREDIT >> 20);
+		return CONN_DROP;
+	}
 	return take_push(p, r, &push);
 }
 

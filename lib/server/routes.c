@@ -157,7 +157,13 @@ static int get_tasks(void *ctx, const struct http_request *req, struct http_answ
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return answer(a, json_deep_copy(((struct host *)ctx)->config));
+	struct host *h = ctx;
+	json_t *copy;
+
+	host_lock(h);
+	copy = json_deep_copy(h->config);
+	host_unlock(h);
+	return answer(a, copy);
 }
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -1,5 +1,8 @@
 #include "shard/part.h"
 
+/* What a row has beside its floats, at most. */
+#define ROW_OVERHEAD 32u
+
 /* mem_limit: what the partitions may take, booked before it is. */
 
 /* All that a dense partition may ever have here: values, optimizer state, two
@@ -23,18 +26,32 @@ enum err_code part_book(struct part *p, const struct shard_config *cfg, struct b
 	    (unsigned long long)used, (unsigned long long)b->limit);
 }
 
-bool part_has_room(const struct part *p, const struct budget *b, const struct push *push)
+/* What a new row may take: its values and state, a previous version, its sum; and their
+ * places in the indexes, which grow by doubling. */
+static uint64_t row_bytes(const struct part *p, const struct shard_config *cfg)
 {
-	if (!b->limit || !p->rows || atomic_load(&b->used) < b->limit)
+	uint32_t cols = p->table->cols;
+	uint64_t copies = 1 + cfg->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
+
+	return (copies + sums) * cols * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
+}
+
+bool part_has_room(const struct part *p, const struct shard_config *cfg, struct budget *b, const struct push *push)
+{
+	uint64_t used = atomic_load(&b->used), fresh = 0;
+
+	if (!b->limit || !p->rows || used + push->nrows * row_bytes(p, cfg) <= b->limit)
 		return true;
 	for (uint32_t i = 0; i < push->nrows; i++) {
 		uint64_t id;
 
 		memcpy(&id, push->ids + (size_t)i * 8, sizeof id);
-		if (!rows_get(p->rows, id))
-			return false;
+		fresh += !rows_get(p->rows, id);
 	}
-	return true;
+	if (!fresh || used + fresh * row_bytes(p, cfg) <= b->limit)
+		return true;
+	atomic_store(&b->full, true);
+	return false;
 }
 
 void part_book_rows(struct part *p, struct budget *b)

@@ -147,6 +147,7 @@ static enum shard_answer take_state(struct shard *s, struct part *p, const struc
 		stamps_reset(p->stamps, p->version);
 	p->step = in->c->step;
 	p->prev_same = get_le32(in->list + 4);
+	p->prev_version = p->version - !p->prev_same;
 	for (uint32_t i = 0; i < in->n; i++) {
 		const uint8_t *at = in->list + 8 + (size_t)i * 24;
 

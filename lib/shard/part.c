@@ -404,6 +404,7 @@ bool part_accumulate(struct part *p, const struct shard_config *cfg, const struc
 static void keep_previous(struct part *p, bool changes)
 {
 	p->prev_same = !changes;
+	p->prev_version = p->version;
 	if (p->prev && changes)
 		memcpy(p->prev, p->w, p->n * sizeof *p->w);
 	if (p->prev_rows)

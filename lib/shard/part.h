@@ -33,6 +33,7 @@ struct part {
 	unsigned owed;                  /* slots with due above last */
 	bool waited;                    /* somebody was told to hold */
 	bool behind;                    /* its step is open though the clocks have passed it */
+	uint64_t prev_version;          /* of prev */
 	bool prev_same;                 /* the last step changed nothing: prev is w */
 
 	/* dense: n parameters, then nslots * n of optimizer state */
@@ -93,6 +94,7 @@ struct snaps {
 struct budget {
 	uint64_t limit;                 /* 0: none */
 	_Atomic uint64_t used;
+	_Atomic bool full;              /* a push was refused for want of room */
 };
 
 #define SHARD_TABLES 65536
@@ -120,7 +122,7 @@ void part_retire(struct part *p, struct budget *b);
 enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e);
 /* A push to a sparse table: are there rows for it, or room for new ones?  And
  * after it: book what it took. */
-bool part_has_room(const struct part *p, const struct budget *b, const struct push *push);
+bool part_has_room(const struct part *p, const struct shard_config *cfg, struct budget *b, const struct push *push);
 void part_book_rows(struct part *p, struct budget *b);
 /* What the head of a bsp chain needs beside the values. */
 enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e);

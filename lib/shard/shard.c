@@ -183,7 +183,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		return a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->budget, push), r);
+	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->cfg, &s->budget, push), r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
@@ -267,7 +267,7 @@ static const float *shown(const struct shard *s, const struct part *p, uint64_t 
 {
 	bool previous = wants_previous(s, p, step);
 
-	*version = p->version - previous;
+	*version = previous ? p->prev_version : p->version;
 	return previous ? p->prev : p->w;
 }
 

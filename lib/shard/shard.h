@@ -281,7 +281,7 @@ void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *
 /* Bytes that the partitions take: parameters, optimizer state, accumulators and
  * previous versions of dense tables, and what sparse ones have by now. */
 uint64_t shard_bytes(struct shard *s);
-/* mem_limit: bytes that are booked; is there no room for new rows? */
+/* mem_limit: bytes that are booked; was there no room for new rows? */
 uint64_t shard_booked(struct shard *s);
 bool shard_is_full(struct shard *s);
 struct hist;

@@ -99,7 +99,7 @@ uint64_t shard_booked(struct shard *s)
 
 bool shard_is_full(struct shard *s)
 {
-	return s->budget.limit && shard_booked(s) >= s->budget.limit;
+	return atomic_load(&s->budget.full);
 }
 
 const struct hist *shard_staleness(const struct shard *s)

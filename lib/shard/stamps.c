@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "kern/clones.h"
 
 /* So many versions are told apart; then the older half becomes one. */
 #define SPAN 65535u
+/* Values looked at together. */
+#define PIECE 64u
 
 struct stamps {
 	uint64_t base;                  /* at[i]: version less base; 0: not since base */
@@ -48,38 +51,57 @@ static void forget_half(struct stamps *s)
 	s->base += half;
 }
 
+/* stamp where the bits differ. */
+KERN_CLONES static void mark(size_t n, const uint32_t *old, const uint32_t *now, uint16_t stamp, uint16_t *at)
+{
+	for (size_t i = 0; i < n; i++)
+		at[i] = old[i] == now[i] ? at[i] : stamp;
+}
+
+KERN_CLONES static uint32_t count_after(size_t n, const uint16_t *at, uint16_t after)
+{
+	uint32_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		k += at[i] > after;
+	return k;
+}
+
 void stamps_note(struct stamps *s, uint64_t version, size_t at, size_t n, const float *old, const float *now)
 {
-	const uint8_t *a = (const uint8_t *)old, *b = (const uint8_t *)now;
-	uint16_t stamp;
+	uint32_t a[PIECE], b[PIECE];
 
 	if (version - s->base > SPAN)
 		forget_half(s);
-	stamp = (uint16_t)(version - s->base);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t x, y;
+	for (size_t done = 0; done < n; done += PIECE) {
+		size_t k = n - done < PIECE ? n - done : PIECE;
 
-		memcpy(&x, a + i * 4, 4);
-		memcpy(&y, b + i * 4, 4);
-		s->at[at + i] = x == y ? s->at[at + i] : stamp;
+		memcpy(a, old + done, k * sizeof *a);
+		memcpy(b, now + done, k * sizeof *b);
+		mark(k, a, b, (uint16_t)(version - s->base), s->at + at + done);
 	}
 }
 
 size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint16_t *place)
 {
-	uint64_t after = since - s->base;
-	size_t k = 0;
+	uint16_t after = since - s->base > SPAN ? SPAN : (uint16_t)(since - s->base);
+	size_t k;
 
 	if (since < s->base)
 		return SIZE_MAX;
-	for (size_t i = 0; i < s->n; i++)
-		k += s->at[i] > after;
+	k = count_after(s->n, s->at, after);
 	if (k > most)
 		return SIZE_MAX;
-	for (size_t i = 0, left = k; left; i++)
-		if (s->at[i] > after) {
-			*place++ = (uint16_t)i;
-			left--;
-		}
+	for (size_t at = 0, left = k; left; at += PIECE) {
+		size_t n = s->n - at < PIECE ? s->n - at : PIECE;
+
+		if (!count_after(n, s->at + at, after))
+			continue;
+		for (size_t i = at; i < at + n; i++)
+			if (s->at[i] > after) {
+				*place++ = (uint16_t)i;
+				left--;
+			}
+	}
 	return k;
 }

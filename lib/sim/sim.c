@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "sim/sim_state.h"
 
-#define PAIRS_MAX 1000000u
+#define PAIRS_MAX 200000u
 #define EVENTS_MAX UINT64_C(200000000)
 
 /* ---- what is asked ---------------------------------------------------------------- */
@@ -113,6 +113,7 @@ static void make_nodes(struct sim *s)
 	s->worker = mem_array(p->workers, sizeof *s->worker);
 	s->group = mem_array(p->servers, sizeof *s->group);
 	for (unsigned g = 0; g < p->servers; g++) {
+		s->group[g].ready = mem_array(s->pieces, sizeof *s->group[g].ready);
 		s->group[g].in = mem_array(s->pieces, sizeof *s->group[g].in);
 		s->group[g].clock = mem_array(p->workers, sizeof *s->group[g].clock);
 		s->group[g].waits = mem_array(p->workers, sizeof *s->group[g].waits);
@@ -142,6 +143,7 @@ static void release(struct sim *s)
 	}
 	for (unsigned g = 0; g < s->spec->servers; g++) {
 		free(s->group[g].in);
+		free(s->group[g].ready);
 		free(s->group[g].clock);
 		free(s->group[g].waits);
 	}

@@ -1,6 +1,7 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,6 +64,12 @@ struct sim_spec {
 	/* CPU seconds a byte of a proxy or tunnel on that host through which all
 	 * lines go, one thread; 0: there is none. */
 	double carried;
+	/* bsp: a worker asks for the next parameters before it pushes, and each piece is
+	 * answered as soon as it has its update. */
+	bool prefetch;
+	/* A worker computes the next step while the answer to its push is on its way, and
+	 * pushes that when the answer is here (fragments). */
+	bool overlap;
 	unsigned pieces;                /* records, at most, of a push to one server; 0: 16 */
 	unsigned steps, warm_up;        /* to be measured; before that; 0: as it thinks fit */
 	uint64_t seed;

@@ -34,6 +34,7 @@ struct group {
 	uint64_t closed, shown;         /* bsp: steps with an update; those that the last copy has */
 	uint64_t floor;                 /* ssp: steps that all workers have completed */
 	unsigned *in;                   /* bsp: gradients of the open step, by piece */
+	uint64_t *ready;                /* the same: steps that the last copy has */
 	unsigned updated, copied;       /* bsp: pieces with the open step's update; those that the last copy has */
 	uint64_t *clock;                /* by worker */
 	uint64_t *waits;                /* by worker: the step whose parameters it waits for, plus 1 */
@@ -43,6 +44,7 @@ struct worker_state {
 	uint64_t step, open;            /* open: as late pushes were told */
 	unsigned got, acked, summed;    /* pieces of the answer; groups that have the push */
 	bool owed;                      /* acknowledgements are waited for */
+	bool held;                      /* overlap: computed, and to be pushed when the answer is here */
 	double asked, first, pushed, began, computed;
 	struct rng rng;
 };

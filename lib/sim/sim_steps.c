@@ -80,6 +80,26 @@ static void compute(struct sim *s, unsigned worker)
 	job_start(s, j);
 }
 
+static void push(struct sim *s, unsigned worker);
+
+/* The step that is over, of which only the wait is seen when all else is hidden. */
+static void note_step(struct sim *s, const struct worker_state *w)
+{
+	double heard = w->first > w->pushed ? w->first : w->pushed;
+
+	if (!s->warmed || w->pushed <= s->warm || w->pushed >= s->now)
+		return;
+	if (s->spec->overlap) {
+		s->wait += s->now - w->computed;
+	} else {
+		s->push += w->pushed - w->computed;
+		s->wait += heard - w->pushed;
+		s->pull += s->now - heard;
+	}
+	s->compute += w->computed - w->began;
+	s->counted++;
+}
+
 /* All parameters are here, and it is known what became of the push before. */
 static void maybe_compute(struct sim *s, unsigned worker)
 {
@@ -87,18 +107,32 @@ static void maybe_compute(struct sim *s, unsigned worker)
 
 	if (w->got < s->spec->servers * s->pieces || (w->owed && w->acked < s->spec->servers))
 		return;
-	if (s->warmed && w->pushed > s->warm && w->pushed < s->now) {
-		double heard = w->first > w->pushed ? w->first : w->pushed;
-
-		s->push += w->pushed - w->computed;
-		s->wait += heard - w->pushed;
-		s->pull += s->now - heard;
-		s->compute += w->computed - w->began;
-		s->counted++;
-	}
+	if (s->spec->overlap && w->step > 0 && !w->held)
+		return;
+	note_step(s, w);
 	w->owed = false;
 	w->got = 0;
+	if (w->held)
+		push(s, worker);
+	w->held = false;
 	compute(s, worker);
+}
+
+static void computed(struct sim *s, unsigned worker)
+{
+	struct worker_state *w = &s->worker[worker];
+
+	w->computed = s->now;
+	w->held = s->spec->overlap;
+	/* The first has no push before it whose answer could be waited for. */
+	if (!w->held)
+		push(s, worker);
+	else if (w->step == 0) {
+		push(s, worker);
+		w->held = false;
+		compute(s, worker);
+	} else
+		maybe_compute(s, worker);
 }
 
 static void answered(struct sim *s, const struct job *j)
@@ -121,29 +155,39 @@ static void make(struct sim *s, unsigned thread, double seconds)
 	job_start(s, j);
 }
 
-static void push(struct sim *s, unsigned worker)
+static void next_step(struct sim *s, unsigned worker)
 {
-	const struct sim_spec *p = s->spec;
 	struct worker_state *w = &s->worker[worker];
 
-	w->computed = s->now;
-	w->acked = w->summed = 0;
-	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
-	make(s, worker, p->make_push);
-	for (unsigned g = 0; g < p->servers; g++)
-		for (unsigned k = 0; k < s->pieces; k++) {
-			struct job *j = piece(s, JOB_PUSH, g, worker, s->pieces, p->push_bytes);
-
-			j->step = w->step;
-			j->piece = k;
-			j->last = k + 1 == s->pieces;
-			to_server(s, j, g, p->send_push, p->take_push, s->pieces);
-		}
 	w->step++;
 	/* Steps that were closed without it are gone, as far as it has heard. */
 	if (w->open > w->step)
 		w->step = w->open;
 	ask(s, worker);
+}
+
+static void push(struct sim *s, unsigned worker)
+{
+	const struct sim_spec *p = s->spec;
+	struct worker_state *w = &s->worker[worker];
+	uint64_t step = w->step;
+
+	w->acked = w->summed = 0;
+	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
+	if (p->prefetch)
+		next_step(s, worker);
+	make(s, worker, p->make_push);
+	for (unsigned g = 0; g < p->servers; g++)
+		for (unsigned k = 0; k < s->pieces; k++) {
+			struct job *j = piece(s, JOB_PUSH, g, worker, s->pieces, p->push_bytes);
+
+			j->step = step;
+			j->piece = k;
+			j->last = k + 1 == s->pieces;
+			to_server(s, j, g, p->send_push, p->take_push, s->pieces);
+		}
+	if (!p->prefetch)
+		next_step(s, worker);
 }
 
 /* ---- servers --------------------------------------------------------------------- */
@@ -177,10 +221,33 @@ static void answer_all(struct sim *s, unsigned group)
 		maybe_answer(s, group, w);
 }
 
+static void answer_piece(struct sim *s, unsigned group, unsigned worker)
+{
+	to_worker(s, piece(s, JOB_ANSWER, group, worker, s->pieces, s->spec->pull_bytes), tail_of(s, group),
+	    s->spec->send_pull + s->spec->make_pull, s->spec->take_pull, s->pieces);
+}
+
 static void asked(struct sim *s, const struct job *j)
 {
-	s->group[j->group].waits[j->worker] = j->step + 1;
-	maybe_answer(s, j->group, j->worker);
+	struct group *g = &s->group[j->group];
+
+	g->waits[j->worker] = j->step + 1;
+	for (unsigned k = 0; s->spec->prefetch && k < s->pieces; k++)
+		if (g->ready[k] >= j->step)
+			answer_piece(s, j->group, j->worker);
+	if (!s->spec->prefetch)
+		maybe_answer(s, j->group, j->worker);
+}
+
+/* The last copy has one step more of a piece. */
+static void ready(struct sim *s, unsigned group, unsigned piece)
+{
+	struct group *g = &s->group[group];
+
+	g->ready[piece]++;
+	for (unsigned w = 0; s->spec->prefetch && w < s->spec->workers; w++)
+		if (g->waits[w] == g->ready[piece] + 1)
+			answer_piece(s, group, w);
 }
 
 /* Nothing but that it is safe, or too late: open is the step that is open. */
@@ -200,6 +267,7 @@ static void copy_on(struct sim *s, const struct job *done, unsigned server)
 
 	j->last = done->last;
 	j->step = done->step;
+	j->piece = done->piece;
 	j->from = node_of(s, server);
 	j->to = node_of(s, next);
 	j->thread = sim_lane(s, server, done->group);
@@ -218,7 +286,8 @@ static void show(struct sim *s, unsigned group)
 	for (unsigned w = 0; s->spec->sync.backup && w < s->spec->workers; w++)
 		if (g->clock[w] == g->shown)
 			acknowledge(s, group, w, tail_of(s, group), g->shown);
-	answer_all(s, group);
+	if (!s->spec->prefetch)
+		answer_all(s, group);
 }
 
 static void updated(struct sim *s, const struct job *j)
@@ -231,9 +300,12 @@ static void updated(struct sim *s, const struct job *j)
 		g->closed++;
 		sim_count(s, s->spec->workers - s->spec->sync.backup);
 	}
-	if (s->spec->replicas > 1)
+	if (s->spec->replicas > 1) {
 		copy_on(s, j, j->group);
-	else if (++g->copied == s->pieces)
+		return;
+	}
+	ready(s, j->group, j->piece);
+	if (++g->copied == s->pieces)
 		show(s, j->group);
 }
 
@@ -245,6 +317,7 @@ static void update(struct sim *s, const struct job *j)
 
 	u->thread = j->thread_to;
 	u->group = j->group;
+	u->piece = j->piece;
 	u->before = s->spec->update / s->spec->servers / s->pieces;
 	job_start(s, u);
 }
@@ -302,12 +375,16 @@ static void copied(struct sim *s, const struct job *j)
 {
 	unsigned server = j->to - s->spec->workers;
 
-	if (server != tail_of(s, j->group))
+	if (server != tail_of(s, j->group)) {
 		copy_on(s, j, server);
-	else if (s->spec->sync.kind != SYNC_bsp && j->last)
-		acknowledge(s, j->group, j->worker, j->group, 0);
-	else if (s->spec->sync.kind == SYNC_bsp && ++s->group[j->group].copied == s->pieces)
-		show(s, j->group);
+	} else if (s->spec->sync.kind != SYNC_bsp) {
+		if (j->last)
+			acknowledge(s, j->group, j->worker, j->group, 0);
+	} else {
+		ready(s, j->group, j->piece);
+		if (++s->group[j->group].copied == s->pieces)
+			show(s, j->group);
+	}
 }
 
 /* ---- both ------------------------------------------------------------------------- */
@@ -322,7 +399,7 @@ void steps_arrived(struct sim *s, struct job *j)
 		answered(s, j);
 		break;
 	case JOB_COMPUTE:
-		push(s, j->worker);
+		computed(s, j->worker);
 		break;
 	case JOB_PUSH:
 		pushed(s, j);

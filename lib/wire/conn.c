@@ -205,6 +205,20 @@ static uint8_t *staging(struct conn *c, size_t n)
 	return c->stage;
 }
 
+enum err_code conn_unplace(struct conn *c, struct err *e)
+{
+	uint8_t *stage;
+
+	if (!c->in_payload || !c->cur.len || c->dst == c->stage)
+		return ERR_OK;
+	stage = staging(c, c->cur.len);
+	if (!stage)
+		return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->cur.len);
+	memcpy(stage, c->dst, c->got);
+	c->dst = stage;
+	return ERR_OK;
+}
+
 /* A verified header: check what may not pass, and choose the payload's place. */
 static enum err_code begin_record(struct conn *c, struct err *e)
 {

@@ -59,6 +59,8 @@ void conn_free(struct conn *c);
  * peer has gone (conn_said_bye tells whether politely); other errors say why the
  * connection must be closed. */
 enum err_code conn_read(struct conn *c, struct err *e);
+/* What is half received does not go to its place any more, but to the conn's staging. */
+enum err_code conn_unplace(struct conn *c, struct err *e);
 /* Hand a held record over again, then read on. */
 enum err_code conn_retry(struct conn *c, struct err *e);
 /* Write what the socket takes. */

@@ -100,6 +100,16 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+void bench_sum_up(struct bench_config *b, double *took)
+{
+	b->result.seconds = 0;
+	for (int64_t i = 0; i < b->iters; i++)
+		b->result.seconds += took[i];
+	qsort(took, (size_t)b->iters, sizeof *took, by_value);
+	b->result.p50 = took[(b->iters - 1) / 2];
+	b->result.p99 = took[(b->iters - 1) * 99 / 100];
+}
+
 static enum err_code repeat(struct bench_run *r, struct err *e)
 {
 	struct bench_config *b = r->cfg;
@@ -107,7 +117,6 @@ static enum err_code repeat(struct bench_run *r, struct err *e)
 	struct client_stats before = { 0 }, after;
 	enum err_code rc = ERR_OK;
 
-	b->result.seconds = 0;
 	for (int64_t i = -WARM_UP; !rc && i < b->iters; i++) {
 		int64_t begin = clock_now();
 
@@ -117,17 +126,13 @@ static enum err_code repeat(struct bench_run *r, struct err *e)
 			rc = push(r, e);
 		if (!rc && strcmp(b->op, "push") != 0)
 			rc = pull(r, e);
-		if (i >= 0) {
+		if (i >= 0)
 			took[i] = (double)(clock_now() - begin) / (double)NSEC_PER_SEC;
-			b->result.seconds += took[i];
-		}
 	}
-	qsort(took, (size_t)b->iters, sizeof *took, by_value);
+	bench_sum_up(b, took);
 	client_stats(r->tool->client, &after);
 	b->result.pushed = (double)(after.pushed_bytes - before.pushed_bytes) / (double)b->iters;
 	b->result.pulled = (double)(after.pulled_bytes - before.pulled_bytes) / (double)b->iters;
-	b->result.p50 = took[(b->iters - 1) / 2];
-	b->result.p99 = took[(b->iters - 1) * 99 / 100];
 	free(took);
 	return rc;
 }

@@ -7,7 +7,6 @@ enum err_code coding_of(const struct conf *c, struct client_coding *out, struct 
 	enum err_code rc = codec_parse(c->codec, &out->codec, e);
 
 	out->feedback = c->feedback;
-	out->keep_late = c->local_steps > 1;
 	out->momentum = (float)c->job.momentum;
 	out->pull_codec = codec_by_name(c->pull_codec);
 	out->ids = client_ids_by_name(c->row_ids);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "client/kept.h"
@@ -41,8 +42,9 @@ static uint64_t step_of(const struct worker *w, const char *name)
 	return num_uint(number, NONE - 1, &step) ? step : NONE;
 }
 
-/* The newest of this slot's, or the oldest; NONE: none.  *n: how many. */
-static uint64_t look(const struct worker *w, bool newest, size_t *n)
+/* This slot's file whose step is the least from `least` on; NONE: none.  *n: how many of all
+ * steps. */
+static uint64_t look(const struct worker *w, uint64_t least, size_t *n)
 {
 	char *path = directory(w);
 	DIR *dir = opendir(path);
@@ -56,7 +58,7 @@ static uint64_t look(const struct worker *w, bool newest, size_t *n)
 		if (step == NONE)
 			continue;
 		(*n)++;
-		if (found == NONE || (newest ? step > found : step < found))
+		if (step >= least && step < found)
 			found = step;
 	}
 	if (dir)
@@ -65,18 +67,32 @@ static uint64_t look(const struct worker *w, bool newest, size_t *n)
 	return found;
 }
 
+static bool drop(const struct worker *w, uint64_t step)
+{
+	char *path = path_of(w, step);
+	bool gone = unlink(path) == 0;
+
+	free(path);
+	return gone;
+}
+
 void kept_load(struct worker *w)
 {
-	uint64_t step = w->step;
+	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+	uint64_t step, later;
 	struct err e;
 	char *path;
 	size_t n;
 
-	if (!w->cfg->id->run_dir || !w->job.conf.feedback)
+	/* Who takes a slot over begins without: what the one before held back has been
+	 * pushed since, or is gone. */
+	if (!w->cfg->id->run_dir || !w->step || !json_flag(json_object_get(w->view, "worker"), "resumes"))
 		return;
-	if (w->job.conf.sync.kind != SYNC_bsp && step)
-		step = look(w, true, &n);
-	if (step == NONE || !step)
+	step = look(w, w->step, &n);
+	/* Those behind are of what the checkpoint does not know of. */
+	while (step != NONE && (later = look(w, step + (!bsp || step == w->step), &n)) != NONE && drop(w, later))
+		;
+	if (step == NONE || (bsp && step != w->step) || !w->job.conf.feedback)
 		return;
 	path = path_of(w, step);
 	if (client_load_kept(w->client, path, &e) == ERR_OK)
@@ -90,14 +106,8 @@ static void prune(const struct worker *w)
 {
 	size_t n;
 
-	for (uint64_t oldest = look(w, false, &n); n > (size_t)w->job.conf.keep_last; oldest = look(w, false, &n)) {
-		char *path = path_of(w, oldest);
-		int failed = unlink(path);
-
-		free(path);
-		if (failed)
-			return;
-	}
+	for (uint64_t oldest = look(w, 0, &n); n > (size_t)w->job.conf.keep_last && drop(w, oldest); oldest = look(w, 0, &n))
+		;
 }
 
 void kept_save(struct worker *w)
@@ -107,10 +117,15 @@ void kept_save(struct worker *w)
 	struct err e = { 0 };
 	enum err_code rc;
 	char *dir, *path;
+	bool again;
 
-	if (!w->cfg->id->run_dir || saving == NONE || (bsp ? saving != w->step : saving == w->saved) || !client_has_kept(w->client))
+	if (!w->cfg->id->run_dir || saving == NONE || (bsp && saving != w->step) || saving == w->saved)
 		return;
+	/* Outside of bsp answers of several steps say so of one checkpoint. */
+	again = !bsp && w->saved && saving == w->saved + 1;
 	w->saved = saving;
+	if (again || !client_has_kept(w->client))
+		return;
 	dir = directory(w);
 	path = path_of(w, w->step);
 	rc = file_mkdirs(dir, 0700, &e);

@@ -15,10 +15,12 @@ struct local {
 	float **w, **sum;               /* by table: the copy; gradients of several pieces */
 	float **state;                  /* the rule's slots, one after the other; NULL: none */
 	size_t *cap;                    /* floats in w[i] and sum[i] */
-	/* Fragments: before the last work; as pushed last; as it comes from the servers. */
+	/* Fragments: before the last work; as pushed last, and the way there, which stays
+	 * until its receipt; as it comes from the servers. */
 	unsigned nfragments, asked;     /* asked: the fragment that is on its way */
 	bool begun, waits;              /* waits: there is one */
-	float **before, **sent, **in;
+	float **before, **state_before, **sent, **way, **in;
+	uint64_t taken_before;
 };
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -75,7 +77,9 @@ enum err_code local_new(const struct job *job, struct local **out, struct err *e
 	l->state = mem_array(job->ntables, sizeof *l->state);
 	l->cap = mem_array(job->ntables, sizeof *l->cap);
 	l->before = mem_array(job->ntables, sizeof *l->before);
+	l->state_before = mem_array(job->ntables, sizeof *l->state_before);
 	l->sent = mem_array(job->ntables, sizeof *l->sent);
+	l->way = mem_array(job->ntables, sizeof *l->way);
 	l->in = mem_array(job->ntables, sizeof *l->in);
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		rc = new_state(l, i, e);
@@ -94,7 +98,9 @@ void local_free(struct local *l)
 		free(l->sum[i]);
 		free(l->state[i]);
 		free(l->before[i]);
+		free(l->state_before[i]);
 		free(l->sent[i]);
+		free(l->way[i]);
 		free(l->in[i]);
 	}
 	free(l->w);
@@ -102,7 +108,9 @@ void local_free(struct local *l)
 	free(l->state);
 	free(l->cap);
 	free(l->before);
+	free(l->state_before);
 	free(l->sent);
+	free(l->way);
 	free(l->in);
 	free(l);
 }
@@ -166,6 +174,19 @@ static void take_step(struct local *l, struct params *p, const struct batch *b, 
 	}
 }
 
+/* For local_undo. */
+static void remember(struct local *l, const struct params *p)
+{
+	for (size_t i = 0; i < l->job->ntables; i++) {
+		size_t n = table_elements(p->table[i]);
+
+		memcpy(l->before[i], l->w[i], n * sizeof(float));
+		if (l->state[i])
+			memcpy(l->state_before[i], l->state[i], n * l->rule.rule->nslots * sizeof(float));
+	}
+	l->taken_before = l->taken;
+}
+
 enum err_code local_work(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,
     struct err *e)
 {
@@ -182,9 +203,10 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 		*loss /= (double)b->rows;
 		return ERR_OK;
 	}
-	for (size_t i = 0; i < l->job->ntables; i++)
-		memcpy(l->nfragments > 1 ? l->before[i] : l->w[i], l->nfragments > 1 ? l->w[i] : p->w[i],
-		    params_floats(p, b, i) * sizeof(float));
+	if (l->nfragments > 1)
+		remember(l, p);
+	for (size_t i = 0; l->nfragments < 2 && i < l->job->ntables; i++)
+		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
 	for (size_t at = 0; at < b->rows; at += each) {
 		gradient(l, p, b, at, b->rows - at < each ? b->rows - at : each, l->w, loss);
 		/* A step that is not finite would hide in the parameters. */
@@ -227,8 +249,11 @@ static enum err_code stream_room(struct local *l, size_t i, struct err *e)
 		return e->code;
 	l->before[i] = mem_try_array(n, sizeof(float));
 	l->sent[i] = mem_try_array(n, sizeof(float));
+	l->way[i] = mem_try_array(n, sizeof(float));
 	l->in[i] = mem_try_array(n, sizeof(float));
-	return l->before[i] && l->sent[i] && l->in[i] ? ERR_OK :
+	if (l->state[i])
+		l->state_before[i] = mem_try_array(n * l->rule.rule->nslots, sizeof(float));
+	return l->before[i] && l->sent[i] && l->way[i] && l->in[i] && (l->state_before[i] || !l->state[i]) ? ERR_OK :
 	    err_set(e, ERR_NOMEM, "no memory for copies of table \"%s\"", m->name);
 }
 
@@ -252,8 +277,19 @@ enum err_code local_begin(struct local *l, const struct params *p, struct err *e
 
 void local_undo(struct local *l, const struct params *p)
 {
-	for (size_t i = 0; i < l->job->ntables; i++)
-		memcpy(l->w[i], l->before[i], table_elements(p->table[i]) * sizeof(float));
+	for (size_t i = 0; i < l->job->ntables; i++) {
+		size_t n = table_elements(p->table[i]);
+
+		memcpy(l->w[i], l->before[i], n * sizeof(float));
+		if (l->state[i])
+			memcpy(l->state[i], l->state_before[i], n * l->rule.rule->nslots * sizeof(float));
+	}
+	l->taken = l->taken_before;
+}
+
+enum err_code local_probe(struct local *l, struct params *p, uint64_t step, struct err *e)
+{
+	return client_want_parts(p->client, p->table[0], step, false, 0, 1, NULL, l->in[0], e);
 }
 
 /* The partitions of table i that are of the fragment: those of all tables in a row are
@@ -318,11 +354,11 @@ enum err_code local_send(struct local *l, struct params *p, const struct batch *
 		at = table_part_begin(first);
 		n = span(p->table[i], first, count);
 		memcpy(l->sent[i] + at, l->w[i] + at, n * sizeof(float));
-		memcpy(p->g[i] + at, p->w[i] + at, n * sizeof(float));
-		vec_axpy(n, -1, l->w[i] + at, p->g[i] + at);
+		memcpy(l->way[i] + at, p->w[i] + at, n * sizeof(float));
+		vec_axpy(n, -1, l->w[i] + at, l->way[i] + at);
 		rc = client_want_parts(p->client, p->table[i], step + 1, true, first, count, NULL, l->in[i], e);
 		if (!rc)
-			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, first, count, p->g[i], e);
+			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, first, count, l->way[i], e);
 	}
 	return rc;
 }

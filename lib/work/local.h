@@ -29,6 +29,9 @@ bool local_begun(const struct local *l);
 enum err_code local_begin(struct local *l, const struct params *p, struct err *e);
 /* The last local_work was of other examples than it should have been. */
 void local_undo(struct local *l, const struct params *p);
+/* With nothing to compute at this step: ask for as little as tells when it has begun.
+ * What is on its way must have been merged. */
+enum err_code local_probe(struct local *l, struct params *p, uint64_t step, struct err *e);
 /* After client_wait: what was asked for is here. */
 void local_merge(struct local *l, struct params *p);
 /* Push the fragment whose turn it is, and ask for what becomes of it. */

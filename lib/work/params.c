@@ -88,9 +88,10 @@ void params_good(struct params *p, uint64_t step)
 }
 
 /* What the last pull has brought, where the next may build on it. */
-static const float *base_of(const struct params *p, size_t i)
+static const float *base_of(const struct params *p, size_t i, uint64_t step)
 {
-	if (!p->pulled || !p->job->conf.pull_delta)
+	/* Outside of the steps parameters are exact; what is here may not be. */
+	if (!p->pulled || !p->job->conf.pull_delta || (step == CLIENT_NOW && strcmp(p->job->conf.pull_codec, "raw") != 0))
 		return NULL;
 	return p->aside ? p->kept[i] : p->w[i];
 }
@@ -101,7 +102,7 @@ enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
-			rc = client_want_parts(p->client, p->table[i], step, true, 0, p->table[i]->nparts, base_of(p, i),
+			rc = client_want_parts(p->client, p->table[i], step, true, 0, p->table[i]->nparts, base_of(p, i, step),
 			    p->w[i], e);
 	p->asked = true;
 	p->asked_step = step;
@@ -123,7 +124,7 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
 		if (!p->job->table[i].sparse) {
 			if (dense)
-				rc = client_want(p->client, p->table[i], step, base_of(p, i), p->w[i], e);
+				rc = client_want(p->client, p->table[i], step, base_of(p, i, step), p->w[i], e);
 			continue;
 		}
 		rc = room(p, i, b->nids * p->job->table[i].cols, e);

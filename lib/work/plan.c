@@ -244,46 +244,109 @@ enum err_code plan_measure(struct plan *p, const struct conf *c, struct plan_cos
 
 /* ---- the simulation ------------------------------------------------------------------ */
 
-void plan_spec(const struct plan *p, const struct conf *c, const struct plan_costs *k, struct sim_spec *out)
+/* What of a dense table comes with a pull: all of it, or with pull_delta what pushes have
+ * changed, at random as far as is known: each a share of its values, which sgd and adagrad
+ * leave alone elsewhere.  Places take about as many bits as their distances need. */
+static double pulled_value(const struct conf *c, const struct plan_costs *k)
 {
-	const double *v = k->v;
-	double batches = (double)(c->accumulate * c->local_steps), dense = p->facts.values, servers = (double)c->servers;
-	double ids = p->facts.ids * batches, rows = ids * p->facts.row_values, heads = RECORD_BYTES * p->facts.parts;
-	double touched = dense + p->facts.ids * p->facts.row_values, push, pull;
+	bool alone = strcmp(c->job.optimizer, "sgd") == 0 || strcmp(c->job.optimizer, "adagrad") == 0;
+	struct codec_spec spec;
+	double share;
+
+	if (!c->pull_delta || !alone || c->local_steps > 1 || codec_parse(c->codec, &spec, NULL) || spec.codec->takes != CODEC_FRACTION)
+		return k->pull_value;
+	share = 1 - pow(1 - spec.arg, (double)c->workers.max);
+	return fmin(k->pull_value, share * (k->pull_value + (1.5 - log2(share)) / 8));
+}
+
+/* Bytes of a row's values, and of the ids of a push: its list is known by its name when it
+ * has just come with a pull. */
+static double row_bytes(const struct plan *p, const struct conf *c, double ids)
+{
+	struct codec_spec spec;
+	double values = ids * p->facts.row_values;
+
+	if (codec_parse(c->codec, &spec, NULL) || !spec.codec->lossy || spec.codec->takes == CODEC_FRACTION)
+		return values * 4;
+	return values * (double)spec.codec->bound(spec.arg, 4096) / 4096;
+}
+
+static double id_bytes(const struct plan *p, const struct conf *c, double ids)
+{
+	double all = p->facts.tried && p->facts.job.train->nids > 0 ? (double)p->facts.job.train->nids : ids;
+
+	if (strcmp(c->row_ids, "raw") == 0)
+		return ids * 8;
+	return ids * (1.5 + log2(fmax(1, all / fmax(1, ids)))) / 8;
+}
+
+struct amounts {
+	double dense, rows, ids;        /* of a step: values of dense tables, of rows; features */
+	double push, pull, ask;         /* bytes */
+};
+
+static struct amounts amounts_of(const struct plan *p, const struct conf *c, const struct plan_costs *k)
+{
+	double batches = (double)(c->accumulate * c->local_steps), servers = (double)c->servers, part = (double)c->fragments;
+	struct amounts a = { .dense = p->facts.values / part, .ids = p->facts.ids * batches };
+	double heads = RECORD_BYTES * (p->facts.parts / part + 2 * servers), ids = id_bytes(p, c, a.ids);
+
+	if (p->facts.tried && p->facts.job.train->nids > 0)
+		a.ids = fmin(a.ids, (double)p->facts.job.train->nids);
+	a.rows = a.ids * p->facts.row_values;
+	a.push = a.dense * k->push_value + heads + row_bytes(p, c, a.ids) + (strcmp(c->row_ids, "cached") == 0 ? 0 : ids);
+	a.pull = a.dense * pulled_value(c, k) + heads + a.rows * 4;
+	a.ask = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids;
+	return a;
+}
+
+static void spec_of_place(const struct plan *p, const struct conf *c, const double *v, struct sim_spec *out)
+{
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned lanes = p->place.cores ? p->place.cores : here > 0 ? (unsigned)here : 1;
 
 	*out = (struct sim_spec){ .workers = (unsigned)c->workers.max, .servers = (unsigned)c->servers, .replicas = (unsigned)c->replicas,
 		.sync = c->sync, .compute = p->place.compute, .worker = p->place.worker, .server = p->place.server, .cores = p->place.cores,
 		.carried = p->place.carried, .crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded], .seed = p->place.seed,
-		.steps = p->place.steps };
+		.steps = p->place.steps, .prefetch = c->prefetch, .overlap = c->fragments > 1 };
 	out->sync.backup = (unsigned)c->backup;
 	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
-	out->pieces = (unsigned)ceil(p->facts.parts / servers);
-	out->push_bytes = push = dense * k->push_value + heads + rows * 4 + ids * 8 + servers * 2 * RECORD_BYTES;
-	out->pull_bytes = pull = dense * k->pull_value + heads + rows * 4 + servers * 2 * RECORD_BYTES;
-	out->ask_bytes = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids * 8;
-	out->ask = servers * v[PLAN_message] + ids * 8 * v[PLAN_take];
+	out->worker.delay += v[PLAN_hop];
+}
+
+void plan_spec(const struct plan *p, const struct conf *c, const struct plan_costs *k, struct sim_spec *out)
+{
+	const double *v = k->v;
+	double steps = (double)(c->local_steps / c->fragments), batches = (double)c->accumulate * steps, servers = (double)c->servers;
+	double touched = p->facts.values + p->facts.ids * p->facts.row_values, message = servers * v[PLAN_message];
+	struct amounts a = amounts_of(p, c, k);
+	bool bsp = c->sync.kind == SYNC_bsp;
+
+	spec_of_place(p, c, v, out);
+	out->pieces = (unsigned)ceil(p->facts.parts / servers / (double)c->fragments);
+	out->push_bytes = a.push;
+	out->pull_bytes = a.pull;
+	out->ask_bytes = a.ask;
+	out->ask = message + a.ask * v[PLAN_take];
 	/* A record or two to each server, beside what its bytes cost: the push with its CLOCK,
 	 * the answer, the receipts. */
-	out->make_push = dense * v[PLAN_encode] + rows * v[PLAN_copy] + push * v[PLAN_seal];
-	out->send_push = push * v[PLAN_send] + servers * v[PLAN_message];
-	out->take_push = dense * v[PLAN_sum] + rows * v[PLAN_row_sum] + push * v[PLAN_take] + servers * v[PLAN_message];
-	out->make_pull = dense * v[PLAN_answer] + rows * v[PLAN_row_answer] + pull * v[PLAN_seal];
-	out->send_pull = pull * v[PLAN_send] + 2 * servers * v[PLAN_message];
+	out->make_push = a.dense * v[PLAN_encode] + a.rows * v[PLAN_copy] + a.push * v[PLAN_seal];
+	out->send_push = a.push * v[PLAN_send] + message;
+	out->take_push = a.dense * v[PLAN_sum] + a.rows * v[PLAN_row_sum] + a.push * v[PLAN_take] + message;
+	out->make_pull = a.dense * v[PLAN_answer] + a.rows * v[PLAN_row_answer] + a.pull * v[PLAN_seal];
+	out->send_pull = a.pull * v[PLAN_send] + 2 * message;
 	out->ahead = AHEAD_BYTES;
-	out->take_pull = dense * v[PLAN_decode] + pull * v[PLAN_take] + 2 * servers * v[PLAN_message];
-	out->update = dense * v[PLAN_update] + rows * v[PLAN_row_update];
-	out->copy_bytes = c->sync.kind == SYNC_bsp ? dense * 4 + rows * 4 + ids * 8 + heads : push;
+	out->take_pull = a.dense * v[PLAN_decode] + a.pull * v[PLAN_take] + 2 * message;
+	out->update = a.dense * v[PLAN_update] + a.rows * v[PLAN_row_update];
+	out->copy_bytes = bsp ? a.dense * 4 + a.rows * 4 + a.ids * 8 : a.push;
 	out->send_copy = out->copy_bytes * (v[PLAN_seal] + v[PLAN_send]);
-	out->take_copy = out->copy_bytes * v[PLAN_take] + (c->sync.kind == SYNC_bsp ? out->update : out->take_push - push * v[PLAN_take]);
+	out->take_copy = out->copy_bytes * v[PLAN_take] + (bsp ? out->update : out->take_push - a.push * v[PLAN_take]);
 	out->compute.seconds = batches * v[PLAN_batch];
 	if (c->accumulate > 1)
 		out->compute.seconds += batches * touched * v[PLAN_copy];
 	/* A copy at first, steps, and the way back. */
 	if (c->local_steps > 1)
-		out->compute.seconds += (double)c->local_steps * touched * v[PLAN_rule] + 3 * touched * v[PLAN_copy];
-	out->worker.delay += v[PLAN_hop];
+		out->compute.seconds += steps * touched * v[PLAN_rule] + 3 * touched * v[PLAN_copy];
 }
 
 double plan_memory(const struct plan *p, const struct conf *c, double *tables)
@@ -298,7 +361,8 @@ double plan_memory(const struct plan *p, const struct conf *c, double *tables)
 		values += p->facts.row_values * (double)p->facts.job.train->nids;
 	/* The first server is the coordinator, too, and has another session of each. */
 	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
-	*tables = 4 * copies * values * (double)c->replicas / (double)c->servers;
+	/* pull_delta notes when each value was changed. */
+	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas / (double)c->servers;
 	return *tables + sessions * SESSION_BYTES;
 }
 

@@ -1,8 +1,10 @@
 #include "work/step.h"
 
 #include <math.h>
+#include <poll.h>
 
 #include "base/clock.h"
+#include "work/kept.h"
 
 static enum err_code batch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
@@ -29,9 +31,33 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	return ERR_OK;
 }
 
+/* Streaming, with no examples: a step begins for this worker when it has for all. */
+static enum err_code idle(struct worker *w, struct step_times *t, struct err *e)
+{
+	enum err_code rc = client_wait(w->client, w->step, e);
+
+	if (!rc) {
+		local_merge(w->local, &w->params);
+		rc = local_probe(w->local, &w->params, w->step, e);
+	}
+	if (!rc)
+		rc = client_wait(w->client, w->step, e);
+	t->answer = t->pulled = clock_now();
+	return rc;
+}
+
+static enum err_code pull(struct worker *w, struct step_times *t, struct err *e)
+{
+	enum err_code rc = params_pull(&w->params, &w->batch, w->step, true, e);
+
+	t->answer = client_first_answer(w->client);
+	t->pulled = clock_now();
+	return rc;
+}
+
 enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
-	bool other = true;
+	bool other = true, begun = local_begun(w->local);
 
 	while (other) {
 		enum err_code rc = batch(w, t, over, e);
@@ -39,21 +65,43 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
 
 		t->answer = t->pulled = t->data;
 		/* What comes back of the last push is waited for afterwards. */
-		if (rc || *over || local_begun(w->local))
+		if (rc || *over || (begun && w->batch.rows))
 			return rc;
-		rc = params_pull(&w->params, &w->batch, w->step, true, e);
-		if (rc)
-			return rc;
-		t->answer = client_first_answer(w->client);
-		t->pulled = clock_now();
-		rc = settle_members(w, known, &other, e);
+		rc = begun ? idle(w, t, e) : pull(w, t, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
 		if (rc)
 			return rc;
 		/* What was pulled is not used. */
 		if (other)
 			t->waited += clock_now() - t->data;
 	}
-	return local_streams(w->local) ? local_begin(w->local, &w->params, e) : ERR_OK;
+	kept_save(w);
+	return local_streams(w->local) && !begun ? local_begin(w->local, &w->params, e) : ERR_OK;
+}
+
+/* As if it had been computed for so long; nothing else is done meanwhile. */
+static void drag(struct worker *w, int64_t begin)
+{
+	const struct sim_compute *c = &w->cfg->compute;
+	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
+	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
+	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
+
+	if (left > 0)
+		ppoll(&p, 1, &t, NULL);
+}
+
+/* What is to be pushed, and when it is there. */
+static enum err_code work(struct worker *w, double *loss, struct err *e)
+{
+	int64_t begin = clock_now();
+	enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+
+	if (!rc && w->cfg->compute.seconds > 0)
+		drag(w, begin);
+	return rc;
 }
 
 /* Local steps first; then what the others have made of the last fragment. */
@@ -61,9 +109,9 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 {
 	bool other = true, over = false;
 
-	while (other) {
+	while (other && w->batch.rows) {
 		uint32_t known = feed_members(w->feed);
-		enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+		enum err_code rc = work(w, loss, e);
 		int64_t done = clock_now();
 
 		if (!rc)
@@ -81,15 +129,18 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 		rc = batch(w, t, &over, e);
 		if (rc)
 			return rc;
+		/* There is nothing for us at this step any more. */
+		if (over)
+			w->batch.rows = 0;
 	}
 	local_merge(w->local, &w->params);
+	kept_save(w);
 	return ERR_OK;
 }
 
 enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
 {
-	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e) :
-	    local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e) : work(w, loss, e);
 
 	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
 		params_good(&w->params, w->step);

@@ -197,6 +197,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	feed_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_row(w), "from", 0);
 	w->rate_at = clock_now();
+	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->slot);
 	kept_load(w);
 	return coding_take(w, e);
 }
@@ -286,7 +287,6 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	rc = step_fetch(w, &t, over, e);
 	if (rc || *over)
 		return rc;
-	kept_save(w);
 	rc = maybe_evaluate(w, e);
 	if (!rc && w->batch.rows) {
 		rc = step_compute(w, &t, &loss, e);

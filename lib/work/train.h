@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "client/identity.h"
+#include "sim/sim.h"
 
 struct train_config {
 	const struct identity *id;
@@ -14,6 +15,7 @@ struct train_config {
 	size_t ndata;
 	const char *zone;               /* where it is; NULL: not said */
 	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
+	struct sim_compute compute;     /* a step's gradient takes as long at least, to try slow workers; 0 */
 	int interrupt_fd;               /* of these: readable, finish the step and leave */
 	struct log *log;
 };

@@ -4,6 +4,7 @@
 /* Inside of a training worker: shared by train.c and figures.c. */
 #include <pthread.h>
 
+#include "base/rng.h"
 #include "work/cluster.h"
 #include "work/evaluate.h"
 #include "work/feed.h"
@@ -39,8 +40,9 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, step;
 	json_t *view;                   /* the one acted by */
-	uint64_t saved;                 /* ssp, asp: the step at which kept_save did last */
+	uint64_t saved;                 /* the step of which kept_save knows; 0: none */
 	int64_t settings;               /* the number of those gone by */
+	struct rng chance;              /* of cfg->compute */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
 	bool sent_away;                 /* there are to be fewer workers */

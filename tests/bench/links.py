@@ -14,6 +14,8 @@ import sys
 import time
 
 BIN = os.path.abspath(sys.argv[1])
+# Ended from outside, a bench still ends what it has started.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 NAME = os.path.basename(sys.argv[0])
 DATA = "/usr/share/datasets/fashion-mnist/"
 LOOPBACK = ("loopback", None, 0)
@@ -27,7 +29,9 @@ def sets(way):
 
 
 def inner(way):
-    return int(next((s.split("=")[1] for s in way if s.startswith("local_steps=")), 1))
+    """Steps of the model to a push."""
+    number = {s.split("=")[0]: s.split("=")[1] for s in way}
+    return int(number.get("local_steps", 1)) // int(number.get("fragments", 1))
 
 
 def write(directory, **job):
@@ -48,11 +52,12 @@ def until(true, what):
 
 
 class Cluster:
-    """Runs until it is left; steps that are as good as without an end."""
+    """Runs until it is left; steps that are as good as without an end, unless `way` ends with others.
+    compute: how long each worker takes for a gradient at least (ps-work train --compute)."""
 
-    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, zones=()):
+    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, compute=(), zones=()):
         self.directory, self.way, self.rate, self.delay = directory, way, rate, delay
-        self.workers, self.servers, self.zones = workers, servers, zones
+        self.workers, self.servers, self.compute, self.zones = workers, servers, compute, zones
         self.children, self.proxy = [], None
 
     def log(self, name):
@@ -91,8 +96,8 @@ class Cluster:
             self.proxy = subprocess.Popen([os.path.join(BIN, "fault/proxy"), "--rate", str(self.rate), "--delay", str(self.delay)],
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             advertise = ["--advertise", self.proxy.stdout.readline().strip()]
-        self.start("server", ["ps-serve", NAME + ".json", *sets(self.way), "--set", "workers=%d" % self.workers, "--set",
-                              "servers=%d" % self.servers, "--set", "steps=1000000000", *advertise])
+        self.start("server", ["ps-serve", NAME + ".json", "--set", "steps=1000000000", *sets(self.way), "--set",
+                              "workers=%d" % self.workers, "--set", "servers=%d" % self.servers, *advertise])
         run = os.path.join(self.directory, NAME + ".run")
         until(lambda: os.path.exists(run + "/ctl.sock") and "data plane on" in open(self.log("server")).read(), "the server")
         if self.proxy:
@@ -106,8 +111,9 @@ class Cluster:
         until(lambda: len(self.get("/v1/relays").get("relays", [])) == len(self.zones), "the relays")
         inner = [z for z in self.zones if not any(y.startswith(z + "/") for y in self.zones)]
         for slot in range(self.workers):
-            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot)] +
-                       (["--zone", inner[slot % len(inner)]] if inner else []))
+            slow = ["--compute", self.compute[slot]] if self.compute else []
+            near = ["--zone", inner[slot % len(inner)]] if inner else []
+            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot), *slow, *near])
         until(lambda: self.step() >= 5, "five steps")
         return self
 

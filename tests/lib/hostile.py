@@ -223,6 +223,11 @@ def case_keys():
     s.send(ps.PULL_ROWS, block(3, 3, bytes(name)), seq=1, **fields)
     if s.receive().type != NO_KEYS:
         sys.exit("a list of another session is known")
+    # Few bytes that stand for many rows.
+    many = struct.pack("<IBBHII", 524288, 1, 0, 0, 524288, 0) + bytes(524288)
+    for what, codec, values in (("topk", 6, bytes(4)), ("randomk", 7, bytes(12)), ("dgc", 8, bytes(4))):
+        refused("rows by " + what, ps.PUSH_ROWS, block(3, 1, ids) + values, total=24 + len(values), examples=1, codec=codec, **fields)
+        refused("many rows by " + what, ps.PUSH_ROWS, many + values, total=len(many) + len(values), examples=1, codec=codec, **fields)
     # Blocks that are kept without end fill no more than they may.
     for i in range(300):
         many = b"".join(bytes([0x80 | i & 127, 1 + (k + i) % 100]) for k in range(50000))

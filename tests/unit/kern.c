@@ -73,7 +73,7 @@ static double ref_dot(size_t n, const float *x, const float *y)
 	return lane[0];
 }
 
-enum op { AXPY, ADD, SCALE, COPY_SCALED };
+enum op { AXPY, ADD, SCALE, COPY_SCALED, ADD_SCALED, JOIN };
 
 static float ref_one(enum op op, float a, float x, float y)
 {
@@ -86,8 +86,21 @@ static float ref_one(enum op op, float a, float x, float y)
 		return ref_mul(y, a);
 	case COPY_SCALED:
 		return ref_mul(a, x);
+	case ADD_SCALED:
+		return ref_mul(ref_add(y, x), a);
+	case JOIN:
+		return ref_mul(ref_add(y, ref_mul(a, x)), a);
 	}
 	return NAN;
+}
+
+static void join(size_t n, float a, const float *x, float *y)
+{
+	float *before = malloc((n + 1) * sizeof *before);
+
+	memcpy(before, y, n * sizeof *y);
+	vec_join(n, a, x, before, a, y);
+	free(before);
 }
 
 static void run(enum op op, size_t n, float a, const float *x, float *y)
@@ -104,6 +117,12 @@ static void run(enum op op, size_t n, float a, const float *x, float *y)
 		break;
 	case COPY_SCALED:
 		vec_copy_scaled(n, a, x, y);
+		break;
+	case ADD_SCALED:
+		vec_add_scaled(n, x, a, y);
+		break;
+	case JOIN:
+		join(n, a, x, y);
 		break;
 	}
 }
@@ -133,10 +152,10 @@ static bool elementwise_agrees(enum op op, size_t n, size_t shift)
 static void test_elementwise(void)
 {
 	static const char *const names[] = {
-		"vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled",
+		"vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join",
 	};
 
-	for (int op = AXPY; op <= COPY_SCALED; op++) {
+	for (int op = AXPY; op <= JOIN; op++) {
 		int bad = 0;
 
 		for (size_t n = 0; n < MAXN; n++)

@@ -62,6 +62,34 @@ static void lines(void)
 	ok(near(r.step_seconds, 0.05 + 0.1 + 0.4, 0.02), "a worker's line is shared by its servers");
 }
 
+static void prefetch(void)
+{
+	struct sim_spec p = plain();
+	struct sim_result r;
+
+	p.workers = 2;
+	p.worker = (struct sim_line){ 1e6, 1e6, 0 };
+	p.push_bytes = p.pull_bytes = 1e6;
+	p.pieces = 64;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.05 + 1 + 1, 0.01), "up, then down");
+	p.prefetch = true;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.05 + 1 + 1.0 / 64, 0.01), "prefetch: both at a time, but for the last piece");
+	p.servers = p.replicas = 2;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.05 + 1 + 1.0 / 64, 0.02), "through copies, too");
+	p = plain();
+	p.overlap = true;
+	p.worker = (struct sim_line){ 1e6, 1e6, 0.005 };
+	p.push_bytes = p.pull_bytes = 1e4;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.05, 0.001) && near(r.wait_seconds, 0, 0.001), "overlap: what travels less long than a step costs nothing");
+	p.push_bytes = 1e5;
+	r = run(&p);
+	ok(near(r.step_seconds, 0.1 + 0.01 + 0.01, 0.01) && near(r.wait_seconds, 0.07, 0.02), "else a step is as long as that");
+}
+
 static void cpus(void)
 {
 	struct sim_spec p = plain();
@@ -238,6 +266,7 @@ static void words(void)
 int main(void)
 {
 	lines();
+	prefetch();
 	cpus();
 	modes();
 	copies();

@@ -23,8 +23,8 @@
 #define SAVE_GRACE_MS 10000
 
 struct options {
-	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume;
-	bool coordinator, no_store, force_new;
+	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume, *zone;
+	bool coordinator, no_store, force_new, relay;
 	int64_t threads;
 	struct opt_list set;
 };
@@ -35,6 +35,8 @@ static const struct opt opts[] = {
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "which server of the run directory: server-0 ...", NULL, 0, 0 },
 	{ "coordinator", 0, OPT_FLAG, offsetof(struct options, coordinator), NULL, "coordinate the run directory's cluster, too", NULL, 0, 0 },
 	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL, "coordinate only, hold no partitions", NULL, 0, 0 },
+	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL, "with --join: hold nothing, sum the pushes of the workers of --zone", NULL, 0, 0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: a name, or several with / between them", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
@@ -53,7 +55,8 @@ static const struct opt_spec spec = {
 	    "ps-ctl start do all this for local processes. SIGTERM: leave; SIGHUP: read authorized_keys again.",
 	.examples = "  ps-serve cluster.json                # a whole cluster in one process\n"
 	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
-	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n",
+	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n"
+	    "  ps-serve --relay --join r1.join --zone rack1 --listen 10.0.1.2:0   # for the workers of a rack\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 	.min_args = 0,
@@ -249,6 +252,8 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
 	if (o.join && (nargs || o.run_dir || o.coordinator || o.no_store))
 		return contradiction("--join stands alone: the join file says which cluster it is");
+	if (o.relay && (!o.join || !o.zone))
+		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
 	if (o.set.n && !nargs)
 		return contradiction("--set needs a cluster file to override");
 	signals = block_signals();
@@ -262,7 +267,9 @@ int main(int argc, char **argv)
 		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
-	cfg.store = !o.no_store;
+	cfg.store = !o.no_store && !o.relay;
+	cfg.relay = o.relay;
+	cfg.zone = o.zone;
 	cfg.index = index_of(o.name);
 	cfg.listen = o.listen;
 	cfg.advertise = o.advertise;

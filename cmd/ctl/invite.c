@@ -8,7 +8,7 @@
 #include "ctl.h"
 #include "launch/rundir.h"
 
-#define ROLES "worker|server|monitor|admin"
+#define ROLES "worker|server|relay|monitor|admin"
 
 struct options {
 	const char *dir, *role, *name, *file;

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "client/client_state.h"
+#include "client/relayed.h"
 #include "launch/rundir.h"
 #include "wire/net.h"
 
@@ -41,6 +42,7 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	l->state = LINK_UP;
 	l->down_since = 0;
 	l->retry = LINK_RETRY_MIN;
+	l->session = ++l->client->sessions;
 	for (size_t i = 0; i < l->ndoubts; i++)
 		if (!l->doubt[i].settled) {
 			link_send_doubt(l, &l->doubt[i]);
@@ -54,6 +56,8 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 		link_send_done(l);
 	for (struct ask *a = l->asks; a; a = a->next)
 		link_send_ask(l, a);
+	if (l->client->cfg.hooks)
+		l->client->cfg.hooks->up(l->client->cfg.hooks->ctx, l->index);
 	batcher_flush(&l->batcher, l->conn);
 }
 
@@ -68,6 +72,8 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 	struct client *c = l->client;
 	struct err e = { 0 };
 
+	if (c->cfg.hooks && relay_record(l, r, payload))
+		return CONN_TAKEN;
 	switch (r->type) {
 	case REC_PULLED:
 	case REC_ROWS:
@@ -100,6 +106,11 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		/* Of another epoch: when the view of it is here, all is sent again. */
 		if (msg_get_nack(payload, r->len, &e) == ERR_STALE)
 			return CONN_TAKEN;
+		/* There are other ways; a relay waits for the next view. */
+		if (c->cfg.hooks || l == relay_link(c)) {
+			l->fault = e;
+			return CONN_DROP;
+		}
 		c->fatal = e;
 		err_prefix(&c->fatal, "%s refused", l->id);
 		return CONN_DROP;
@@ -148,7 +159,8 @@ static bool want_unix(const struct link *l)
 static void dial(struct link *l)
 {
 	const struct client_config *cfg = &l->client->cfg;
-	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot, .role = ROLE_WORKER };
+	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot,
+		.role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER };
 	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
 	int fd, dirfd = -1;
 	enum err_code rc = ERR_OK;
@@ -205,6 +217,8 @@ void link_drop(struct link *l, const struct err *why)
 	/* A refusal at the door is final; a line that breaks, however, is not, nor
 	 * is a server that has not yet heard that the slot is ours. */
 	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
+	if (c->cfg.hooks || l == relay_link(c))
+		return;
 	if (refused && !c->fatal.code && (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
 	    l->fault.code == ERR_CONFIG ||
 	    (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
@@ -215,7 +229,7 @@ void link_drop(struct link *l, const struct err *why)
 
 static struct link *use_link(struct client *c, uint16_t server, const struct table *t, uint32_t part, struct err *e)
 {
-	if (server >= c->nlinks) {
+	if (server >= c->nservers) {
 		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name, part);
 		return NULL;
 	}
@@ -223,13 +237,23 @@ static struct link *use_link(struct client *c, uint16_t server, const struct tab
 	return c->link[server];
 }
 
-struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e)
+static struct link *use_relay(struct client *c)
 {
-	return use_link(c, table_head(t, part), t, part, e);
+	relay_link(c)->used = true;
+	return relay_link(c);
 }
 
-struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e)
+struct link *link_of_push(struct client *c, const struct doubt *d, struct err *e)
 {
+	if (c->relayed && !d->alone && d->step != CLIENT_NOW)
+		return use_relay(c);
+	return use_link(c, table_head(d->table, d->part), d->table, d->part, e);
+}
+
+struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, uint64_t step, struct err *e)
+{
+	if (c->relayed && step != CLIENT_NOW)
+		return use_relay(c);
 	return use_link(c, table_tail(t, part), t, part, e);
 }
 
@@ -283,8 +307,7 @@ static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, str
 	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
 }
 
-/* Poll all links once, for at most ms, and do what there is to do. */
-static void serve(struct client *c, int ms)
+void client_serve(struct client *c, int ms)
 {
 	struct pollfd *p = mem_array(c->nlinks + 1, sizeof *p);
 	int64_t now = clock_now();
@@ -328,7 +351,7 @@ static void serve(struct client *c, int ms)
 
 void client_poke(struct client *c)
 {
-	serve(c, 0);
+	client_serve(c, 0);
 }
 
 /* Lines that have fallen silent are tried anew.  False: a server that the
@@ -338,6 +361,7 @@ static bool check_links(struct client *c, int64_t begin, int64_t now)
 {
 	bool reach = true;
 
+	relay_look(c, now);
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 		struct err e;
@@ -360,7 +384,7 @@ enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint
 
 		if (c->fatal.code)
 			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
-		serve(c, 20);
+		client_serve(c, 20);
 		now = clock_now();
 		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
 			return e->code;

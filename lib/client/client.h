@@ -41,8 +41,13 @@ struct client_coding {
 	double l1;
 };
 
+struct client_hooks;                    /* relayed.h */
 struct client_config {
 	const struct identity *id;      /* borrowed */
+	const struct client_hooks *hooks;       /* of a relay's own client; NULL: a worker's, or a tool's */
+	/* The relay of this number cannot be reached: a worker goes on without it, and the
+	 * coordinator is to know.  NULL: nobody is told. */
+	void (*missed)(void *ctx, unsigned relay, uint32_t epoch, const char *why);
 	uint32_t slot;                  /* CLIENT_NO_SLOT: a peer outside the job */
 	struct client_coding coding;
 	/* Is there a coordinator that could tell of a server's death?  NULL: no. */

@@ -2,6 +2,7 @@
 #include "base/endian.h"
 #include "base/mem.h"
 #include "client/client_state.h"
+#include "client/relayed.h"
 #include "codec/delta.h"
 
 /* Rows asked for in one record: bounded by its 1 MiB both ways. */
@@ -89,7 +90,7 @@ static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type,
 static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
     uint32_t count, const float *base, float *dst, struct err *e)
 {
-	struct link *l = link_of_pull(c, t, first, e);
+	struct link *l = link_of_pull(c, t, first, step, e);
 	struct ask *a;
 
 	if (!l)
@@ -139,7 +140,7 @@ static enum err_code want_part(struct client *c, const struct table *t, uint64_t
     const uint64_t *ids, const uint32_t *pos, uint32_t n, float *dst, struct err *e)
 {
 	uint32_t most = rows_a_record(t);
-	struct link *l = link_of_pull(c, t, part, e);
+	struct link *l = link_of_pull(c, t, part, step, e);
 
 	if (!l)
 		return ERR_NOTREADY;
@@ -273,7 +274,8 @@ static void free_ask(struct ask *a)
 	free(a);
 }
 
-static enum err_code take_rows(const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e)
+static enum err_code take_rows(const struct client_hooks *h, const struct ask *a, const struct record *r, const uint8_t *payload,
+    struct err *e)
 {
 	size_t cols = a->table->cols, floats = a->n * cols;
 	const struct codec *codec = codec_by_id(r->codec);
@@ -284,7 +286,9 @@ static enum err_code take_rows(const struct ask *a, const struct record *r, cons
 		return err_set(e, ERR_PROTO, "rows that were not asked for");
 	room = codec->lossy ? mem_array(floats + 1, sizeof *room) : NULL;
 	x = codec_values(codec, payload, r->len, floats, room);
-	for (uint32_t i = 0; i < a->n; i++)
+	if (h)
+		h->rows(h->ctx, a->table, a->part, a->step, a->ids, a->n, x, r->total);
+	for (uint32_t i = 0; !h && i < a->n; i++)
 		memcpy(a->dst + a->pos[i] * cols, x + i * cols, cols * sizeof *x);
 	free(room);
 	return ERR_OK;
@@ -292,6 +296,7 @@ static enum err_code take_rows(const struct ask *a, const struct record *r, cons
 
 enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e)
 {
+	const struct client_hooks *h = l->client->cfg.hooks;
 	struct ask **p = place_of(l, r->seq), *a;
 	enum err_code rc = ERR_OK;
 	float *dst;
@@ -305,8 +310,10 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 		if (!dst)
 			return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", l->id);
 		rc = take_dense(a, r, payload, dst, e);
+		if (!rc && h)
+			h->dense(h->ctx, a->table, r->part, a->step, dst, r->total);
 	} else if (r->type == REC_ROWS) {
-		rc = take_rows(a, r, payload, e);
+		rc = take_rows(h, a, r, payload, e);
 	} else if (a->type == REC_SCAN) {
 		buf_append(a->scanned, payload, r->len);
 		a->last = r->flags & RECORD_LAST;
@@ -343,7 +350,7 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 	if (a->type != REC_PULL) {
 		struct ask **p;
 
-		l = link_of_pull(c, a->table, a->part, NULL);
+		l = link_of_pull(c, a->table, a->part, a->step, NULL);
 		l = l ? l : old;
 		for (p = &l->asks; *p; p = &(*p)->next)
 			;
@@ -420,7 +427,7 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 /* All rows of one partition, as (id, floats) records in ascending order. */
 static enum err_code scan_part(struct client *c, const struct table *t, uint32_t part, struct buf *out, struct err *e)
 {
-	struct link *l = link_of_pull(c, t, part, e);
+	struct link *l = link_of_pull(c, t, part, CLIENT_NOW, e);
 	uint64_t after = 0;
 	bool begin = true, last = false;
 

@@ -66,14 +66,18 @@ static void claim(struct client *c, const struct doubt *d)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			buf_clear(&c->link[i]->claims);
 	c->claim_step = d->step;
+	if (c->relayed) {
+		msg_put_part(&relay_link(c)->claims, d->table->id, d->part);
+		return;
+	}
 	for (unsigned i = 0; i < run->nchain; i++)
-		if (run->chain[i] < c->nlinks)
+		if (run->chain[i] < c->nservers)
 			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part);
-	if (run->joining < c->nlinks)
+	if (run->joining < c->nservers)
 		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part);
 }
 
-static void add_doubt(struct link *l, const struct doubt *d)
+void doubt_add(struct link *l, const struct doubt *d)
 {
 	if (!l->open_doubts)
 		clear_doubts(l);
@@ -89,12 +93,12 @@ static void add_doubt(struct link *l, const struct doubt *d)
 
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e)
 {
-	struct link *l = link_of_push(c, d->table, d->part, e);
+	struct link *l = link_of_push(c, d, e);
 
 	if (!l)
 		return ERR_NOTREADY;
 	d->pulled = *version_at(c, d->table, d->part);
-	add_doubt(l, d);
+	doubt_add(l, d);
 	claim(c, d);
 	return ERR_OK;
 }
@@ -114,23 +118,23 @@ void doubts_move(struct client *c)
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);
 			open[n] = l->doubt[k];
-			open[n].moved |= link_of_push(c, open[n].table, open[n].part, NULL) != l;
+			open[n].moved |= link_of_push(c, &open[n], NULL) != l;
 			n++;
 		}
 		l->ndoubts = l->first_doubt = l->open_doubts = 0;
 		buf_clear(&l->claims);
 	}
 	for (size_t k = 0; k < n; k++) {
-		struct link *l = link_of_push(c, open[k].table, open[k].part, NULL);
+		struct link *l = link_of_push(c, &open[k], NULL);
 
 		/* On no server: it stays in doubt with the first until another layout. */
-		add_doubt(l ? l : c->link[0], &open[k]);
+		doubt_add(l ? l : c->link[0], &open[k]);
 		claim(c, &open[k]);
 	}
 	free(open);
 	/* Copies that are new to a server are so to what it knows of the step. */
 	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->state == LINK_UP && c->clocked) {
+		if (c->link[i]->state == LINK_UP && c->clocked && link_hears(c->link[i])) {
 			c->link[i]->clock_due = true;
 			link_send_clock(c->link[i]);
 		}
@@ -177,6 +181,11 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 
 		if (!d)
 			continue;       /* of a session before; its re-sent twin is answered too */
+		if (m.status == PUSH_SPLIT) {
+			s->receipts[m.status]++;
+			relay_split(l, d);
+			continue;
+		}
 		d->settled = true;
 		l->open_doubts--;
 		if (d->moved && l->client->lost_at)
@@ -257,7 +266,7 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
-		if (!l->live)
+		if (!link_hears(l))
 			continue;
 		l->used = true;
 		l->clock_due = true;
@@ -284,10 +293,11 @@ enum err_code client_done(struct client *c, struct err *e)
 	if (!rc)
 		rc = client_turn(c, none_due, CLIENT_NOW, e);
 	FAIL_POINT("done_before");
+	c->done = true;
 	for (unsigned i = 0; !rc && i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
-		if (!l->live)
+		if (!link_hears(l))
 			continue;
 		l->used = true;
 		l->done_due = true;

@@ -42,6 +42,7 @@ struct doubt {
 	uint16_t codec;
 	bool settled;
 	bool moved;                     /* its server was another one before */
+	bool alone;                     /* not to the relay: it could not be summed there */
 };
 
 #define LINK_RETRY_MIN (10 * NSEC_PER_MSEC)
@@ -60,6 +61,7 @@ struct link {
 	bool used;                      /* there is something to do here */
 	bool live;                      /* by the view */
 	struct batcher batcher;
+	uint64_t session;               /* of a relay's client: another one for each session and epoch */
 
 	struct ask *asks;
 	struct doubt *doubt;
@@ -73,8 +75,15 @@ struct link {
 struct client {
 	struct client_config cfg;
 	struct layout layout;
-	struct link **link;
-	unsigned nlinks;
+	struct link **link;             /* to each server; then to the relay */
+	unsigned nlinks, nservers;
+	bool relayed;                   /* all of steps goes through the relay */
+	bool done;                      /* client_done was called */
+	unsigned relay;                 /* its number */
+	uint64_t relay_process, missed; /* its incarnation; that of one that could not be reached */
+	bool shunned;                   /* that one is still to be ours, by the view */
+	int64_t relay_down;             /* since when its line is not up; 0: it is.  Of one that is shunned: said then */
+	uint64_t sessions;
 	uint64_t next_seq;
 	uint32_t members;
 	int64_t first_answer;
@@ -106,13 +115,33 @@ struct client {
 void link_drop(struct link *l, const struct err *why);
 /* Of the server that takes a partition's pushes, and of the one that answers
  * its pulls. */
-struct link *link_of_push(struct client *c, const struct table *t, uint32_t part, struct err *e);
-struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, struct err *e);
+struct link *link_of_push(struct client *c, const struct doubt *d, struct err *e);
+struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part, uint64_t step, struct err *e);
+/* Poll all links once, for at most ms, and do what there is to do. */
+void client_serve(struct client *c, int ms);
 /* Turn the wheel until ready() or an error. */
 enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e);
 /* Stage a small record, or send a large one, on a link that is up. */
 void link_send(struct link *l, const struct record *r, const void *payload);
 struct record client_head(const struct client *c, enum msg_type type, uint64_t step);
+
+/* client_relay.c */
+static inline struct link *relay_link(const struct client *c)
+{
+	return c->link[c->nservers];
+}
+/* Is it one of those that CLOCKs and DONEs go to? */
+bool link_hears(const struct link *l);
+/* The relay of the view; *changed: it is another way from now on, or none. */
+enum err_code relay_view(struct client *c, const json_t *view, bool *changed, struct err *e);
+/* After the layout was taken: everybody who is to hear hears. */
+void relay_rehear(struct client *c);
+/* Has it been away for too long?  Then on without it. */
+void relay_look(struct client *c, int64_t now);
+/* A push that the relay could not sum: to the server. */
+void relay_split(struct link *l, struct doubt *d);
+/* What a relay's own client makes of an answer; false: it is not for it. */
+bool relay_record(struct link *l, const struct record *r, const uint8_t *payload);
 
 /* client_pull.c */
 void link_send_ask(struct link *l, struct ask *a);
@@ -132,6 +161,8 @@ struct ask *ask_find(struct link *l, uint64_t seq);
 /* Push it, and keep it until its receipt; takes its body, unless it fails. */
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e);
 struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t step);
+/* Onto this link, sent when it is up. */
+void doubt_add(struct link *l, const struct doubt *d);
 void link_send_doubt(struct link *l, const struct doubt *d);
 void link_send_clock(struct link *l);
 void link_send_done(struct link *l);
@@ -160,5 +191,8 @@ void encode_forget(struct client *c);
 
 /* The layout has changed: push to those who take it now. */
 void doubts_move(struct client *c);
+
+/* client_view.c: the server's, or the relay's, is another one or has gone. */
+void link_take(struct link *l, bool live, const uint8_t key[static 32]);
 
 #endif

@@ -6,26 +6,36 @@
 
 /* What a view says of servers and layout, taken over. */
 
+static struct link *new_link(struct client *c, size_t i)
+{
+	struct link *l = mem_alloc(sizeof *l);
+
+	l->client = c;
+	l->index = (unsigned)i;
+	l->retry = LINK_RETRY_MIN;
+	snprintf(l->id, sizeof l->id, "server-%zu", i);
+	return l;
+}
+
+/* Of n servers, and behind them the relay's. */
 static void add_links(struct client *c, size_t n)
 {
-	if (n <= c->nlinks)
-		return;
-	c->link = mem_regrow(c->link, n, sizeof *c->link);
-	for (size_t i = c->nlinks; i < n; i++) {
-		struct link *l = mem_alloc(sizeof *l);
+	struct link *relay = c->nlinks ? relay_link(c) : new_link(c, n);
 
-		l->client = c;
-		l->index = (unsigned)i;
-		l->retry = LINK_RETRY_MIN;
-		snprintf(l->id, sizeof l->id, "server-%zu", i);
-		c->link[i] = l;
-	}
-	c->nlinks = (unsigned)n;
+	if (c->nlinks && n <= c->nservers)
+		return;
+	c->link = mem_regrow(c->link, n + 1, sizeof *c->link);
+	for (size_t i = c->nservers; i < n; i++)
+		c->link[i] = new_link(c, i);
+	relay->index = (unsigned)n;
+	c->link[n] = relay;
+	c->nservers = (unsigned)n;
+	c->nlinks = (unsigned)n + 1;
 }
 
 /* A server that has gone owes no answer; one that has come wants to know how
  * far this slot is. */
-static void take_link(struct link *l, bool live, const uint8_t key[static 32])
+void link_take(struct link *l, bool live, const uint8_t key[static 32])
 {
 	struct client *c = l->client;
 	bool other = memcmp(key, l->key, sizeof l->key) != 0;
@@ -42,7 +52,8 @@ static void take_link(struct link *l, bool live, const uint8_t key[static 32])
 	}
 	if (!live)
 		l->used = false;
-	if (live && (!l->live || other) && c->clocked)
+	l->done = l->done && live && !other;
+	if (live && (!l->live || other) && c->clocked && !c->relayed && l != relay_link(c))
 		l->used = l->clock_due = true;
 	l->live = live;
 	memcpy(l->key, key, sizeof l->key);
@@ -65,8 +76,8 @@ static enum err_code take_servers(struct client *c, const json_t *servers, struc
 			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
 		/* Another process in its place. */
 		if (moved && l->live)
-			take_link(l, false, key);
-		take_link(l, live, key);
+			link_take(l, false, key);
+		link_take(l, live, key);
 	}
 	return ERR_OK;
 }
@@ -75,18 +86,25 @@ enum err_code client_view(struct client *c, const json_t *view, struct err *e)
 {
 	const json_t *jl = json_object_get(view, "layout");
 	enum err_code rc = take_servers(c, json_object_get(view, "servers"), e);
+	bool fresh_epoch = !c->layout.epoch || (uint32_t)json_int(jl, "epoch", 0) != c->layout.epoch, changed = false;
 	struct layout fresh;
 
-	if (rc || (c->layout.epoch && (uint32_t)json_int(jl, "epoch", 0) == c->layout.epoch))
+	if (!rc)
+		rc = relay_view(c, view, &changed, e);
+	if (rc || (!fresh_epoch && !changed))
 		return rc;
-	rc = layout_from_json(jl, &fresh, e);
+	rc = fresh_epoch ? layout_from_json(jl, &fresh, e) : ERR_OK;
 	if (rc)
 		return rc;
 	/* Asks and doubts point to tables: these stay where they are. */
-	if (!layout_update(&c->layout, &fresh))
+	if (fresh_epoch && !layout_update(&c->layout, &fresh))
 		return err_set(e, ERR_PROTO, "the layout of epoch %lld names other tables than the one before",
 		    (long long)json_int(jl, "epoch", 0));
 	doubts_move(c);
 	asks_move(c);
+	if (changed)
+		relay_rehear(c);
+	for (unsigned i = 0; c->cfg.hooks && i < c->nlinks; i++)
+		c->link[i]->session = ++c->sessions;
 	return ERR_OK;
 }

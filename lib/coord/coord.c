@@ -24,6 +24,9 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
 	c->nservers = cfg->servers;
 	c->worker = mem_array(COORD_WORKERS_MAX, sizeof *c->worker);
+	c->relay = mem_array(COORD_RELAYS_MAX, sizeof *c->relay);
+	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++)
+		c->worker[i].relay = -1;
 	c->nworkers = cfg->workers;
 	c->changes_last = &c->changes;
 	c->evaluator = -1;
@@ -42,9 +45,10 @@ void coord_free(struct coord *c)
 		return;
 	for (unsigned i = 0; i < c->nservers; i++)
 		json_decref(c->server[i].stats);
-	for (unsigned i = 0; i < c->nworkers; i++) {
+	for (unsigned i = 0; i < c->nworkers; i++)
 		json_decref(c->worker[i].stats);
-	}
+	for (unsigned i = 0; i < c->nrelays; i++)
+		json_decref(c->relay[i].stats);
 	while ((ch = c->changes)) {
 		c->changes = ch->next;
 		free(ch);
@@ -61,6 +65,7 @@ void coord_free(struct coord *c)
 	json_decref(c->settings);
 	free(c->server);
 	free(c->worker);
+	free(c->relay);
 	free(c);
 }
 
@@ -371,6 +376,7 @@ void coord_tick(struct coord *c, int64_t now)
 	if (c->phase >= COORD_DONE)
 		return;
 	check_servers(c, now);
+	relays_check(c, now);
 	check_workers(c, now);
 	settings_settle(c);
 	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
@@ -394,6 +400,8 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)
 {
 	struct member_server *s;
 
+	if (self->kind == COORD_RELAY && !self->deaf)
+		relay_gone(c, self, now);
 	/* A worker's broken session proves nothing: it may come back within its
 	 * lease.  A living server comes back at once, and is given a moment. */
 	if (self->kind != COORD_SERVER || self->deaf)

@@ -15,6 +15,8 @@ struct coord;
 
 #define COORD_SERVERS_MAX 1024u
 #define COORD_WORKERS_MAX 4096u
+#define COORD_RELAYS_MAX 256u
+#define COORD_ZONE 64                  /* of a zone's name, with its NUL */
 
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
 
@@ -66,14 +68,14 @@ uint64_t coord_leases(const struct coord *c);
 /* Have the partitions been dealt out?  Before that there is nothing to go on with. */
 bool coord_is_placed(const struct coord *c);
 
-/* What a peer asks: op is "server_join", "worker_join", "ack", "vote", "beat",
- * "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
+/* What a peer asks: op is "server_join", "worker_join", "relay_join", "ack", "vote",
+ * "beat", "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
  * the session is: its server number or slot, and its incarnation, set by a
  * join.  The answer is a new object, or NULL with e (and for one-way ops NULL
  * with e->code ERR_OK).  ERR_CLOSED: the session is to be ended, so that the peer
  * joins again. */
 struct coord_self {
-	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN } kind;
+	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN, COORD_RELAY } kind;
 	unsigned index;
 	uint64_t incarnation;
 	const char *name, *key;         /* from the key ring */
@@ -139,6 +141,7 @@ json_t *coord_view(const struct coord *c);
 json_t *coord_status(const struct coord *c, int64_t now);
 json_t *coord_servers(const struct coord *c, int64_t now);
 json_t *coord_workers(const struct coord *c, int64_t now);
+json_t *coord_relays(const struct coord *c, int64_t now);
 json_t *coord_tables(const struct coord *c);
 json_t *coord_layout(const struct coord *c);
 json_t *coord_tasks(const struct coord *c);

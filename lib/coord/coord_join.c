@@ -112,6 +112,8 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	copy_text(s->host, sizeof s->host, msg, "host");
 	copy_text(s->tcp, sizeof s->tcp, msg, "tcp");
 	copy_text(s->unix_path, sizeof s->unix_path, msg, "unix");
+	copy_text(s->zone, sizeof s->zone, msg, "zone");
+	servers_zone(c);
 	self->kind = COORD_SERVER;
 	self->index = (unsigned)at;
 	change_server_came(c, (unsigned)at);
@@ -244,6 +246,8 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	copy_text(w->host, sizeof w->host, msg, "host");
+	copy_text(w->zone, sizeof w->zone, msg, "zone");
+	relay_choose(c, (unsigned)slot);
 	self->kind = COORD_WORKER;
 	self->index = (unsigned)slot;
 	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host, (long long)w->pid);

@@ -23,6 +23,8 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 {
 	json_t *stats = json_object_get(msg, "stats"), **keep;
 
+	if (relay_beat(c, self, msg, now))
+		return;
 	if (self->kind == COORD_SERVER && c->server[self->index].incarnation == self->incarnation) {
 		c->server[self->index].seen = now;
 		c->server[self->index].gone_at = 0;
@@ -131,7 +133,9 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 		coord_event(c, "eval", "step %lld: loss %.6g accuracy %.4f", (long long)json_int(msg, "step", 0),
 		    json_num(json_object_get(msg, "eval"), "loss", 0),
 		    json_num(json_object_get(msg, "eval"), "accuracy", 0));
-	} else if (strcmp(op, "fail") == 0)
+	} else if (strcmp(op, "relay_missed") == 0)
+		relay_missed(c, self->index, msg);
+	else if (strcmp(op, "fail") == 0)
 		coord_fail(c, json_str(msg, "message", "a worker failed"), now);
 	else if (strcmp(op, "leave") == 0) {
 		if (c->tasks)
@@ -155,6 +159,8 @@ static bool must_join_again(const struct coord *c, const struct coord_self *self
 {
 	const struct member_server *s;
 
+	if (self->kind == COORD_RELAY)
+		return !c->relay[self->index].live || c->relay[self->index].incarnation != self->incarnation;
 	if (self->kind != COORD_SERVER)
 		return false;
 	s = &c->server[self->index];
@@ -166,8 +172,8 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 	const char *op = json_str(msg, "op", "");
 	json_t *answer = NULL;
 
-	if (must_join_again(c, self) && strcmp(op, "server_join") != 0) {
-		err_set(e, ERR_CLOSED, "server-%u was taken for lost", self->index);
+	if (must_join_again(c, self) && strcmp(op, "server_join") != 0 && strcmp(op, "relay_join") != 0) {
+		err_set(e, ERR_CLOSED, "%s-%u was taken for lost", self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
 	if (strcmp(op, "beat") == 0) {
@@ -183,10 +189,14 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 		answer = join_server(c, self, msg, now, e);
 	else if (strcmp(op, "worker_join") == 0)
 		answer = join_worker(c, self, msg, now, e);
+	else if (strcmp(op, "relay_join") == 0)
+		answer = join_relay(c, self, msg, now, e);
 	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)
 		answer = join_tables(c, msg, e);
 	else if (self->kind == COORD_SERVER)
 		return from_server(c, self, op, msg, now, e);
+	else if (self->kind == COORD_RELAY)
+		answer = from_relay(c, self, op, msg, e);
 	else if (self->kind == COORD_WORKER)
 		return from_worker(c, self, op, msg, now, e);
 	else

@@ -35,6 +35,18 @@ void servers_place(struct coord *c)
 	layout_place(&c->layout, server, n, c->cfg.replicas);
 }
 
+void servers_zone(struct coord *c)
+{
+	for (unsigned i = 0; i < c->nservers; i++) {
+		unsigned k = 0;
+
+		while (strcmp(c->server[k].zone, c->server[i].zone) != 0)
+			k++;
+		c->zone[i] = (uint16_t)k;
+	}
+	c->layout.zone = c->zone;
+}
+
 /* ---- evenness ------------------------------------------------------------------------ */
 
 /* What a server's figures say of how much the partitions that it is the head of

@@ -14,9 +14,10 @@
 
 static json_t *server_out(const struct member_server *s)
 {
-	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
+	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
 	    "leaving", s->leaving, "released", s->released, "called", s->called, "incarnation", json_of_u64(s->incarnation),
-	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path);
+	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "zone",
+	    s->zone);
 }
 
 static json_t *worker_out(const struct member_worker *w)
@@ -36,6 +37,8 @@ static json_t *worker_out(const struct member_worker *w)
 	json_object_set_new(o, "key", json_string(w->key));
 	json_object_set_new(o, "host", json_string(w->host));
 	json_object_set_new(o, "evaluates", json_boolean(w->evaluates));
+	json_object_set_new(o, "zone", json_string(w->zone));
+	json_object_set_new(o, "relay", json_integer(w->relay));
 	json_object_set_new(o, "go", json_boolean(w->go));
 	json_object_set_new(o, "lost", json_boolean(w->lost_at != 0));
 	/* The figures of a farewell do not come again. */
@@ -85,6 +88,8 @@ json_t *coord_save(const struct coord *c)
 	json_object_set_new(o, "evaluator", json_integer(c->evaluator));
 	json_object_set_new(o, "running_at", json_integer(c->running_at));
 	json_object_set_new(o, "ended_at", json_integer(c->ended_at));
+	if (c->nrelays)
+		json_object_set_new(o, "relays", relays_view(c));
 	if (c->tasks)
 		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
 	if (c->last_eval)
@@ -120,6 +125,7 @@ static void server_in(struct member_server *s, unsigned i, const json_t *o, int6
 	copy_text(s->host, sizeof s->host, o, "host");
 	copy_text(s->tcp, sizeof s->tcp, o, "tcp");
 	copy_text(s->unix_path, sizeof s->unix_path, o, "unix");
+	copy_text(s->zone, sizeof s->zone, o, "zone");
 }
 
 static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int64_t now)
@@ -140,6 +146,8 @@ static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int6
 	w->pid = json_int(o, "pid", 0);
 	w->evaluates = json_flag(o, "evaluates");
 	w->go = json_flag(o, "go");
+	w->relay = (int)json_int(o, "relay", -1);
+	copy_text(w->zone, sizeof w->zone, o, "zone");
 	w->seen = now;
 	w->lost_at = json_flag(o, "lost") ? now : 0;
 	w->stats = json_incref(json_object_get(o, "stats"));
@@ -183,6 +191,8 @@ static bool everybody_in(struct coord *c, const json_t *state, int64_t now)
 	json_array_foreach(workers, i, o)
 		if (!worker_in(&c->worker[i], (unsigned)i, o, now))
 			return false;
+	if (!relays_from_json(c, json_object_get(state, "relays"), now + GRACE))
+		return false;
 	return changes_in(c, json_object_get(state, "changes"));
 }
 
@@ -235,6 +245,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	rc = layout_from_json(json_object_get(state, "layout"), &c->layout, e);
 	if (rc)
 		return rc;
+	servers_zone(c);
 	c->placed = true;
 	c->waiting[0] = 0;
 	c->phase = (enum coord_phase)phase_of(state);

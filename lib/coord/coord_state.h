@@ -20,7 +20,17 @@ struct member_server {
 	bool called;                    /* wanted by a scaling, and not here yet */
 	bool own;                       /* in the coordinator's process */
 	int64_t pid;
-	char name[64], key[64], host[64], tcp[160], unix_path[160];
+	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
+	json_t *stats;
+};
+
+struct member_relay {
+	bool live;
+	uint64_t incarnation;
+	int64_t seen, gone_at, pid;
+	int upstream;                   /* the relay that it sends to; -1: the servers */
+	uint64_t shunned;               /* incarnation of one that it could not reach */
+	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats;
 };
 
@@ -36,7 +46,9 @@ struct member_worker {
 	uint64_t incarnation, from, until;      /* until: of one that is out, from where on */
 	int64_t seen, lost_at;
 	int64_t pid;
-	char name[64], key[64], host[64];
+	char name[64], key[64], host[64], zone[COORD_ZONE];
+	int relay;                      /* that it goes through; -1: none */
+	uint64_t shunned;               /* incarnation of one that it could not reach */
 	json_t *stats;                  /* its figures: of the last beat, or of its farewell */
 };
 
@@ -92,7 +104,9 @@ struct coord {
 	int64_t deaf_until;
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
-	unsigned nservers, nworkers;    /* places in use */
+	uint16_t zone[COORD_SERVERS_MAX];       /* of the servers: layout.zone */
+	struct member_relay *relay;     /* COORD_RELAYS_MAX places */
+	unsigned nservers, nworkers, nrelays;   /* places in use */
 	json_t *settings;               /* keys set since the job began; NULL: none */
 	int64_t nsettings;              /* how often */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
@@ -137,6 +151,9 @@ void servers_join(struct coord *c, int64_t now);
 void server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
 void server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);
 
+/* A server has come: number the zones. */
+void servers_zone(struct coord *c);
+
 /* coord_scale.c */
 bool servers_release(struct coord *c);  /* those that have given up all; true when there were some */
 json_t *scale_called(const struct coord *c);
@@ -173,6 +190,21 @@ void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 void job_begin(struct coord *c);
 void job_settle(struct coord *c, int64_t now);
+
+/* coord_relay.c */
+json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+/* A peer that was here before and has lost only its connection. */
+bool relay_back(struct coord *c, struct coord_self *self, int64_t now);
+/* Of a worker that joins; the epoch goes on when it has one. */
+void relay_choose(struct coord *c, unsigned slot);
+/* It could not reach its relay, and goes on without it. */
+void relay_missed(struct coord *c, unsigned slot, const json_t *msg);
+bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now);
+void relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
+json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
+void relays_check(struct coord *c, int64_t now);
+json_t *relays_view(const struct coord *c);
+bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
 
 /* coord_join.c */
 json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);

@@ -41,6 +41,8 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
 		if (w->until)
 			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
+		if (w->relay >= 0)
+			json_object_set_new(row, "relay", json_integer(w->relay));
 		if (w->go)
 			json_object_set_new(row, "go", json_true());
 		json_array_append_new(list, row);
@@ -67,6 +69,8 @@ json_t *coord_view(const struct coord *c)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
+	if (c->nrelays)
+		json_object_set_new(v, "relays", relays_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", members_to_json(c));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));
@@ -215,6 +219,7 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "pid", json_integer(s->pid));
 		json_object_set_new(o, "host", json_string(s->host));
 		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "zone", json_string(s->zone));
 		json_object_set_new(o, "listen", json_string(s->tcp));
 		json_object_set_new(o, "seen_seconds", json_of_num(s->ever ?
 		    (double)(now - s->seen) / (double)NSEC_PER_SEC : 0));

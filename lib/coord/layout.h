@@ -48,6 +48,9 @@ struct table {
 
 struct layout {
 	uint32_t epoch, generation;
+	/* By server: a number for its zone, of which copies are put in different ones.  NULL:
+	 * all are in one.  Borrowed; not in JSON. */
+	const uint16_t *zone;
 	struct table *table;
 	size_t ntables, cap;
 };

@@ -102,6 +102,15 @@ uint64_t place_load(const struct layout *l, unsigned server)
 	return weighed_load(l, server, NULL);
 }
 
+/* Is a copy of the run, but for that of `except`, in the zone of this server? */
+static bool shares_zone(const struct layout *l, const struct run *r, unsigned server, unsigned except)
+{
+	for (unsigned c = 0; l->zone && c < r->nchain; c++)
+		if (r->chain[c] != except && l->zone[r->chain[c]] == l->zone[server])
+			return true;
+	return false;
+}
+
 /* ---- the first placing -------------------------------------------------------- */
 
 static size_t least(const uint64_t *load, size_t n)
@@ -114,7 +123,25 @@ static size_t least(const uint64_t *load, size_t n)
 	return best;
 }
 
-static void place_table(struct table *t, const uint16_t *server, uint64_t *load, size_t n, unsigned replicas)
+/* Of the servers from `at` on the first that has no copy: in another zone if there is
+ * one. */
+static size_t next_copy(const struct layout *l, const struct run *r, const uint16_t *server, size_t n, size_t at)
+{
+	size_t any = n;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t k = (at + i) % n;
+
+		if (run_place(r, server[k]) >= 0)
+			continue;
+		if (!shares_zone(l, r, server[k], NO_SERVER))
+			return k;
+		any = any < n ? any : k;
+	}
+	return any;
+}
+
+static void place_table(const struct layout *l, struct table *t, const uint16_t *server, uint64_t *load, size_t n, unsigned replicas)
 {
 	size_t at = least(load, n);
 	uint32_t first = 0;
@@ -128,8 +155,10 @@ static void place_table(struct table *t, const uint16_t *server, uint64_t *load,
 			break;
 		*r = (struct run){ .first = first, .count = count, .joining = NO_SERVER, .leaving = NO_SERVER };
 		for (size_t c = 0; c < replicas && c < n && c < CHAIN_MAX; c++) {
-			r->chain[r->nchain++] = server[(at + c) % n];
-			load[(at + c) % n] += run_weight(t, r);
+			size_t s = next_copy(l, r, server, n, at);
+
+			r->chain[r->nchain++] = server[s];
+			load[s] += run_weight(t, r);
 		}
 		t->nruns++;
 		first += count;
@@ -145,7 +174,7 @@ void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned r
 		load[i] = place_load(l, server[i]);
 	for (size_t i = 0; i < l->ntables; i++)
 		if (!l->table[i].nruns)
-			place_table(&l->table[i], server, load, n, replicas);
+			place_table(l, &l->table[i], server, load, n, replicas);
 	free(load);
 }
 
@@ -196,17 +225,24 @@ static bool among(const uint16_t *server, size_t n, unsigned which)
 	return false;
 }
 
-/* The server with the least that has no copy of the run; NO_SERVER: none. */
-static uint16_t choose(const struct run *r, const uint16_t *server, const uint64_t *load, size_t n)
+/* The server with the least that has no copy of the run, in a zone without one but for
+ * that of `leaving`, if there is such a server; NO_SERVER: none at all. */
+static uint16_t choose(const struct layout *l, const struct run *r, const uint16_t *server, const uint64_t *load, size_t n,
+    unsigned leaving)
 {
 	uint16_t best = NO_SERVER;
 	uint64_t most = UINT64_MAX;
+	bool shares = true;
 
-	for (size_t i = 0; i < n; i++)
-		if (run_place(r, server[i]) < 0 && load[i] < most) {
-			most = load[i];
-			best = server[i];
-		}
+	for (size_t i = 0; i < n; i++) {
+		bool shared = shares_zone(l, r, server[i], leaving);
+
+		if (run_place(r, server[i]) >= 0 || shared > shares || (shared == shares && load[i] >= most))
+			continue;
+		most = load[i];
+		best = server[i];
+		shares = shared;
+	}
 	return best;
 }
 
@@ -217,7 +253,7 @@ static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned 
 			load[i] = (uint64_t)((int64_t)load[i] + weight);
 }
 
-static bool mend_run(const struct table *t, struct run *r, const uint16_t *server, uint64_t *load, size_t njoin,
+static bool mend_run(const struct layout *l, const struct table *t, struct run *r, const uint16_t *server, uint64_t *load, size_t njoin,
     size_t n, unsigned replicas)
 {
 	uint16_t joining, leaving = NO_SERVER;
@@ -229,7 +265,7 @@ static bool mend_run(const struct table *t, struct run *r, const uint16_t *serve
 			leaving = r->chain[c];
 	if (leaving == NO_SERVER && r->nchain >= replicas)
 		return false;
-	joining = choose(r, server, load, njoin);
+	joining = choose(l, r, server, load, njoin, leaving);
 	if (joining == NO_SERVER) {
 		/* Nobody to take its place; with other copies it may go all the same. */
 		if (leaving == NO_SERVER || r->nchain < 2)
@@ -253,7 +289,7 @@ size_t place_mend(struct layout *l, const uint16_t *server, size_t njoin, size_t
 		load[i] = place_load(l, server[i]);
 	for (size_t i = 0; i < l->ntables; i++)
 		for (size_t k = 0; k < l->table[i].nruns; k++)
-			changed += mend_run(&l->table[i], &l->table[i].run[k], server, load, njoin, n,
+			changed += mend_run(l, &l->table[i], &l->table[i].run[k], server, load, njoin, n,
 			    replicas < n ? replicas : (unsigned)n);
 	free(load);
 	return changed;
@@ -407,7 +443,9 @@ static uint64_t move_some(struct layout *l, uint16_t from, uint16_t to, uint64_t
 	for (size_t i = 0; i < l->ntables; i++)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			r = &l->table[i].run[k];
-			if (r->joining == NO_SERVER && holds(r, from) && run_place(r, to) < 0)
+			/* Not to where another copy's zone is, out of one that had no other. */
+			if (r->joining == NO_SERVER && holds(r, from) && run_place(r, to) < 0 &&
+			    shares_zone(l, r, to, from) <= shares_zone(l, r, from, from))
 				best_of_run(l, i, k, weight, want, &best);
 		}
 	if (!best.weight)

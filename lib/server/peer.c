@@ -78,7 +78,7 @@ static void show_view(struct peer *p)
 	char *text;
 
 	if (!p->attached || !v || views_rev(v) < p->view_floor || views_rev(v) <= p->view_had ||
-	    (p->role != ROLE_SERVER && conn_queued(p->conn) >= PEER_QUEUE))
+	    (p->role != ROLE_SERVER && p->role != ROLE_RELAY && conn_queued(p->conn) >= PEER_QUEUE))
 		return;
 	text = p->role == ROLE_WORKER ?
 	    views_text_worker(v, p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had) :
@@ -108,7 +108,8 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 	op = json_str(msg, "op", "");
 	/* What a role may be, its key says, not its word. */
 	if ((strcmp(op, "server_join") == 0 && p->role != ROLE_SERVER) ||
-	    (strcmp(op, "worker_join") == 0 && p->role != ROLE_WORKER)) {
+	    (strcmp(op, "worker_join") == 0 && p->role != ROLE_WORKER) ||
+	    (strcmp(op, "relay_join") == 0 && p->role != ROLE_RELAY)) {
 		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this", role_name(p->role));
 		answer = NULL;
 	} else if (strcmp(op, "watch") == 0) {
@@ -121,7 +122,7 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 		json_decref(msg);
 		return CONN_DROP;
 	}
-	if (answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
+	if (answer && !p->attached && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER || p->self.kind == COORD_RELAY ||
 	    strcmp(op, "watch") == 0))
 		attach(p, strcmp(op, "watch") != 0);
 	answer_ctl(p, r, answer, &e);
@@ -204,6 +205,10 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return peer_clock(p, r, payload);
 	case REC_DONE:
 		return peer_done(p, r);
+	case REC_PUSH_SUM:
+		return peer_push_sum(p, r, payload);
+	case REC_CLOCKS:
+		return peer_clocks(p, r, payload);
 	case REC_COPY_SUM:
 	case REC_COPY_PUSH:
 	case REC_COPY_STEP:
@@ -343,6 +348,7 @@ struct conn *peer_take_out(struct peer *p)
 	batcher_release(&p->batcher);
 	buf_release(&p->receipts);
 	buf_release(&p->copied);
+	buf_release(&p->summed);
 	free(p->pending);
 	free(p->rows);
 	free(p->ids);

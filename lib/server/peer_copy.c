@@ -8,7 +8,7 @@ enum conn_verdict peer_copy(struct peer *p, const struct record *r, const uint8_
 	struct shard *sh = atomic_load(&s->shard);
 	struct copy c = { .kind = (enum copy_kind)(r->type - REC_COPY_SUM + COPY_SUM), .table = r->table,
 		.codec = r->codec, .part = r->part, .step = r->step };
-	struct promise x = { .table = r->table, .part = r->part, .copied = true, .seq = r->seq };
+	struct promise x = { .kind = PROMISE_COPIED, .table = r->table, .part = r->part, .seq = r->seq };
 	const uint8_t *body;
 	enum shard_answer a;
 	enum conn_verdict v;

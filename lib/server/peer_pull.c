@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 #include "server/dense.h"
 #include "server/keys.h"
+#include "server/uplink.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
@@ -222,6 +223,18 @@ static bool may_begin(struct peer *p, const struct pull *q)
 	return shard_may_pull(shard_of(p), q->rec.step);
 }
 
+/* A relay fetches once what is not here yet. */
+static void want(struct uplink *u, struct pull *q)
+{
+	struct msg_run run;
+
+	q->wanted = true;
+	if (q->rec.type == REC_PULL_ROWS)
+		uplink_want_rows(u, q->rec.table, q->rec.part, q->rec.step, q->body, q->rec.len / 8);
+	for (size_t i = 0; q->rec.type == REC_PULL && msg_get_run(q->body, runs_len(q), i, &run); i++)
+		uplink_want(u, run.table, q->rec.step);
+}
+
 static enum answered answer(struct peer *p, struct pull *q)
 {
 	struct server *s = p->lane->server;
@@ -234,6 +247,8 @@ static enum answered answer(struct peer *p, struct pull *q)
 	}
 	if (!now && !q->run && !q->part && !may_begin(p, q))
 		return ANSWER_LATER;
+	if (s->uplink && !now && !q->wanted)
+		want(s->uplink, q);
 	if (q->rec.type == REC_PULL)
 		return answer_dense(p, q);
 	return q->rec.type == REC_SCAN ? answer_scan(p, q) : answer_rows(p, q);

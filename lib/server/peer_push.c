@@ -3,15 +3,14 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "server/keys.h"
+#include "server/uplink.h"
 
 static struct shard *shard_of(const struct peer *p)
 {
 	return atomic_load(&p->lane->server->shard);
 }
 
-/* Refuse what was made under another layout or before a roll-back.  The sender
- * hears of the new one, and sends again what has no answer. */
-static bool stale(struct peer *p, const struct record *r)
+bool peer_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->lane->server;
 
@@ -39,13 +38,22 @@ static void keep_promise(struct peer *p, const struct promise *x)
 	struct msg_receipt m = { .table = x->table, .status = x->status, .part = x->part, .staleness = x->staleness,
 		.step = x->step };
 
-	if (x->copied) {
+	if (x->kind == PROMISE_COPIED) {
 		msg_put_copied(&p->copied, &(struct msg_copied){ x->table, x->part, x->seq });
 		return;
 	}
+	if (x->kind == PROMISE_CLOCKED) {
+		peer_clocked(p, x->step, x->seq);
+		return;
+	}
+	m.status = (uint8_t)shard_outcome(sh, x->table, x->part, x->step, (enum push_status)x->status);
 	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
 	/* Of a step's sum the version is known now. */
 	m.version = x->version ? x->version : shard_version(sh, x->table, x->part);
+	if (x->kind == PROMISE_SUMMED) {
+		msg_put_summed(&p->summed, &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq, m.version });
+		return;
+	}
 	msg_put_receipt(&p->receipts, &m);
 }
 
@@ -70,9 +78,10 @@ void peer_receipts(struct peer *p)
 	for (size_t i = 0; i < p->npending; i++) {
 		struct promise *x = &p->pending[i];
 
-		if (shard_is_safe(shard_of(p), x->table, x->part, x->steps, x->version))
+		if (x->kind == PROMISE_CLOCKED ? uplink_acked(p->lane->server->uplink) >= x->version :
+		    shard_is_safe(shard_of(p), x->table, x->part, x->steps, x->version))
 			keep_promise(p, x);
-		else if (!shard_has_left(shard_of(p), x->table, x->part))
+		else if (x->kind == PROMISE_CLOCKED || !shard_has_left(shard_of(p), x->table, x->part))
 			p->pending[kept++] = *x;
 	}
 	p->npending = kept;
@@ -80,6 +89,7 @@ void peer_receipts(struct peer *p)
 		FAIL_POINT("receipt_before");
 	send_list(p, REC_RECEIPT, &p->receipts, MSG_RECEIPT_BYTES);
 	send_list(p, REC_COPIED, &p->copied, MSG_COPIED_BYTES);
+	send_list(p, REC_SUMMED, &p->summed, MSG_SUMMED_BYTES);
 }
 
 /* ---- pushes ------------------------------------------------------------------------- */
@@ -123,7 +133,7 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 	const struct table *t = shard_table(shard_of(p), r->table);
 	struct push push = { .payload = payload, .len = r->len };
 
-	if (stale(p, r))
+	if (peer_stale(p, r))
 		return CONN_TAKEN;
 	if (!t || t->sparse) {
 		peer_nack(p, r, ERR_PROTO, "there is no dense table %u here", r->table);
@@ -228,7 +238,7 @@ enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const u
 	const uint8_t *body;
 	enum conn_verdict v;
 
-	if (stale(p, r)) {
+	if (peer_stale(p, r)) {
 		peer_gathered(p);
 		return CONN_TAKEN;
 	}
@@ -243,10 +253,21 @@ enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const u
 
 /* ---- clocks ------------------------------------------------------------------------- */
 
-static enum conn_verdict answer_clock(struct peer *p, const struct record *r, enum shard_answer a)
+void peer_clocked(struct peer *p, uint64_t step, uint64_t seq)
 {
 	struct server *s = p->lane->server;
-	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq };
+	struct record out = { .type = REC_CLOCKED, .step = step, .seq = seq };
+
+	out.epoch = atomic_load(&s->epoch);
+	out.generation = atomic_load(&s->generation);
+	out.examples = atomic_load(&s->members);
+	batcher_add(&p->batcher, p->conn, &out, NULL);
+}
+
+/* A relay's answer is that of all servers. */
+static enum conn_verdict answer_clock(struct peer *p, const struct record *r, enum shard_answer a, const struct slot_clock *c)
+{
+	struct server *s = p->lane->server;
 
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
@@ -254,10 +275,11 @@ static enum conn_verdict answer_clock(struct peer *p, const struct record *r, en
 		peer_nack(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
 	}
-	out.epoch = atomic_load(&s->epoch);
-	out.generation = atomic_load(&s->generation);
-	out.examples = atomic_load(&s->members);
-	batcher_add(&p->batcher, p->conn, &out, NULL);
+	if (s->uplink)
+		peer_promise(p, &(struct promise){ .kind = PROMISE_CLOCKED, .step = r->step, .seq = r->seq,
+			.version = uplink_clock(s->uplink, c) });
+	else
+		peer_clocked(p, r->step, r->seq);
 	return CONN_TAKEN;
 }
 
@@ -265,7 +287,7 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 {
 	struct msg_run run;
 
-	if (stale(p, r))
+	if (peer_stale(p, r))
 		return CONN_TAKEN;
 	if (p->slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
 		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
@@ -273,7 +295,8 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 	}
 	for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++)
 		shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
-	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples));
+	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples),
+	    &(struct slot_clock){ p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len });
 }
 
 enum conn_verdict peer_done(struct peer *p, const struct record *r)
@@ -282,5 +305,6 @@ enum conn_verdict peer_done(struct peer *p, const struct record *r)
 		peer_nack(p, r, ERR_PROTO, "a DONE without a slot");
 		return CONN_DROP;
 	}
-	return answer_clock(p, r, shard_done(shard_of(p), p->slot, p->incarnation));
+	return answer_clock(p, r, shard_done(shard_of(p), p->slot, p->incarnation),
+	    &(struct slot_clock){ .slot = p->slot, .incarnation = p->incarnation, .done = true });
 }

@@ -114,6 +114,12 @@ static int get_servers(void *ctx, const struct http_request *req, struct http_an
 	return answer(a, json_pack("{s:o}", "servers", locked_list(ctx, coord_servers)));
 }
 
+static int get_relays(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	(void)req;
+	return answer(a, json_pack("{s:o}", "relays", locked_list(ctx, coord_relays)));
+}
+
 static int get_workers(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
@@ -468,7 +474,7 @@ static int post_invite(void *ctx, const struct http_request *req, struct http_an
 	if (!json_only(req->body, "", keys, &e))
 		return fail(a, &e);
 	if (!role_parse(json_str(req->body, "role", ""), &role)) {
-		http_fail(a, ERR_USAGE, NULL, "role: must be worker, server, monitor or admin");
+		http_fail(a, ERR_USAGE, NULL, "role: must be worker, server, relay, monitor or admin");
 		return HTTP_DONE;
 	}
 	if (!h->server->cfg.id->run_dir) {

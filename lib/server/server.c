@@ -6,9 +6,11 @@
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "ckpt/read.h"
+#include "server/given.h"
 #include "server/remember.h"
 #include "server/repl.h"
 #include "server/save.h"
+#include "server/uplink.h"
 
 #define THREADS_MAX 4u
 
@@ -116,6 +118,8 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 		rc = lanes_start(s, e);
 	if (!rc && cfg->store)
 		rc = store_start(s, e);
+	if (!rc && cfg->relay)
+		rc = relay_start(s, e);
 	if (rc) {
 		server_stop(s);
 		s = NULL;
@@ -131,10 +135,12 @@ void server_stop(struct server *s)
 	if (!s)
 		return;
 	store_stop(s);
+	relay_stop(s);
 	atomic_store(&s->host_stopping, true);
 	host_stop(s->host);
 	lanes_stop(s);
 	repl_free(s->repl);
+	uplink_free(s->uplink);
 	atomic_store(&s->saving, false);
 	save_free(s->save);
 	host_free(s->host);
@@ -144,6 +150,7 @@ void server_stop(struct server *s)
 	json_decref(s->state);
 	json_decref(s->heat);
 	keyring_free(s->ring);
+	given_free(s->given);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
 	close(s->event);
@@ -163,6 +170,7 @@ bool server_leave(struct server *s)
 
 	if (s->host)
 		return host_leave(s->host);
+	atomic_store(&s->leaving, true);
 	/* The others shall have what is here first; the answer is the order to go. */
 	msg = json_pack("{s:s}", "op", "leave");
 	agent_tell(s->agent, msg);

@@ -14,6 +14,8 @@ struct server_config {
 	struct identity *id;            /* borrowed, for the server's life */
 	const struct conf *conf;        /* of a coordinator; a store learns it at its join */
 	bool coordinator, store;
+	const char *zone;               /* where it is; of a relay: whose workers it serves.  NULL: not said */
+	bool relay;                     /* neither: it sums the pushes of workers near it */
 	int index;                      /* of the store; -1: any */
 	const char *listen;             /* TCP of the data plane; NULL: by the configuration */
 	const char *unix_path;          /* Unix socket of the data plane; NULL: none */

@@ -24,6 +24,8 @@
 #include "wire/msg.h"
 
 struct host;
+struct given;
+struct uplink;
 
 /* What a client may have in flight: pushes staged for it, and answers queued. */
 #define PEER_CREDIT (16u << 20)
@@ -45,18 +47,21 @@ struct pull {
 	uint8_t *body;
 	size_t run;                     /* cursor: run, then partition within it */
 	uint32_t part;
+	bool wanted;                    /* a relay has been asked to fetch it */
 };
 
-/* An answer that is due when shard_is_safe says yes: a receipt, or to another
- * server that its copy is had. */
+/* An answer that is due when shard_is_safe says yes: a receipt, to another server
+ * that its copy is had, to a relay what became of its sum.  Through a relay that the
+ * servers have a clock: when uplink_acked is as much as `version`. */
+enum promised { PROMISE_RECEIPT, PROMISE_COPIED, PROMISE_SUMMED, PROMISE_CLOCKED };
 struct promise {
+	enum promised kind;
 	uint16_t table;
 	uint32_t part;
 	uint64_t steps, version;
-	bool copied;
 	uint8_t status;
 	uint32_t staleness;
-	uint64_t step, seq;             /* receipt: step; copied: seq */
+	uint64_t step, seq;             /* receipt: step; else seq */
 };
 
 struct peer {
@@ -80,7 +85,7 @@ struct peer {
 	size_t pull_bytes;
 	struct promise *pending;
 	size_t npending, pending_cap;
-	struct buf receipts, copied;    /* ready to go */
+	struct buf receipts, copied, summed;    /* ready to go */
 	uint8_t *rows;                  /* a push or copy that comes in several records */
 	size_t rows_len;
 	struct keycache *kept;          /* row ids (keys.h), NULL: none */
@@ -122,6 +127,8 @@ struct server {
 	struct host *host;              /* NULL without coordinator */
 	struct agent *agent;            /* NULL without store */
 	struct repl *repl;              /* to other copies; NULL without store */
+	struct uplink *uplink;          /* of a relay; else NULL */
+	unsigned relay;                 /* its number; the agent's thread only */
 	struct save *save;              /* checkpoints; NULL without store */
 	json_t *state;                  /* that another coordinator has left, or NULL */
 	bool recover;                   /* it is to be gone on with */
@@ -130,7 +137,7 @@ struct server {
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
-	_Atomic bool host_stopping, stopping;
+	_Atomic bool host_stopping, stopping, leaving;
 	_Atomic uint64_t saves;         /* the checkpoint that is asked for; 0: none */
 	_Atomic uint32_t epoch, generation;
 	_Atomic uint64_t fed_all, fed_done;     /* partitions given to servers that join */
@@ -140,6 +147,7 @@ struct server {
 	pthread_rwlock_t keys_lock;     /* ring */
 	struct keyring *ring;
 	_Atomic bool keys_known;        /* a store's come with its first view */
+	struct given *given;            /* the relays (given.h), under keys_lock; NULL: none */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
 	bool ended;
@@ -212,7 +220,14 @@ enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_done(struct peer *p, const struct record *r);
+/* Made under another layout or before a roll-back: refused.  The sender hears of the
+ * new one, and sends again what has no answer. */
+bool peer_stale(struct peer *p, const struct record *r);
 void peer_receipts(struct peer *p);
+void peer_clocked(struct peer *p, uint64_t step, uint64_t seq);
+/* peer_sum.c: from relays */
+enum conn_verdict peer_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload);
 /* True when it stopped because enough is queued. */
 bool peer_answer_pulls(struct peer *p);
@@ -232,6 +247,13 @@ void host_touch(struct host *h);
 
 /* What a session may make this server hold. */
 uint64_t server_session_memory(struct server *s);
+/* relay.c: this process as a relay */
+enum err_code relay_start(struct server *s, struct err *e);
+void relay_stop(struct server *s);
+/* store.c: its figures, for heartbeats; ctx is the server */
+json_t *store_stats(void *server);
+/* Keys of all who may have a session, from a view. */
+void store_take_keys(struct server *s, const json_t *keys);
 /* store.c: this process as one of the cluster's stores */
 enum err_code store_start(struct server *s, struct err *e);
 void store_stop(struct server *s);

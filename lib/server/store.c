@@ -11,6 +11,7 @@
 #include "ckpt/read.h"
 #include "conf/rule.h"
 #include "server/far.h"
+#include "server/given.h"
 #include "server/heat.h"
 #include "server/repl.h"
 #include "server/save.h"
@@ -120,7 +121,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 
 /* ---- views ------------------------------------------------------------------------------ */
 
-static void take_keys(struct server *s, const json_t *keys)
+void store_take_keys(struct server *s, const json_t *keys)
 {
 	struct keyring *ring = keyring_new(), *old;
 	const json_t *k;
@@ -222,13 +223,15 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	if (rc)
 		return rc;
 	if (!s->host)
-		take_keys(s, json_object_get(view, "keys"));
+		store_take_keys(s, json_object_get(view, "keys"));
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
 	repl_prepare(s->repl, view);
 	if (layout.epoch != atomic_load(&s->epoch))
 		rc = install(s, view, &layout, e);
+	/* Whoever goes by the epoch goes by this. */
+	given_take(s, view, -1);
 	atomic_store(&s->epoch, layout.epoch);
 	atomic_store(&s->generation, layout.generation);
 	repl_view(s->repl, view, &layout);
@@ -343,7 +346,7 @@ static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
 	return json_incref(s->heat);
 }
 
-static json_t *stats(void *ctx)
+json_t *store_stats(void *ctx)
 {
 	struct server *s = ctx;
 	struct shard *shard = atomic_load(&s->shard);
@@ -371,6 +374,7 @@ static json_t *stats(void *ctx)
 	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
 	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
 	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
@@ -402,7 +406,7 @@ enum err_code store_start(struct server *s, struct err *e)
 		.joined = on_joined,
 		.view = on_view,
 		.notice = on_notice,
-		.stats = stats,
+		.stats = store_stats,
 		.lost = on_lost,
 	};
 	enum err_code rc;
@@ -415,7 +419,8 @@ enum err_code store_start(struct server *s, struct err *e)
 	gethostname(host, sizeof host - 1);
 	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
 	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
-	cfg.join = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "index", s->cfg.index, "pid",
+	cfg.join = json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "zone",
+	    s->cfg.zone ? s->cfg.zone : "", "index", s->cfg.index, "pid",
 	    (int)getpid(), "host", host, "tcp", s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "");
 	rc = agent_start(&cfg, &s->agent, e);
 	json_decref(cfg.join);
@@ -425,6 +430,8 @@ enum err_code store_start(struct server *s, struct err *e)
 void store_stop(struct server *s)
 {
 	atomic_store(&s->stopping, true);
+	if (s->uplink)
+		return;
 	save_stop(s->save);
 	repl_stop(s->repl);
 	agent_stop(s->agent);

@@ -6,6 +6,12 @@
 /* Changes of a partition that the next copy may have to be sent again. */
 #define SENT_MAX 16u
 
+/* With room for so much behind what every copy's head has. */
+static size_t head_bytes(size_t more)
+{
+	return COPY_HEAD + (more + 7) / 8 * 8;
+}
+
 static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead, size_t nbody)
 {
 	struct copy *c = mem_alloc(sizeof *c);
@@ -15,7 +21,7 @@ static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step,
 	c->part = p->index;
 	c->step = step;
 	c->version = p->version;
-	c->nhead = COPY_HEAD + (nhead + 7) / 8 * 8;
+	c->nhead = nhead;
 	c->head = mem_alloc(c->nhead);
 	c->nbody = nbody;
 	return c;
@@ -98,6 +104,19 @@ static void rows_body(struct copy *c, const struct part *p)
 	}
 }
 
+/* What was accumulated, if anything was. */
+static void take_body(struct copy *c, struct part *p)
+{
+	if (p->contributions && p->table->sparse) {
+		rows_body(c, p);
+	} else if (p->contributions) {
+		c->body = (uint8_t *)p->acc;
+		c->nbody = p->n * sizeof *p->acc;
+		p->acc = p->spare;
+		p->spare = NULL;
+	}
+}
+
 void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step)
 {
 	uint32_t n = who(p, step, NULL);
@@ -107,23 +126,40 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 		copy_settle(p);
 		return;
 	}
-	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step, (size_t)n * 4, 0);
+	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step, head_bytes((size_t)n * 4), 0);
 	who(p, step, c->head + COPY_HEAD);
-	if (p->contributions && p->table->sparse) {
-		rows_body(c, p);
-	} else if (p->contributions) {
-		c->body = (uint8_t *)p->acc;
-		c->nbody = p->n * sizeof *p->acc;
-		p->acc = p->spare;
-		p->spare = NULL;
-	}
+	take_body(c, p);
 	fill_head(c, examples, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	enqueue(s, p, c);
+}
+
+static void put_shares(const struct part *p, uint64_t step, uint8_t *at)
+{
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (p->last[i] == step + 1) {
+			sum_put_who(at, &(struct sum_who){ i, p->share[i].examples, p->share[i].incarnation });
+			at += SUM_WHO;
+		}
+}
+
+void copy_up(struct shard *s, struct part *p, uint64_t step)
+{
+	uint32_t n = who(p, step, NULL);
+	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_head_bytes(n), 0) : NULL;
+
+	if (!c) {
+		copy_settle(p);
+		return;
+	}
+	take_body(c, p);
+	sum_put_head(c->head, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	put_shares(p, step, c->head + SUM_HEAD);
 	enqueue(s, p, c);
 }
 
 void copy_step(struct shard *s, struct part *p, uint64_t step)
 {
-	struct copy *c = copy_new(p, COPY_STEP, step, 0, 0);
+	struct copy *c = copy_new(p, COPY_STEP, step, head_bytes(0), 0);
 
 	fill_head(c, 0, 0, 0);
 	enqueue(s, p, c);
@@ -138,7 +174,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 		copy_settle(p);
 		return;
 	}
-	c = copy_new(p, COPY_PUSH, push->step, 0, refused ? 0 : nids + push->len);
+	c = copy_new(p, COPY_PUSH, push->step, head_bytes(0), refused ? 0 : nids + push->len);
 	c->codec = push->codec;
 	if (!refused) {
 		c->body = mem_alloc(c->nbody);
@@ -224,7 +260,7 @@ static void put_slot(const struct shard *s, const struct part *p, uint32_t slot,
 
 static void send_state(struct shard *s, struct part *p)
 {
-	struct copy *c = copy_new(p, COPY_STATE, p->step, 8 + p->nlast * 24, put_state(s, p, NULL));
+	struct copy *c = copy_new(p, COPY_STATE, p->step, head_bytes(8 + p->nlast * 24), put_state(s, p, NULL));
 	uint8_t *at = c->head + COPY_HEAD;
 
 	put_le32(at, p->prev_rows ? (uint32_t)rows_count(p->prev_rows) : 0);
@@ -240,7 +276,7 @@ static void send_state(struct shard *s, struct part *p)
 
 /* ---- the next copy ------------------------------------------------------------------- */
 
-static void drop_first(struct part *p)
+void copy_drop_first(struct part *p)
 {
 	struct copy *c = p->sent;
 
@@ -258,7 +294,7 @@ static void drop_first(struct part *p)
 void copy_forget(struct part *p)
 {
 	while (p->sent)
-		drop_first(p);
+		copy_drop_first(p);
 }
 
 void copy_redirect(struct shard *s, struct part *p, uint16_t to, uint64_t process)
@@ -358,7 +394,7 @@ static void sent(struct part *p, uint64_t seq)
 	while (p->sent && p->sent->seq <= seq) {
 		bool state = p->sent->kind == COPY_STATE;
 
-		drop_first(p);
+		copy_drop_first(p);
 		if (!state)
 			continue;
 		/* It has its copy: from here on nothing counts without it. */

@@ -16,6 +16,10 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 void copy_step(struct shard *s, struct part *p, uint64_t step);
 /* A push was applied (or refused: version is as it was). */
 void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused);
+/* The same of a relay, with who is in it: to SHARD_UPSTREAM. */
+void copy_up(struct shard *s, struct part *p, uint64_t step);
+/* What was sent first is had. */
+void copy_drop_first(struct part *p);
 /* What a copy took goes on as it came. */
 void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const uint8_t *head, size_t nhead,
     const uint8_t *body, size_t nbody);

@@ -1,4 +1,5 @@
 #include "shard/copy.h"
+#include "shard/hand.h"
 
 #include "base/fail.h"
 #include "base/mem.h"
@@ -188,7 +189,8 @@ bool shard_may_pull(struct shard *s, uint64_t step)
 
 bool shard_may_prefetch(struct shard *s, uint64_t step)
 {
-	return may_answer(s, step, true);
+	/* A relay asks for a step when none of its slots asks for one before it any more. */
+	return may_answer(s, step, !s->cfg.relay);
 }
 
 uint64_t shard_closed(struct shard *s)
@@ -337,7 +339,7 @@ void gate_recap(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (s->cfg.mode.kind != SYNC_bsp || !p->here || !p->head || p->to == NO_SERVER || !p->step)
+	if (s->cfg.relay || s->cfg.mode.kind != SYNC_bsp || !p->here || !p->head || p->to == NO_SERVER || !p->step)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	torn = sync_torn(&s->gate.sync, p->step - 1, false);
@@ -351,6 +353,10 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	uint64_t step = p->step;
 	bool torn = false;
 
+	if (s->cfg.relay) {
+		hand_close(s, p);
+		return;
+	}
 	if (p->to != NO_SERVER) {
 		pthread_mutex_lock(&s->gate.lock);
 		torn = sync_torn(&s->gate.sync, step, false);
@@ -415,6 +421,8 @@ static bool close_part(struct shard *s, struct part *p, void *ctx)
 	struct closing *c = ctx;
 	uint64_t examples;
 
+	if (s->cfg.relay)
+		hand_skip(p, c->floor);
 	while (p->here && p->head && p->step < c->floor && gate_complete(s, p, &examples)) {
 		gate_close_part(s, p, examples);
 		p->waited = false;              /* the caller wakes everybody */

@@ -25,7 +25,7 @@ static enum err_code take_place(struct shard *s, struct part *p, const struct ru
     const uint64_t *process, struct err *e)
 {
 	bool tail = place == run->nchain - 1;
-	uint16_t next = tail ? NO_SERVER : run->chain[place + 1];
+	uint16_t next = s->cfg.relay ? SHARD_UPSTREAM : tail ? NO_SERVER : run->chain[place + 1];
 	enum err_code rc = ERR_OK;
 
 	pthread_mutex_lock(&p->lock);

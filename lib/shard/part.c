@@ -5,6 +5,7 @@
 #include "format/safetensors.h"
 #include "kern/vec.h"
 #include "shard/copy.h"
+#include "shard/hand.h"
 
 /* The k-th optimizer slot of n elements that follow one another. */
 static void slot_pointers(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
@@ -70,7 +71,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 
 	part_retire(p, &s->budget);
 	if (p->table->sparse) {
-		p->rows = rows_new(cols * (1 + cfg->rule->nslots));
+		p->rows = rows_new(cfg->relay ? hand_stride(cols) : cols * (1 + cfg->rule->nslots));
 		p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
 		return ERR_OK;
 	}
@@ -175,6 +176,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name) : NULL;
 	enum err_code rc = part_alloc(p, s, e);
 
+	if (cfg->relay)
+		return rc;
 	if (rc || t)
 		return rc ? rc : restore(p, cfg, t, e);
 	if (p->table->sparse)
@@ -218,6 +221,7 @@ void part_free(struct part *p, struct budget *b)
 	free(p->last);
 	free(p->due);
 	free(p->claims);
+	free(p->share);
 	free(p);
 }
 
@@ -232,9 +236,11 @@ static void grow(struct part *p, uint32_t slot)
 	p->last = mem_regrow(p->last, n, sizeof *p->last);
 	p->due = mem_regrow(p->due, n, sizeof *p->due);
 	p->claims = mem_regrow(p->claims, n, sizeof *p->claims);
+	p->share = mem_regrow(p->share, n, sizeof *p->share);
 	memset(p->last + p->nlast, 0, (n - p->nlast) * sizeof *p->last);
 	memset(p->due + p->nlast, 0, (n - p->nlast) * sizeof *p->due);
 	memset(p->claims + p->nlast, 0, (n - p->nlast) * sizeof *p->claims);
+	memset(p->share + p->nlast, 0, (n - p->nlast) * sizeof *p->share);
 	p->nlast = n;
 }
 

@@ -17,6 +17,8 @@ struct shard_table {
 	struct part *_Atomic *part;     /* by partition; NULL: never ours; set once */
 };
 
+#define SAID 4u
+
 struct part {
 	pthread_mutex_t lock;
 	const struct table *table;
@@ -60,6 +62,11 @@ struct part {
 	unsigned nsent;
 	uint64_t next_seq;
 	struct ckpt_part *snap;         /* for a checkpoint, once it is taken; owns what it points to */
+	/* Of a relay: who is in the open sum, by slot; what became of the last ones; and
+	 * of which step (plus 1) the values are, or of a sparse one were asked for. */
+	struct share { uint64_t incarnation; uint32_t examples; } *share;
+	struct { uint64_t end; enum push_status status; } said[SAID];
+	uint64_t have;
 	float *spare;                   /* an accumulator's memory while another is in `sent` */
 	_Atomic unsigned copies;        /* in its chain */
 	_Atomic bool gone;              /* it has left: no promise about it is kept */

@@ -3,6 +3,7 @@
 #include "ckpt/read.h"
 #include "codec/codec.h"
 #include "shard/copy.h"
+#include "shard/hand.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -88,7 +89,7 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push, struct receipt *r,
     enum push_status status)
 {
-	bool by_step = s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE, promise = status < PUSH_LATE;
+	bool by_step = s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE, promise = status < PUSH_LATE || (s->cfg.relay && status == PUSH_REFUSED);
 
 	*r = (struct receipt){ .table = push->table, .part = push->part, .step = push->step,
 		.status = (uint8_t)status, .version = p->version, .safe_steps = promise && by_step ? push->step + 1 : 0,
@@ -109,8 +110,12 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 {
 	uint64_t examples;
 
+	/* What a relay has summed already, or sees twice, goes up by itself. */
 	if (push->step < p->step || part_last(p, push->slot) > push->step)
-		return finish_push(s, p, push, r, part_last(p, push->slot) > push->step ? PUSH_DUPLICATE : PUSH_LATE);
+		return finish_push(s, p, push, r, part_last(p, push->slot) > push->step ? PUSH_DUPLICATE :
+		    s->cfg.relay ? PUSH_SPLIT : PUSH_LATE);
+	if (s->cfg.relay)
+		hand_jump(s, p, push->step);
 	if (push->step > p->step ||
 	    (s->cfg.deterministic && !gate_in_turn(s, p, push->slot, push->step))) {
 		p->waited = true;
@@ -119,6 +124,7 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 	if (finite && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
+	hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* All that this step will bring is here: make the update while the
 	 * partition is in the cache.  Pulls still wait for the clocks. */
 	if (gate_complete(s, p, &examples))
@@ -148,7 +154,7 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 
 static enum shard_answer push_here(struct shard *s, struct part *p, const struct push *push, bool finite, struct receipt *r)
 {
-	if (!p->here || !p->head)
+	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;
 	return s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE ? push_bsp(s, p, push, finite, r) :
 	    push_at_once(s, p, push, finite, r);
@@ -235,6 +241,8 @@ static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step
 {
 	bool steps = step != SYNC_NEVER && s->cfg.mode.kind == SYNC_bsp;
 
+	if (s->cfg.relay)
+		return hand_shows(p, step);
 	if (!p->here || !p->tail)
 		return SHARD_ELSEWHERE;
 	if ((steps && atomic_load(&p->safe_step) < step) ||
@@ -332,8 +340,10 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, step);
-	if (a == SHARD_OK) {
+	a = s->cfg.relay ? hand_rows(p, step, ids, n, out) : may_show(s, p, step);
+	if (a == SHARD_OK && s->cfg.relay) {
+		*version = p->version;
+	} else if (a == SHARD_OK) {
 		copy_rows(p, wants_previous(s, p, step), ids, n, out);
 		*version = p->version;
 	}

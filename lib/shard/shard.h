@@ -11,6 +11,7 @@
 #include "optim/schedule.h"
 #include "sync/receipt.h"
 #include "sync/sync.h"
+#include "wire/sums.h"
 
 /* What one server holds: partitions of tables, each with its own lock, and
  * the gate (clocks, members) that says when a push is taken and a pull is
@@ -28,6 +29,7 @@ struct shard;
 struct ckpt_reader;
 
 #define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
+#define SHARD_UPSTREAM (NO_SERVER - 1)  /* of a relay: where all that it has summed goes */
 
 struct shard_config {
 	unsigned self;                  /* this server's number in the layout */
@@ -44,6 +46,9 @@ struct shard_config {
 	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
 	 * booked when they come; sparse rows, which come later, are refused beyond it. */
 	uint64_t mem_limit;
+	/* Of a relay: it makes no updates.  Sums go to SHARD_UPSTREAM, values come from
+	 * there; it knows the slots that it was given alone. */
+	bool relay;
 	/* Something that somebody may wait for has changed.  Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
@@ -164,6 +169,42 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, boo
     uint8_t *ids, float *out, bool *more, uint64_t *version);
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
+
+/* ---- relays -------------------------------------------------------------------------
+ * A relay sums the pushes of the slots that it was given.  In bsp only, without
+ * backup slots, and not deterministic. */
+
+/* From now on the process `relay` (0: none) speaks for the slot's holder of this
+ * incarnation.  One caller at a time, before the epoch that this holds in is told. */
+void shard_give(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation);
+/* Does it?  SHARD_HOLD: it does, and that holder is not in yet; SHARD_FENCED: no. */
+enum shard_answer shard_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation);
+
+struct sum {
+	uint64_t relay, step;           /* relay: the incarnation of who sends it */
+	uint16_t table;
+	uint32_t part;
+	struct sum_body body;
+};
+/* Take the pushes of all that are in it.  The receipt says merged, or duplicate (all
+ * have been taken before), or split: nothing of it was taken, as some have been, or
+ * may not be, or as it has values that cannot be summed. */
+enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
+
+/* Of a relay's own shard: what became of the partition's oldest sum (shard_send hands
+ * them out, as copies of the kind COPY_SUM whose head and body are as they go out).
+ * After some of these: shard_settle. */
+void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
+/* What a sender of this step is told, to whom `status` was promised: that, or split. */
+enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
+/* Values of a step have come: a dense partition's, or those of n rows. */
+void shard_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version);
+void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    const float *w, uint64_t version);
+/* Which of these rows are not here for this step, and have not been asked for yet?
+ * They count as asked for; out: room for n.  Returns how many. */
+uint32_t shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+    uint64_t *out);
 
 /* ---- copies ---------------------------------------------------------------------- */
 

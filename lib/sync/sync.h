@@ -46,6 +46,8 @@ struct sync_slot {
 	uint64_t until;
 	uint64_t told;                  /* steps that CLOCKs have told of, whoever's */
 	uint64_t said;                  /* those of before `until` became what it is */
+	/* The relay that may speak for the holder `given`, by its incarnation; 0: none. */
+	uint64_t relay, given;
 };
 
 struct sync {

@@ -218,6 +218,15 @@ void cluster_confirm(struct cluster *c, uint32_t epoch)
 	json_decref(msg);
 }
 
+void cluster_missed(struct cluster *c, unsigned relay, uint32_t epoch, const char *why)
+{
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
+	    "message", why);
+
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
 void cluster_give_up(struct cluster *c, const struct err *why)
 {
 	json_t *msg, *answer;

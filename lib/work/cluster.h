@@ -46,6 +46,8 @@ enum err_code cluster_pause(struct cluster *c, int64_t ns, struct err *e);
 /* Tell the coordinator that this worker goes by the layout of the epoch, which is
  * above any that was told: servers that join wait for it. */
 void cluster_confirm(struct cluster *c, uint32_t epoch);
+/* Tell the coordinator that this relay cannot be reached. */
+void cluster_missed(struct cluster *c, unsigned relay, uint32_t epoch, const char *why);
 /* This worker ends by the error: the others need not wait for its lease to end.
  * Returns when the coordinator knows, after a second at most. */
 void cluster_give_up(struct cluster *c, const struct err *why);

@@ -93,6 +93,11 @@ static void who(void *ctx, uint64_t step, struct buf *out)
 		cluster_who(((struct worker *)ctx)->cluster, step, out);
 }
 
+static void missed(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+{
+	cluster_missed(((struct worker *)ctx)->cluster, relay, epoch, why);
+}
+
 /* ---- joining -------------------------------------------------------------------------------- */
 
 static enum err_code join(struct worker *w, struct err *e)
@@ -104,8 +109,8 @@ static enum err_code join(struct worker *w, struct err *e)
 	pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
 	agent_set_cancel(cluster_agent(w->cluster), w->cfg->interrupt_fd);
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
-	    "host", host, "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
+	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
@@ -166,7 +171,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
+		.who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
 

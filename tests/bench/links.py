@@ -55,9 +55,9 @@ class Cluster:
     """Runs until it is left; steps that are as good as without an end, unless `way` ends with others.
     compute: how long each worker takes for a gradient at least (ps-work train --compute)."""
 
-    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, compute=()):
+    def __init__(self, directory, way, rate=None, delay=0, workers=4, servers=1, compute=(), zones=()):
         self.directory, self.way, self.rate, self.delay = directory, way, rate, delay
-        self.workers, self.servers, self.compute = workers, servers, compute
+        self.workers, self.servers, self.compute, self.zones = workers, servers, compute, zones
         self.children, self.proxy = [], None
 
     def log(self, name):
@@ -105,9 +105,15 @@ class Cluster:
             self.proxy.stdin.flush()
         for i in range(1, self.servers):
             self.start("server-%d" % i, ["ps-serve", "--join", self.invite("server", i)])
+        # A relay for each zone; the workers are in the innermost ones by turns.
+        for i, zone in enumerate(self.zones):
+            self.start("relay-%d" % i, ["ps-serve", "--relay", "--zone", zone, "--join", self.invite("relay", i)])
+        until(lambda: len(self.get("/v1/relays").get("relays", [])) == len(self.zones), "the relays")
+        inner = [z for z in self.zones if not any(y.startswith(z + "/") for y in self.zones)]
         for slot in range(self.workers):
             slow = ["--compute", self.compute[slot]] if self.compute else []
-            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot), *slow])
+            near = ["--zone", inner[slot % len(inner)]] if inner else []
+            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot), *slow, *near])
         until(lambda: self.step() >= 5, "five steps")
         return self
 

@@ -10,7 +10,7 @@
 #include "base/opt.h"
 
 struct options {
-	const char *run_dir, *join, *book;
+	const char *run_dir, *join, *book, *zone;
 	int64_t slot, steps, cells;
 };
 
@@ -18,6 +18,7 @@ static const struct opt opts[] = {
 	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
 	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join by a file of ps-ctl invite", NULL, 0, 0 },
 	{ "book", 0, OPT_STR, offsetof(struct options, book), "DIR", "where the books are", NULL, 0, 0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "go through a relay of this zone", NULL, 0, 0 },
 	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0, LEDGER_SLOTS - 1 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
 	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)", NULL, 2, 65536 },
@@ -99,7 +100,7 @@ int main(int argc, char **argv)
 		return fail(&e);
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, worker ? name : "check", 2, LOG_LEVEL_INFO);
-	cfg = (struct ledger_config){ .id = &id, .book = o.book, .slot = (uint32_t)o.slot, .cells = (uint32_t)o.cells,
+	cfg = (struct ledger_config){ .id = &id, .book = o.book, .zone = o.zone, .slot = (uint32_t)o.slot, .cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps, .log = &log };
 	code = worker ? work(&cfg) : check(&cfg);
 	identity_release(&id);

@@ -66,7 +66,7 @@ void tally_release(struct tally *t);
 
 struct ledger_config {
 	const struct identity *id;
-	const char *book;
+	const char *book, *zone;        /* zone NULL: none */
 	uint32_t slot, cells;
 	uint64_t steps;                 /* after so many it is done; 0: at a signal */
 	int interrupt_fd;               /* readable: end the step and be done */

@@ -91,6 +91,11 @@ static void who(void *ctx, uint64_t step, struct buf *out)
 	cluster_who(((struct worker *)ctx)->cluster, step, out);
 }
 
+static void missed(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+{
+	cluster_missed(((struct worker *)ctx)->cluster, relay, epoch, why);
+}
+
 static json_t *stats(void *ctx)
 {
 	struct worker *w = ctx;
@@ -131,7 +136,8 @@ static enum err_code join(struct worker *w, struct err *e)
 	enum err_code rc;
 
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "evaluates", 0, "slot",
+	msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "zone",
+	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "slot",
 	    (int)w->cfg->slot, "pid", (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables", tables(w));
 	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
@@ -182,7 +188,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = who, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
+		.who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, -1, &view, e);
 

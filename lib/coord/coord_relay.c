@@ -1,0 +1,358 @@
+#include "coord/coord_state.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* Relays: who is there, and which worker goes through which.  Zones are paths: what
+ * has the zone dc1/rack2 is also in dc1.  Who goes through whom changes with the
+ * layout's epoch alone, so that all judge a sum by the same word. */
+
+/* A relay whose connection broke has this long to make a new one. */
+#define COME_BACK (300 * NSEC_PER_MSEC)
+
+/* ---- who is near ------------------------------------------------------------------ */
+
+/* Of the relays of exactly this zone the one with the fewest workers; -1: none. */
+static int in_zone(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+{
+	unsigned load[COORD_RELAYS_MAX] = { 0 };
+	int best = -1;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].relay >= 0)
+			load[c->worker[i].relay]++;
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct member_relay *r = &c->relay[i];
+
+		if (r->live && r->incarnation != shunned && strlen(r->zone) == len && strncmp(r->zone, zone, len) == 0 &&
+		    (best < 0 || load[i] < load[best]))
+			best = (int)i;
+	}
+	return best;
+}
+
+/* The length of the zone that this one lies in; 0: none. */
+static size_t outer(const char *zone, size_t len)
+{
+	while (len && zone[len - 1] != '/')
+		len--;
+	return len ? len - 1 : 0;
+}
+
+static int nearest(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+{
+	int found = -1;
+
+	for (; len && found < 0; len = outer(zone, len))
+		found = in_zone(c, zone, len, shunned);
+	return found;
+}
+
+static bool wants_relay(const struct member_worker *w)
+{
+	return w->state == WORKER_JOINING || w->state == WORKER_ACTIVE;
+}
+
+/* A worker keeps the relay that it has. */
+static bool assign_worker(struct coord *c, struct member_worker *w)
+{
+	int before = w->relay;
+
+	if (w->relay >= 0 && (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->shunned || !wants_relay(w)))
+		w->relay = -1;
+	if (w->relay < 0 && wants_relay(w))
+		w->relay = nearest(c, w->zone, strlen(w->zone), w->shunned);
+	return w->relay != before;
+}
+
+/* Through which relay of an outer zone it sends: never one of its own. */
+static bool assign_relay(struct coord *c, struct member_relay *r)
+{
+	int before = r->upstream;
+
+	r->upstream = r->live ? nearest(c, r->zone, outer(r->zone, strlen(r->zone)), r->shunned) : -1;
+	return r->upstream != before;
+}
+
+/* Once the partitions are dealt out, in a new epoch. */
+static void reassign(struct coord *c)
+{
+	bool changed = false;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		changed |= assign_worker(c, &c->worker[i]);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		changed |= assign_relay(c, &c->relay[i]);
+	if (changed && c->placed)
+		c->layout.epoch++;
+	coord_changed(c);
+}
+
+void relay_choose(struct coord *c, unsigned slot)
+{
+	struct member_worker *w = &c->worker[slot];
+
+	w->relay = -1;
+	w->shunned = 0;
+	if (assign_worker(c, w) && c->placed)
+		c->layout.epoch++;
+}
+
+/* ---- coming and going ------------------------------------------------------------- */
+
+/* Its own place of before, or a free one; -1: there are too many. */
+static int free_relay(const struct coord *c, const char *key)
+{
+	int free = c->nrelays < COORD_RELAYS_MAX ? (int)c->nrelays : -1;
+
+	for (unsigned i = c->nrelays; i-- > 0;)
+		if (!c->relay[i].live)
+			free = (int)i;
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (!c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			return (int)i;
+	return free;
+}
+
+bool relay_back(struct coord *c, struct coord_self *self, int64_t now)
+{
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		struct member_relay *r = &c->relay[i];
+
+		if (!r->live || r->incarnation != self->incarnation || strcmp(r->key, self->key) != 0)
+			continue;
+		self->kind = COORD_RELAY;
+		self->index = i;
+		r->seen = now;
+		r->gone_at = 0;
+		return true;
+	}
+	return false;
+}
+
+static enum err_code may_join(const struct coord *c, const char *zone, struct err *e)
+{
+	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
+	    c->cfg.deterministic ? "the job is not deterministic" :
+	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" : NULL;
+
+	if (why)
+		return err_set(e, ERR_CONFIG, "a relay sums the pushes of a step: it is of use only where %s", why);
+	if (!*zone || strlen(zone) >= COORD_ZONE || *zone == '/' || zone[strlen(zone) - 1] == '/' || strstr(zone, "//"))
+		return err_set(e, ERR_CONFIG, "zone: a relay serves the workers of a zone: must be a name, or several with / between "
+		    "them, of up to %d characters, got \"%s\"", COORD_ZONE - 1, zone);
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s: no relay is wanted any more", coord_phase_name(c->phase));
+	return ERR_OK;
+}
+
+static void lost(struct coord *c, unsigned i, const char *how)
+{
+	struct member_relay *r = &c->relay[i];
+
+	r->live = false;
+	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host, (long long)r->pid, how);
+	reassign(c);
+}
+
+/* The same relay started again before it was missed. */
+static void replaced(struct coord *c, const char *key)
+{
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			lost(c, i, "it was started again");
+}
+
+json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	const char *zone = json_str(msg, "zone", "");
+	struct member_relay *r;
+	int at;
+
+	if (relay_back(c, self, now))
+		return json_pack("{s:i}", "relay", (int)self->index);
+	if (may_join(c, zone, e))
+		return NULL;
+	replaced(c, self->key);
+	at = free_relay(c, self->key);
+	if (at < 0) {
+		err_set(e, ERR_LIMIT, "there are %u relays already", COORD_RELAYS_MAX);
+		return NULL;
+	}
+	if (at == (int)c->nrelays)
+		c->nrelays++;
+	r = &c->relay[at];
+	json_decref(r->stats);
+	*r = (struct member_relay){ .live = true, .incarnation = self->incarnation, .seen = now, .pid = json_int(msg, "pid", 0),
+		.upstream = -1 };
+	snprintf(r->key, sizeof r->key, "%s", self->key);
+	snprintf(r->zone, sizeof r->zone, "%s", zone);
+	snprintf(r->host, sizeof r->host, "%s", json_str(msg, "host", ""));
+	snprintf(r->tcp, sizeof r->tcp, "%s", json_str(msg, "tcp", ""));
+	snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(msg, "unix", ""));
+	self->kind = COORD_RELAY;
+	self->index = (unsigned)at;
+	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at, r->host, (long long)r->pid, r->zone);
+	reassign(c);
+	return json_pack("{s:i}", "relay", at);
+}
+
+/* Of `theirs`, of the present epoch? */
+static bool misses(const struct coord *c, const json_t *msg, int theirs)
+{
+	return theirs >= 0 && json_int(msg, "relay", -1) == theirs && (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
+}
+
+static void missed(struct coord *c, const char *kind, unsigned i, int relay, const json_t *msg)
+{
+	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
+	    json_str(msg, "message", "it could not be reached"));
+	reassign(c);
+}
+
+void relay_missed(struct coord *c, unsigned slot, const json_t *msg)
+{
+	struct member_worker *w = &c->worker[slot];
+	int relay = w->relay;
+
+	if (!misses(c, msg, relay))
+		return;
+	w->shunned = c->relay[relay].incarnation;
+	missed(c, "worker", slot, relay, msg);
+}
+
+static void upstream_missed(struct coord *c, unsigned i, const json_t *msg)
+{
+	struct member_relay *r = &c->relay[i];
+	int relay = r->upstream;
+
+	if (!misses(c, msg, relay))
+		return;
+	r->shunned = c->relay[relay].incarnation;
+	missed(c, "relay", i, relay, msg);
+}
+
+bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
+{
+	struct member_relay *r = &c->relay[self->index];
+	json_t *stats = json_object_get(msg, "stats");
+
+	if (self->kind != COORD_RELAY || r->incarnation != self->incarnation || !r->live)
+		return false;
+	r->seen = now;
+	r->gone_at = 0;
+	if (stats) {
+		json_decref(r->stats);
+		r->stats = json_incref(stats);
+	}
+	return true;
+}
+
+void relay_gone(struct coord *c, const struct coord_self *self, int64_t now)
+{
+	struct member_relay *r = &c->relay[self->index];
+
+	if (r->live && r->incarnation == self->incarnation)
+		r->gone_at = now;
+}
+
+void relays_check(struct coord *c, int64_t now)
+{
+	char how[80];
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct member_relay *r = &c->relay[i];
+
+		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
+			lost(c, i, "its connection broke");
+		} else if (r->live && now - r->seen > c->cfg.server_lost) {
+			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - r->seen) / NSEC_PER_MSEC));
+			lost(c, i, how);
+		}
+	}
+}
+
+json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
+{
+	if (strcmp(op, "leave") == 0)
+		lost(c, self->index, "it leaves");
+	else if (strcmp(op, "relay_missed") == 0)
+		upstream_missed(c, self->index, msg);
+	else
+		err_set(e, ERR_PROTO, "no such operation for a relay");
+	return NULL;
+}
+
+/* ---- documents -------------------------------------------------------------------- */
+
+json_t *relays_view(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct member_relay *r = &c->relay[i];
+
+		json_array_append_new(list, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "live", r->live, "host", r->host,
+		    "zone", r->zone, "tcp", r->tcp, "unix", r->unix_path, "key", r->key, "upstream", r->upstream, "incarnation",
+		    json_of_u64(r->incarnation)));
+	}
+	return list;
+}
+
+bool relays_from_json(struct coord *c, const json_t *list, int64_t seen)
+{
+	const json_t *o;
+	size_t i;
+
+	if (json_array_size(list) > COORD_RELAYS_MAX)
+		return false;
+	json_array_foreach(list, i, o) {
+		struct member_relay *r = &c->relay[i];
+
+		*r = (struct member_relay){ .live = json_flag(o, "live"), .incarnation = json_u64s(o, "incarnation", 0), .seen = seen,
+			.upstream = (int)json_int(o, "upstream", -1) };
+		if (r->upstream < -1 || r->upstream >= (int)json_array_size(list))
+			return false;
+		snprintf(r->key, sizeof r->key, "%s", json_str(o, "key", ""));
+		snprintf(r->zone, sizeof r->zone, "%s", json_str(o, "zone", ""));
+		snprintf(r->host, sizeof r->host, "%s", json_str(o, "host", ""));
+		snprintf(r->tcp, sizeof r->tcp, "%s", json_str(o, "tcp", ""));
+		snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(o, "unix", ""));
+	}
+	c->nrelays = (unsigned)json_array_size(list);
+	for (i = 0; i < c->nworkers; i++)
+		if (c->worker[i].relay < -1 || c->worker[i].relay >= (int)c->nrelays)
+			return false;
+	return true;
+}
+
+json_t *coord_relays(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array(), *v;
+	const char *key;
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct member_relay *r = &c->relay[i];
+		json_t *o = json_event("relay");
+		unsigned workers = 0;
+		char id[24];
+
+		for (unsigned k = 0; k < c->nworkers; k++)
+			workers += c->worker[k].relay == (int)i;
+		snprintf(id, sizeof id, "relay-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(r->live ? "live" : "lost"));
+		json_object_set_new(o, "zone", json_string(r->zone));
+		json_object_set_new(o, "workers", json_integer(workers));
+		json_object_set_new(o, "upstream", r->upstream < 0 ? json_null() : json_sprintf("relay-%d", r->upstream));
+		json_object_set_new(o, "pid", json_integer(r->pid));
+		json_object_set_new(o, "host", json_string(r->host));
+		json_object_set_new(o, "listen", json_string(r->tcp));
+		json_object_set_new(o, "seen_seconds", json_of_num((double)(now - r->seen) / (double)NSEC_PER_SEC));
+		json_object_foreach(r->stats, key, v)
+			if (!json_object_get(o, key))
+				json_object_set(o, key, v);
+		json_array_append_new(list, o);
+	}
+	return list;
+}

@@ -1,0 +1,166 @@
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "server/given.h"
+#include "server/uplink.h"
+
+/* This process as a relay: a shard of all partitions that makes no updates, and the
+ * uplink behind it. */
+
+static enum err_code make_shard(struct server *s, const json_t *view, struct err *e)
+{
+	struct shard_config cfg = { .relay = true, .wake = lanes_wake, .forward = uplink_forward, .ctx = s };
+	struct shard *shard;
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
+	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
+	cfg.mode = conf.sync;
+	/* The rule makes no update here; it is one without state. */
+	cfg.rule = optim_find("sgd");
+	rc = server_choose_suites(s, conf.suite, e);
+	if (!rc)
+		rc = shard_new(&cfg, &shard, e);
+	if (!rc)
+		atomic_store(&s->shard, shard);
+	conf_release(&conf);
+	return rc;
+}
+
+/* It has been asked to leave, and nobody goes through it any more. */
+static bool has_left(struct server *s, const json_t *view)
+{
+	return atomic_load(&s->leaving) &&
+	    !json_flag(json_array_get(json_object_get(view, "relays"), s->relay), "live");
+}
+
+/* Every partition is here. */
+static void all_here(struct layout *l)
+{
+	for (size_t t = 0; t < l->ntables; t++) {
+		struct table *x = &l->table[t];
+
+		if (!x->nruns)
+			continue;
+		x->nruns = 1;
+		x->run[0] = (struct run){ .first = 0, .count = x->nparts, .nchain = 1, .joining = NO_SERVER, .leaving = NO_SERVER };
+	}
+}
+
+static void take_worker(struct server *s, uint32_t slot, const json_t *w)
+{
+	struct shard *shard = atomic_load(&s->shard);
+	uint64_t from = (uint64_t)json_int(w, "from", 0), inc = json_u64s(w, "incarnation", 0);
+	const char *state = json_str(w, "state", "");
+	bool joining = strcmp(state, "joining") == 0;
+
+	if (!given_ours(s, w, (int)s->relay)) {
+		shard_dismiss(shard, slot, 0);
+		uplink_forget(s->uplink, slot);
+	} else if (!joining || json_flag(w, "first")) {
+		if (shard_incarnation(shard, slot) != inc)
+			shard_admit(shard, slot, inc, from);
+		if (strcmp(state, "done") == 0)
+			shard_absolve(shard, slot, inc);
+	}
+}
+
+static enum err_code take_view(struct server *s, const json_t *view, struct err *e)
+{
+	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_shard(s, view, e);
+	struct layout layout;
+	const json_t *w;
+	size_t i;
+
+	if (!rc)
+		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
+	if (rc)
+		return rc;
+	store_take_keys(s, json_object_get(view, "keys"));
+	all_here(&layout);
+	if (layout.epoch != atomic_load(&s->epoch))
+		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
+	/* Whoever goes by the epoch goes by this. */
+	given_take(s, view, (int)s->relay);
+	atomic_store(&s->epoch, layout.epoch);
+	atomic_store(&s->generation, layout.generation);
+	layout_release(&layout);
+	if (rc)
+		return rc;
+	json_array_foreach(json_object_get(view, "workers"), i, w)
+		take_worker(s, (uint32_t)i, w);
+	uplink_view(s->uplink, view, s->relay);
+	lanes_wake(s);
+	return ERR_OK;
+}
+
+static void on_view(void *ctx, const json_t *view)
+{
+	struct server *s = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err e = { 0 };
+
+	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 || strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
+	    has_left(s, view))
+		server_end(s, NULL);
+	else if (take_view(s, view, &e))
+		server_end(s, &e);
+}
+
+static void on_joined(void *ctx, const json_t *answer)
+{
+	struct server *s = ctx;
+
+	s->relay = (unsigned)json_int(answer, "relay", 0);
+	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->relay, s->cfg.zone, s->address);
+}
+
+static void on_lost(void *ctx, const struct err *why)
+{
+	server_end(ctx, why);
+}
+
+enum err_code relay_start(struct server *s, struct err *e)
+{
+	const struct identity *id = s->cfg.id;
+	char host[64] = "";
+	struct agent_config cfg = {
+		.addr = { id->local, id->data },
+		.id = &id->conn,
+		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_RELAY },
+		.heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.log = s->cfg.log,
+		.ctx = s,
+		.joined = on_joined,
+		.view = on_view,
+		.stats = store_stats,
+		.lost = on_lost,
+	};
+	enum err_code rc = uplink_start(s, e);
+
+	if (rc)
+		return rc;
+	gethostname(host, sizeof host - 1);
+	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
+	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
+	cfg.join = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "op", "relay_join", "pid", (int)getpid(), "host", host, "tcp",
+	    s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "", "zone", s->cfg.zone);
+	rc = agent_start(&cfg, &s->agent, e);
+	json_decref(cfg.join);
+	return rc;
+}
+
+void relay_stop(struct server *s)
+{
+	if (!s->uplink)
+		return;
+	uplink_stop(s->uplink);
+	agent_stop(s->agent);
+	s->agent = NULL;
+}

@@ -1,0 +1,383 @@
+#include "server/uplink.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/relayed.h"
+#include "server/uplink_state.h"
+
+/* What is to be sent stays where it was made: sums with their partitions
+ * (shard/hand.c), clocks in uplink_clocks.c, questions with the client.  So whatever
+ * breaks, it is sent again. */
+
+#define TURN_MS 20
+
+static struct shard *shard_of(const struct uplink *u)
+{
+	return atomic_load(&u->server->shard);
+}
+
+void uplink_ring(struct uplink *u)
+{
+	uint64_t one = 1;
+
+	if (write(u->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+/* ---- sums ------------------------------------------------------------------------------ */
+
+struct sending {
+	struct uplink *u;
+	const struct table *table;
+	uint64_t session;
+};
+
+static bool put_sum(void *ctx, const struct copy *c)
+{
+	struct sending *d = ctx;
+
+	if (client_session(d->u->client, d->table, c->part) != d->session)
+		return false;
+	client_send_sum(d->u->client, &(struct client_sum){ d->table, c->part, c->step, c->seq, c->head, c->body, c->nhead, c->nbody });
+	return true;
+}
+
+/* Those that the line takes now; what is left is tried again, or is sent whole when a
+ * session begins. */
+static void send_sums(struct uplink *u)
+{
+	const struct layout *l = client_layout(u->client);
+	struct place *todo;
+	size_t n;
+
+	pthread_mutex_lock(&u->lock);
+	todo = u->todo;
+	n = u->ntodo;
+	u->todo = NULL;
+	u->ntodo = u->todo_cap = 0;
+	pthread_mutex_unlock(&u->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct sending d = { .u = u };
+
+		if (todo[i].table >= l->ntables)
+			continue;
+		d.table = &l->table[todo[i].table];
+		d.session = client_session(u->client, d.table, todo[i].part);
+		if (d.session)
+			shard_send(shard_of(u), SHARD_UPSTREAM, d.session, todo[i].table, todo[i].part, put_sum, &d);
+		if (client_session(u->client, d.table, todo[i].part) != d.session || !d.session)
+			uplink_forward(u->server, SHARD_UPSTREAM, todo[i].table, todo[i].part);
+	}
+	free(todo);
+}
+
+void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
+{
+	struct uplink *u = ((struct server *)server)->uplink;
+	bool first;
+
+	(void)index;
+	pthread_mutex_lock(&u->lock);
+	if (u->ntodo == u->todo_cap) {
+		u->todo_cap = u->todo_cap ? u->todo_cap * 2 : 64;
+		u->todo = mem_regrow(u->todo, u->todo_cap, sizeof *u->todo);
+	}
+	first = u->ntodo == 0;
+	u->todo[u->ntodo++] = (struct place){ table, part };
+	pthread_mutex_unlock(&u->lock);
+	if (first && !pthread_equal(pthread_self(), u->thread))
+		uplink_ring(u);
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+void uplink_want(struct uplink *u, uint16_t table, uint64_t step)
+{
+	bool news;
+
+	pthread_mutex_lock(&u->lock);
+	if (table >= u->nwanted) {
+		u->wanted = mem_regrow(u->wanted, (size_t)table + 1, sizeof *u->wanted);
+		memset(u->wanted + u->nwanted, 0, (table + 1 - u->nwanted) * sizeof *u->wanted);
+		u->nwanted = (size_t)table + 1;
+	}
+	news = u->wanted[table] <= step;
+	if (news)
+		u->wanted[table] = step + 1;
+	pthread_mutex_unlock(&u->lock);
+	if (news)
+		uplink_ring(u);
+}
+
+static void push_want(struct uplink *u, struct want *w)
+{
+	pthread_mutex_lock(&u->lock);
+	w->next = u->wants;
+	u->wants = w;
+	pthread_mutex_unlock(&u->lock);
+}
+
+void uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n)
+{
+	struct want *w = mem_alloc(sizeof *w + n * sizeof *w->ids);
+
+	w->table = table;
+	w->step = step;
+	w->n = shard_lacks(shard_of(u), table, part, step, ids, n, w->ids);
+	if (!w->n) {
+		free(w);
+		return;
+	}
+	push_want(u, w);
+	uplink_ring(u);
+}
+
+static void ask_rows(struct uplink *u)
+{
+	const struct layout *l = client_layout(u->client);
+	struct want *w, *next;
+
+	pthread_mutex_lock(&u->lock);
+	w = u->wants;
+	u->wants = NULL;
+	pthread_mutex_unlock(&u->lock);
+	for (; w; w = next) {
+		next = w->next;
+		/* It will be there with the next view. */
+		if (w->table >= l->ntables)
+			push_want(u, w);
+		else if (client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
+			push_want(u, w);
+		else
+			free(w);
+	}
+}
+
+static void ask_table(struct uplink *u, size_t t, uint64_t wanted)
+{
+	const struct table *table = &client_layout(u->client)->table[t];
+
+	if (wanted <= u->asked[t] || table->sparse)
+		return;
+	if (!u->room[t])
+		u->room[t] = mem_array(table_elements(table), sizeof **u->room);
+	if (!client_want(u->client, table, wanted - 1, NULL, u->room[t], NULL))
+		u->asked[t] = wanted;
+}
+
+static void ask(struct uplink *u)
+{
+	for (size_t t = 0; t < u->nasked; t++) {
+		uint64_t wanted;
+
+		pthread_mutex_lock(&u->lock);
+		wanted = t < u->nwanted ? u->wanted[t] : 0;
+		pthread_mutex_unlock(&u->lock);
+		ask_table(u, t, wanted);
+	}
+	ask_rows(u);
+}
+
+/* ---- what comes --------------------------------------------------------------------------- */
+
+static void on_up(void *ctx, unsigned link)
+{
+	struct uplink *u = ctx;
+
+	clocks_anew(u, link);
+	u->anew = true;
+}
+
+static void on_summed(void *ctx, const uint8_t *p, size_t len)
+{
+	struct uplink *u = ctx;
+	struct msg_summed m;
+
+	for (size_t i = 0; msg_get_summed(p, len, i, &m); i++)
+		shard_summed(shard_of(u), m.table, m.part, m.seq, (enum push_status)m.status);
+	u->settle = true;
+}
+
+static void on_clocked(void *ctx, unsigned link, uint64_t seq)
+{
+	struct uplink *u = ctx;
+
+	clocks_answer(u, link, seq);
+	u->changed = true;
+}
+
+static void on_dense(void *ctx, const struct table *t, uint32_t part, uint64_t step, const float *w, uint64_t version)
+{
+	struct uplink *u = ctx;
+
+	shard_fetched(shard_of(u), t->id, part, step, w, version);
+	u->changed = true;
+}
+
+static void on_rows(void *ctx, const struct table *t, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    const float *w, uint64_t version)
+{
+	struct uplink *u = ctx;
+
+	shard_fetched_rows(shard_of(u), t->id, part, step, ids, n, w, version);
+	u->changed = true;
+}
+
+static void missed(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+{
+	struct uplink *u = ctx;
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
+	    "message", why);
+
+	agent_tell(u->server->agent, msg);
+	json_decref(msg);
+}
+
+/* ---- views --------------------------------------------------------------------------------- */
+
+void uplink_view(struct uplink *u, const json_t *view, unsigned self)
+{
+	pthread_mutex_lock(&u->lock);
+	json_decref(u->view);
+	u->view = json_deep_copy(view);
+	u->self = self;
+	pthread_mutex_unlock(&u->lock);
+	uplink_ring(u);
+}
+
+/* The questions that there may be: of the tables of this layout. */
+static void grow(struct uplink *u)
+{
+	size_t n = client_layout(u->client)->ntables;
+
+	if (n <= u->nasked)
+		return;
+	u->asked = mem_regrow(u->asked, n, sizeof *u->asked);
+	u->room = mem_regrow((void *)u->room, n, sizeof *u->room);
+	for (; u->nasked < n; u->nasked++) {
+		u->asked[u->nasked] = 0;
+		u->room[u->nasked] = NULL;
+	}
+}
+
+static void take_view(struct uplink *u)
+{
+	uint32_t before = client_layout(u->client)->epoch;
+	json_t *view;
+	struct err e;
+
+	pthread_mutex_lock(&u->lock);
+	view = u->view;
+	u->view = NULL;
+	u->hooks.self = u->self;
+	pthread_mutex_unlock(&u->lock);
+	if (!view)
+		return;
+	if (client_view(u->client, view, &e))
+		server_end(u->server, &e);
+	json_decref(view);
+	grow(u);
+	/* What is under way was made for the old epoch, and is sent again. */
+	if (client_layout(u->client)->epoch != before) {
+		for (unsigned i = 0; i < client_links(u->client); i++)
+			clocks_anew(u, i);
+		u->anew = true;
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void settle(struct uplink *u)
+{
+	struct server *s = u->server;
+	uint32_t members = client_members(u->client);
+
+	if (members > atomic_load(&s->members))
+		atomic_store(&s->members, members);
+	if (u->settle)
+		shard_settle(shard_of(u));
+	else if (u->changed)
+		lanes_wake(s);
+	u->settle = u->changed = false;
+}
+
+static void *run(void *ctx)
+{
+	struct uplink *u = ctx;
+	uint64_t count;
+
+	while (!atomic_load(&u->stop)) {
+		if (read(u->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+			abort();
+		take_view(u);
+		if (client_layout(u->client)->epoch) {
+			if (u->anew)
+				shard_resend(shard_of(u), SHARD_UPSTREAM);
+			u->anew = false;
+			clocks_send(u);
+			send_sums(u);
+			ask(u);
+		}
+		client_pump(u->client, TURN_MS);
+		settle(u);
+	}
+	return NULL;
+}
+
+enum err_code uplink_start(struct server *s, struct err *e)
+{
+	struct uplink *u = mem_alloc(sizeof *u);
+	struct client_config cc = { .id = s->cfg.id, .hooks = &u->hooks, .missed = missed, .slot = CLIENT_NO_SLOT,
+		.incarnation = s->incarnation, .transport = "auto", .deadline = INT64_MAX / 2, .log = s->cfg.log, .ctx = u };
+	enum err_code rc;
+
+	u->server = s;
+	u->hooks = (struct client_hooks){ .ctx = u, .up = on_up, .summed = on_summed, .clocked = on_clocked, .dense = on_dense,
+		.rows = on_rows };
+	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_mutex_init(&u->lock, NULL);
+	rc = client_new(&cc, &u->client, e);
+	s->uplink = u;
+	if (!rc && pthread_create(&u->thread, NULL, run, u)) {
+		u->thread = 0;
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	return rc;
+}
+
+void uplink_stop(struct uplink *u)
+{
+	if (!u || !u->thread)
+		return;
+	atomic_store(&u->stop, true);
+	uplink_ring(u);
+	pthread_join(u->thread, NULL);
+}
+
+void uplink_free(struct uplink *u)
+{
+	struct want *w;
+
+	if (!u)
+		return;
+	client_free(u->client);
+	clocks_free(u);
+	while ((w = u->wants)) {
+		u->wants = w->next;
+		free(w);
+	}
+	for (size_t t = 0; t < u->nasked; t++)
+		free(u->room[t]);
+	free((void *)u->room);
+	free(u->wanted);
+	free(u->asked);
+	free(u->todo);
+	json_decref(u->view);
+	close(u->wake);
+	pthread_mutex_destroy(&u->lock);
+	free(u);
+}

@@ -157,13 +157,7 @@ static int get_tasks(void *ctx, const struct http_request *req, struct http_answ
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	struct host *h = ctx;
-	json_t *copy;
-
-	host_lock(h);
-	copy = json_deep_copy(h->config);
-	host_unlock(h);
-	return answer(a, copy);
+	return answer(a, settings_now(ctx));
 }
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -70,6 +70,16 @@ static char *sentence(const json_t *set)
 	return b.data ? (char *)b.data : mem_strdup("");
 }
 
+json_t *settings_now(struct host *h)
+{
+	json_t *copy;
+
+	host_lock(h);
+	copy = json_deep_copy(h->config);
+	host_unlock(h);
+	return copy;
+}
+
 enum err_code settings_change(struct host *h, const json_t *set, const char *who, int64_t *number, struct err *e)
 {
 	json_t *config, *old;

@@ -269,6 +269,13 @@ tables() {
 	ps-ctl invite -C "$RUN" --role server -o s.join 2>/dev/null
 	run -5 timeout 20 ps-serve --relay --join s.join --zone rack1
 	[[ "$output" == *"role"* ]]
+	http POST /v1/stop '{"why":"test"}' >/dev/null
+	job parts 1000000 "$MLP" ', "local_steps": 4, "fragments": 2'
+	cluster parts 2
+	wait_for 20 step_is_past 5
+	ps-ctl invite -C "$RUN" --role relay -o p.join 2>/dev/null
+	run -78 timeout 20 ps-serve --relay --join p.join --zone rack1
+	[[ "$output" == *"only where fragments is 1"* ]]
 }
 
 @test "copies lie in different zones, as long as there are two" {
@@ -306,4 +313,31 @@ tables() {
 	echo "$output"
 	echo "# ${lines[-1]}" >&3
 	[ "$status" -eq 0 ]
+}
+
+@test "a relay, and what else spares the wire" {
+	write_classes
+	write_sparse
+	n=0
+	while read -r model options; do
+		n=$((n + 1))
+		job "o$n" 200 "${!model}" ", $options"
+		cluster "o$n" 2 rack1
+		is_done
+		with=$(http GET /v1/result | jq .train_loss)
+		http POST /v1/stop '{"why":"test"}' >/dev/null
+		job "d$n" 200 "${!model}" ", $options"
+		cluster "d$n" 2
+		is_done
+		without=$(http GET /v1/result | jq .train_loss)
+		figure "$options: train loss $with, without a relay $without"
+		jq -ne "($with - $without | fabs) < 0.05" >/dev/null
+		http POST /v1/stop '{"why":"test"}' >/dev/null
+	done <<-END
+	MLP "codec": "topk:0.1", "pull_delta": true
+	MLP "codec": "int8", "pull_codec": "f16", "prefetch": true
+	MLP "local_steps": 4
+	ROWS "row_ids": "cached", "codec": "int8"
+	ROWS "row_ids": "packed", "filter": "threshold:0.0001"
+	END
 }

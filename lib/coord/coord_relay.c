@@ -134,7 +134,9 @@ static enum err_code may_join(const struct coord *c, const char *zone, struct er
 {
 	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
 	    c->cfg.deterministic ? "the job is not deterministic" :
-	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" : NULL;
+	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" :
+	    /* A worker is at one part of the model while another's is still being fetched. */
+	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1" : NULL;
 
 	if (why)
 		return err_set(e, ERR_CONFIG, "a relay sums the pushes of a step: it is of use only where %s", why);

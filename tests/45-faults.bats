@@ -81,7 +81,7 @@ is_new_holder() {
 	write_csv train.csv
 	cat >range.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "1s",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 1500, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 6000, "batch": 8, "lr": 0.01 } }
 	END
 	for mode in ssp:0 asp; do
 		begin range.json --set sync=$mode

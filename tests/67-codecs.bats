@@ -65,23 +65,23 @@ by() {
 
 @test "pull_delta: the same bits, and of the parameters only those that have changed" {
 	for also in "" "pull_codec=f16" "replicas=2" "sync=asp"; do
-		by topk:0.01 ${also:+--set $also}
+		by topk:0.01 --set steps=400 ${also:+--set $also}
 		accuracy=$(res .eval.accuracy) pulled=$(res .pulled_bytes)
-		by topk:0.01 --set pull_delta=true ${also:+--set $also}
+		by topk:0.01 --set steps=400 --set pull_delta=true ${also:+--set $also}
 		jq -e ".pulled_bytes < $pulled * 0.1" <<<"$RESULT" >/dev/null
 		case $also in
 		sync=*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.03")" ;;
-		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")" ;;
+		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")" ;;
 		esac
 	done
 	# What is pulled outside of the steps is exact.
-	by topk:0.01 --set pull_codec=int8 --set workers=1
+	by topk:0.01 --set pull_codec=int8 --set workers=1 --set steps=400
 	loss=$(res .eval.loss) digest=$(res .model_digest)
-	by topk:0.01 --set pull_codec=int8 --set workers=1 --set pull_delta=true --set sync=ssp:0
+	by topk:0.01 --set pull_codec=int8 --set workers=1 --set steps=400 --set pull_delta=true --set sync=ssp:0
 	jq -e "(.eval.loss - $loss | fabs) < 0.02" <<<"$RESULT" >/dev/null
-	by topk:0.01 --set pull_codec=f16 --set workers=1
+	by topk:0.01 --set pull_codec=f16 --set workers=1 --set steps=400
 	loss=$(res .eval.loss) digest=$(res .model_digest)
-	by topk:0.01 --set pull_codec=f16 --set workers=1 --set pull_delta=true
+	by topk:0.01 --set pull_codec=f16 --set workers=1 --set steps=400 --set pull_delta=true
 	[ "$(res .model_digest)" != "$digest" ] || has .eval.loss "$loss"
 	# Where all of them change, all of them come; and the same bits where these are promised.
 	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=200)
@@ -184,7 +184,7 @@ by() {
 @test "a worker's own checkpoint: a run goes on with what was still to be pushed" {
 	# One worker: the same steps give the same bits, if nothing is missing.
 	for codec in topk:0.01 dgc:0.05; do
-		set=(--set workers=1 --set codec=$codec --set steps=4000 --set checkpoint_every=500 --set keep_last=2)
+		set=(--set workers=1 --set codec=$codec --set steps=2500 --set checkpoint_every=500 --set keep_last=2)
 		train c.json "${set[@]}"
 		want=$(res .model_digest)
 		RUN=$T/c.run

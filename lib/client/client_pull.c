@@ -47,7 +47,7 @@ void link_send_ask(struct link *l, struct ask *a)
 	r.part = a->part;
 	a->left = a->count;
 	if (a->type == REC_PULL) {
-		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count });
+		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count, false });
 		if (l->client->cfg.coding.pull_codec && a->step != CLIENT_NOW)
 			r.codec = l->client->cfg.coding.pull_codec->id;
 		if (a->base)

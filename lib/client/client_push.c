@@ -67,14 +67,14 @@ static void claim(struct client *c, const struct doubt *d)
 			buf_clear(&c->link[i]->claims);
 	c->claim_step = d->step;
 	if (c->relayed) {
-		msg_put_part(&relay_link(c)->claims, d->table->id, d->part);
+		msg_put_part(&relay_link(c)->claims, d->table->id, d->part, d->alone);
 		return;
 	}
 	for (unsigned i = 0; i < run->nchain; i++)
 		if (run->chain[i] < c->nservers)
-			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part);
+			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part, d->alone);
 	if (run->joining < c->nservers)
-		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part);
+		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part, d->alone);
 }
 
 void doubt_add(struct link *l, const struct doubt *d)

@@ -16,7 +16,7 @@ static bool fits(const struct peer *p, const struct msg_run *run)
 {
 	const struct table *t = shard_table(shard_of(p), run->table);
 
-	return t && !t->sparse && run->count && run->first < t->nparts && run->count <= t->nparts - run->first;
+	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts && run->count <= t->nparts - run->first;
 }
 
 /* Rows whose answer fits a record. */

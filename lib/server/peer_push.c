@@ -294,7 +294,8 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 		return CONN_DROP;
 	}
 	for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++)
-		shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
+		if (!run.alone || !p->lane->server->uplink)
+			shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
 	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples),
 	    &(struct slot_clock){ p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len });
 }

@@ -76,7 +76,8 @@ static enum shard_answer take_clock(struct peer *p, const struct slot_clock *c)
 	if (a != SHARD_OK)
 		return a;
 	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++)
-		shard_owe(sh, c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+		if (!run.alone || !p->lane->server->uplink)
+			shard_owe(sh, c->slot, c->incarnation, c->step, run.table, run.first, run.count);
 	if (c->clocks)
 		a = shard_clock(sh, c->slot, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)

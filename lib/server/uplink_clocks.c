@@ -4,7 +4,7 @@
 /* Clocks of slots on their way up.  A slot's is answered when every server has answered
  * it: its holder sends no other before, so the last is all there is to keep. */
 
-/* Of entries in one record. */
+/* Bytes of entries in one record, but for a larger one. */
 #define CLOCKS_FULL (256u << 10)
 
 /* ---- from other threads --------------------------------------------------------------- */
@@ -125,42 +125,85 @@ static void count_acked(struct uplink *u)
 	u->acked = acked;
 }
 
-static void put_slot(struct uplink *u, unsigned link, struct heard *h, size_t k, struct buf *body)
-{
-	struct slot_clock c = u->slot[k].said;
-	struct buf claims = BUF_INIT;
+struct asked {
+	struct uplink *u;
+	uint32_t slot;
+	uint64_t step;
+};
 
-	client_claims(u->client, link, c.runs, c.len, &claims);
-	c.runs = claims.data;
-	c.len = claims.len;
-	clocks_put(body, &c);
-	buf_release(&claims);
+static bool went(void *ctx, uint16_t table, uint32_t part)
+{
+	const struct asked *a = ctx;
+
+	return shard_went(atomic_load(&a->u->server->shard), table, part, a->slot, a->step);
+}
+
+/* What was not told yet, as it was told to us: then told is what is waited for. */
+static void collect(struct uplink *u, struct heard *h, struct buf *said)
+{
+	for (size_t k = 0; k < u->nslots && said->len < CLOCKS_FULL; k++)
+		if (h->told[k] < u->slot[k].token) {
+			clocks_put(said, &u->slot[k].said);
+			h->told[k] = u->slot[k].token;
+		}
+}
+
+static void flush(struct uplink *u, unsigned link, struct buf *body)
+{
+	client_send_clocks(u->client, link, u->seq, body);
+	buf_clear(body);
+}
+
+static void put_entry(struct uplink *u, unsigned link, const struct slot_clock *c, struct buf *body)
+{
+	struct heard *h = &u->heard[link];
+
+	if (!body->len || body->len + clocks_bytes(c) > CLOCKS_FULL) {
+		if (body->len)
+			flush(u, link, body);
+		u->seq++;
+	}
+	clocks_put(body, c);
 	if (h->nopen == h->cap) {
 		h->cap = h->cap ? h->cap * 2 : 16;
 		h->open = mem_regrow(h->open, h->cap, sizeof *h->open);
 	}
-	h->open[h->nopen++] = (struct batch_said){ u->seq, (uint32_t)k, u->slot[k].token };
-	h->told[k] = u->slot[k].token;
+	h->open[h->nopen++] = (struct batch_said){ u->seq, c->slot, h->told[c->slot] };
 }
 
-/* One record; false when there was nothing more to say. */
-static bool send_one(struct uplink *u, unsigned link)
+/* With the runs that are for this link.  Partitions are looked at: no lock is held. */
+static void send_said(struct uplink *u, unsigned link, const struct buf *said)
 {
-	struct buf body = BUF_INIT;
-	struct heard *h;
+	struct buf claims = BUF_INIT, body = BUF_INIT;
+	struct slot_clock c;
+	size_t at = 0;
+	bool bad;
+
+	while (clocks_next(said->data, said->len, &at, &c, &bad)) {
+		buf_clear(&claims);
+		client_claims(u->client, link, c.runs, c.len, went, &(struct asked){ u, c.slot, c.step }, &claims);
+		c.runs = claims.data;
+		c.len = claims.len;
+		put_entry(u, link, &c, &body);
+	}
+	flush(u, link, &body);
+	buf_release(&claims);
+	buf_release(&body);
+}
+
+/* False when there was nothing more to say. */
+static bool send_some(struct uplink *u, unsigned link)
+{
+	struct buf said = BUF_INIT;
 	bool some;
 
-	u->seq++;
 	pthread_mutex_lock(&u->lock);
-	h = sized(u, link);
-	for (size_t k = 0; k < u->nslots && body.len < CLOCKS_FULL; k++)
-		if (h->told[k] < u->slot[k].token)
-			put_slot(u, link, h, k, &body);
+	collect(u, sized(u, link), &said);
 	pthread_mutex_unlock(&u->lock);
-	some = body.len > 0;
+	some = said.len > 0;
 	if (some)
-		client_send_clocks(u->client, link, u->seq, &body);
-	buf_release(&body);
+		send_said(u, link, &said);
+	buf_release(&said);
 	return some;
 }
 
@@ -169,7 +212,7 @@ void clocks_send(struct uplink *u)
 	uint64_t before;
 
 	for (unsigned i = 0; i < client_links(u->client); i++)
-		while (client_clocks_to(u->client, i) && send_one(u, i))
+		while (client_clocks_to(u->client, i) && send_some(u, i))
 			;
 	pthread_mutex_lock(&u->lock);
 	before = u->acked;

@@ -79,6 +79,21 @@ void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, 
 	pthread_mutex_unlock(&p->lock);
 }
 
+bool shard_went(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step)
+{
+	struct part *p = shard_part(s, table, part);
+	bool went;
+
+	if (!p)
+		return false;
+	pthread_mutex_lock(&p->lock);
+	went = part_last(p, slot) > step && p->step > step;
+	for (const struct copy *c = p->sent; c && went; c = c->next)
+		went = c->step != step;
+	pthread_mutex_unlock(&p->lock);
+	return went;
+}
+
 enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status)
 {
 	struct part *p = shard_part(s, table, part);

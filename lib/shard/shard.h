@@ -195,6 +195,8 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
  * them out, as copies of the kind COPY_SUM whose head and body are as they go out).
  * After some of these: shard_settle. */
 void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
+/* Has the sum of this step that has the slot's push been answered, whatever the answer? */
+bool shard_went(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
 /* What a sender of this step is told, to whom `status` was promised: that, or split. */
 enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
 /* Values of a step have come: a dense partition's, or those of n rows. */

@@ -93,7 +93,8 @@ static bool accumulate(struct part *p, const struct shard_config *cfg, const str
 static enum shard_answer sum_here(struct shard *s, struct part *p, const struct sum *sum, bool good, struct receipt *r)
 {
 	uint32_t taken = 0;
-	uint64_t examples;
+	uint64_t examples, open;
+	bool split;
 
 	if (!p->here || !p->head)
 		return SHARD_ELSEWHERE;
@@ -101,14 +102,17 @@ static enum shard_answer sum_here(struct shard *s, struct part *p, const struct 
 		taken += part_last(p, sum_who(&sum->body, i).slot) > sum->step;
 	if (taken == sum->body.n)
 		return finish(s, p, sum, r, PUSH_DUPLICATE);
-	if (taken || !good || sum->step < p->step)
-		return finish(s, p, sum, r, PUSH_SPLIT);
+	split = taken || !good || sum->step < p->step;
+	/* What goes alone does not come through a relay: it waits for it no longer. */
+	open = s->cfg.relay ? sum->step + split : split ? 0 : sum->step;
 	if (s->cfg.relay)
-		hand_jump(s, p, sum->step);
-	if (sum->step > p->step) {
+		hand_jump(s, p, open);
+	if (p->step < open) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
+	if (split)
+		return finish(s, p, sum, r, PUSH_SPLIT);
 	if (!accumulate(p, &s->cfg, sum))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < sum->body.n; i++) {

@@ -5,26 +5,28 @@
 /* A BATCH is sent when it has grown to this, to bound latency and staging. */
 #define BATCH_FULL (256u << 10)
 #define NACK_TEXT 500u
+#define RUN_ALONE 0x10000u
 
 void msg_put_run(struct buf *b, const struct msg_run *r)
 {
 	uint8_t *p = buf_reserve(b, MSG_RUN_BYTES);
 
-	put_le32(p, r->table);
+	put_le32(p, r->table | (r->alone ? RUN_ALONE : 0));
 	put_le32(p + 4, r->first);
 	put_le32(p + 8, r->count);
 	buf_commit(b, MSG_RUN_BYTES);
 }
 
-void msg_put_part(struct buf *b, uint16_t table, uint32_t part)
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
 {
 	struct msg_run last;
 	size_t n = b->len / MSG_RUN_BYTES;
 
-	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table && part - last.first == last.count)
+	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table && last.alone == alone &&
+	    part - last.first == last.count)
 		put_le32(b->data + (n - 1) * MSG_RUN_BYTES + 8, last.count + 1);
 	else
-		msg_put_run(b, &(struct msg_run){ table, part, 1 });
+		msg_put_run(b, &(struct msg_run){ table, part, 1, alone });
 }
 
 bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
@@ -32,8 +34,8 @@ bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
 	if (len < MSG_RUN_BYTES || i > len / MSG_RUN_BYTES - 1)
 		return false;
 	p += i * MSG_RUN_BYTES;
-	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8) };
-	return get_le32(p) <= UINT16_MAX;
+	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8), get_le32(p) & RUN_ALONE };
+	return get_le32(p) <= (RUN_ALONE | UINT16_MAX);
 }
 
 bool msg_runs_valid(const uint8_t *p, size_t len)

@@ -12,15 +12,17 @@
 /* Bodies of messages: one encoder and one decoder each, with bounds checked
  * against the payload's length.  ps-protocol(7) has the layouts. */
 
-/* PULL and CLOCK: runs of partitions. */
+/* PULL and CLOCK: runs of partitions.  alone, of a CLOCK: what was pushed there does not
+ * come through the relay that is told; servers may still have to wait for it. */
 struct msg_run {
 	uint16_t table;
 	uint32_t first, count;
+	bool alone;
 };
 #define MSG_RUN_BYTES 12
 void msg_put_run(struct buf *b, const struct msg_run *r);
 /* One partition more: the last run is made longer when it is the next. */
-void msg_put_part(struct buf *b, uint16_t table, uint32_t part);
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
 /* The i-th run of a payload of len bytes; false past the end, and for the
  * number of a table that there cannot be. */
 bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);

@@ -249,6 +249,42 @@ static void from_relays(void)
 	world_close(&x);
 }
 
+/* A sum that shares a push with what was taken already: its pushes go alone, and nobody
+ * here waits for them, whatever their CLOCKs say. */
+static void from_two_ways(void)
+{
+	struct world x;
+	_Alignas(8) uint8_t buf[256];
+	struct sum sum = { .relay = 777, .table = W };
+	struct receipt r;
+	float g[N] = { 8, 8, 8, 8 };
+
+	open_relay(&x, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		shard_owe(x.shard, i, inc_of(i), 0, W, 0, 1);
+	push_w(&x, 0, 0, 2, 3, &r);
+	for (uint32_t i = 0; i < 2; i++)
+		shard_give(x.shard, i, 777, inc_of(i));
+	sum_put_head(buf, 2, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		sum_put_who(buf + SUM_HEAD + i * SUM_WHO, &(struct sum_who){ i, 4, inc_of(i) });
+	memcpy(buf + sum_head_bytes(2), g, sizeof g);
+	ok(!shard_went(x.shard, W, 0, 0, 0), "a push in an open sum has not gone");
+	ok(sum_parse(buf, sum_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
+	   r.status == PUSH_SPLIT, "a sum of which a part was taken is split");
+	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "what was taken goes up without the rest");
+	push_w(&x, 2, 0, 2, 3, &r);
+	ok(r.status == PUSH_SPLIT, "so does who comes after");
+	for (uint32_t i = 0; i < 3; i++)
+		clock_of(&x, i, 0, 2);
+	ok(shard_closed(x.shard) == 1, "the step is over though CLOCKs told of all three");
+	ok(!shard_went(x.shard, W, 0, 0, 0) && !shard_went(x.shard, W, 0, 1, 0), "a sum that has no answer has not gone");
+	shard_summed(x.shard, W, 0, sums(&x, W, 0, 2)->seq, PUSH_SPLIT);
+	ok(shard_went(x.shard, W, 0, 0, 0) && !shard_went(x.shard, W, 0, 1, 0) && !shard_went(x.shard, W, 0, 0, 1) &&
+	   !shard_went(x.shard, W, 99, 0, 0), "with any answer it has, and nothing else");
+	world_close(&x);
+}
+
 int main(void)
 {
 	one_step();
@@ -258,5 +294,6 @@ int main(void)
 	values();
 	rows();
 	from_relays();
+	from_two_ways();
 	return tap_done();
 }

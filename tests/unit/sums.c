@@ -271,7 +271,7 @@ static void clocks(void)
 	size_t at = 0, bad_cuts = 0;
 	bool bad;
 
-	msg_put_run(&runs, &(struct msg_run){ 1, 0, 7 });
+	msg_put_run(&runs, &(struct msg_run){ 1, 0, 7, false });
 	clocks_put(&b, &(struct slot_clock){ .slot = 3, .examples = 64, .incarnation = 9, .step = 5, .clocks = true,
 		.runs = runs.data, .len = runs.len });
 	clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });

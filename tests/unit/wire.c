@@ -239,7 +239,7 @@ static void entries(const char *name, const struct buf *three, size_t size, get_
 static void runs(void)
 {
 	static const struct msg_run in[3] = {
-		{ 0x1234, 0x56789abc, 0xdef01234 }, { 0, 0, 0 }, { UINT16_MAX, UINT32_MAX, UINT32_MAX } };
+		{ 0x1234, 0x56789abc, 0xdef01234, false }, { 0, 0, 0, true }, { UINT16_MAX, UINT32_MAX, UINT32_MAX, true } };
 	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0xf0, 0xde };
 	struct buf b = BUF_INIT;
 	struct msg_run r;
@@ -250,32 +250,34 @@ static void runs(void)
 	ok(b.len == 36 && memcmp(b.data, bytes, sizeof bytes) == 0, "a run is written as it always was");
 	for (size_t i = 0; i < 3; i++)
 		wrong += !msg_get_run(b.data, b.len, i, &r) || r.table != in[i].table || r.first != in[i].first ||
-		         r.count != in[i].count;
+		         r.count != in[i].count || r.alone != in[i].alone;
 	ok(wrong == 0, "runs come back, at 0 and at their widest");
 	for (size_t n = 0; n <= b.len; n++)
 		wrong += msg_runs_valid(b.data, n) != (n % 12 == 0);
 	ok(wrong == 0, "and are whole at multiples of 12 bytes");
 	entries("runs", &b, MSG_RUN_BYTES, get_run);
-	b.data[14] = 1;
+	b.data[14] = 2;
 	ok(msg_get_run(b.data, b.len, 0, &r) && !msg_get_run(b.data, b.len, 1, &r) && !msg_runs_valid(b.data, b.len) &&
-	   msg_runs_valid(b.data, 12), "a table's number of more than 16 bits is not cut, but refused");
+	   msg_runs_valid(b.data, 12), "a table's number of more than 16 bits is not cut, but refused, but for the one that says alone");
 	buf_release(&b);
 }
 
 static void parts_in_runs(void)
 {
-	static const struct { uint16_t table; uint32_t part; } in[] = { { 1, 4 }, { 1, 5 }, { 1, 6 }, { 1, 6 }, { 1, 8 },
-		{ 2, 9 }, { 2, 8 }, { 1, 9 }, { 1, 10 } };
-	static const struct msg_run want[] = { { 1, 4, 3 }, { 1, 6, 1 }, { 1, 8, 1 }, { 2, 9, 1 }, { 2, 8, 1 }, { 1, 9, 2 } };
+	static const struct { uint16_t table; uint32_t part; bool alone; } in[] = { { 1, 4, false }, { 1, 5, false }, { 1, 6, false },
+		{ 1, 6, false }, { 1, 8, false }, { 2, 9, false }, { 2, 8, false }, { 1, 9, true }, { 1, 10, true },
+		{ 1, 11, false } };
+	static const struct msg_run want[] = { { 1, 4, 3, false }, { 1, 6, 1, false }, { 1, 8, 1, false }, { 2, 9, 1, false },
+		{ 2, 8, 1, false }, { 1, 9, 2, true }, { 1, 11, 1, false } };
 	struct buf b = BUF_INIT;
 	struct msg_run r;
 	size_t right = 0;
 
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++)
-		msg_put_part(&b, in[i].table, in[i].part);
-	for (size_t i = 0; msg_get_run(b.data, b.len, i, &r) && i < 6; i++)
-		right += r.table == want[i].table && r.first == want[i].first && r.count == want[i].count;
-	ok(right == 6 && b.len == 6 * MSG_RUN_BYTES, "partitions that follow one another are one run");
+		msg_put_part(&b, in[i].table, in[i].part, in[i].alone);
+	for (size_t i = 0; msg_get_run(b.data, b.len, i, &r) && i < 7; i++)
+		right += r.table == want[i].table && r.first == want[i].first && r.count == want[i].count && r.alone == want[i].alone;
+	ok(right == 7 && b.len == 7 * MSG_RUN_BYTES, "partitions that follow one another are one run, those that go alone another");
 	buf_release(&b);
 }
 

@@ -14,6 +14,7 @@ static const struct column columns[] = {
 	{ "ex/s", "examples", COL_RATE, true },
 	{ "tx/s", "pushed_bytes", COL_BYTE_RATE, true },
 	{ "rx/s", "pulled_bytes", COL_BYTE_RATE, true },
+	{ "ring/s", "ring_bytes", COL_BYTE_RATE, false },
 	{ "held/s", "rows_held", COL_RATE, false },
 	{ "data%", "data_seconds", COL_SHARE, true },
 	{ "comp%", "compute_seconds", COL_SHARE, true },

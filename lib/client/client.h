@@ -91,6 +91,14 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
  * comes as soon as all have pushed to it, while others are still on their way. */
 enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
     uint32_t count, const float *base, float *dst, struct err *e);
+/* Of a reduced table (coord/layout.h).  What the update rule keeps, vector k (from 1), as
+ * the parameters; until every worker has completed the steps before this one; until all
+ * partitions have been updated by the mean of the step before, in every copy. */
+enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k, float *dst, struct err *e);
+enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step, struct err *e);
+enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step, struct err *e);
+/* Updates of the partition that the last pull of it has brought. */
+uint64_t client_version(struct client *c, const struct table *t, uint32_t part);
 /* Rows of a sparse table, in the order of ids (n * cols floats to dst).  ids
  * must stay until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
@@ -120,6 +128,10 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
     uint32_t count, const float *g, struct err *e);
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e);
+/* Of a reduced table: the mean of this step's gradients, which all workers have (the table's,
+ * and stays as above); NULL: nobody had examples.  Whoever else pushes it, too: it counts once. */
+enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step, uint32_t part, const float *mean,
+    struct err *e);
 /* The step is complete: tell every server, and write all that is queued. */
 enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e);
 /* No more data: never wait for this slot again.  Returns when all servers

@@ -48,12 +48,15 @@ void link_send_ask(struct link *l, struct ask *a)
 	a->left = a->count;
 	if (a->type == REC_PULL) {
 		msg_put_run(&body, &(struct msg_run){ a->table->id, a->part, a->count, false });
-		if (l->client->cfg.coding.pull_codec && a->step != CLIENT_NOW)
+		if (l->client->cfg.coding.pull_codec && a->step != CLIENT_NOW && !a->vector)
 			r.codec = l->client->cfg.coding.pull_codec->id;
 		if (a->base)
 			r.flags |= RECORD_DELTA;
 		if (a->early)
 			r.flags |= RECORD_EARLY;
+		if (a->tell)
+			r.flags |= RECORD_TELL;
+		r.offset = a->vector;
 		for (uint32_t i = 0; a->base && i < a->count; i++) {
 			put_le64(buf_reserve(&body, 8), a->since[i]);
 			buf_commit(&body, 8);
@@ -69,7 +72,7 @@ void link_send_ask(struct link *l, struct ask *a)
 	buf_release(&body);
 }
 
-static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
+struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
 {
 	struct ask *a = mem_alloc(sizeof *a), **p = &l->asks;
 
@@ -87,21 +90,31 @@ static struct ask *add_ask(struct client *c, struct link *l, enum msg_type type,
 /* What is asked for at once with versions, which take room. */
 #define DELTA_PARTS ((RECORD_MAX - MSG_RUN_BYTES) / 8)
 
-static enum err_code want_run(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
-    uint32_t count, const float *base, float *dst, struct err *e)
+/* What is wanted of dense partitions: as struct ask has it. */
+struct dense_want {
+	uint64_t step, vector;
+	bool early, tell;
+	const float *base;
+	float *dst;
+};
+
+static enum err_code want_run(struct client *c, const struct table *t, uint32_t first, uint32_t count,
+    const struct dense_want *w, struct err *e)
 {
-	struct link *l = link_of_pull(c, t, first, step, e);
+	struct link *l = link_of_pull(c, t, first, w->step, e);
 	struct ask *a;
 
 	if (!l)
 		return ERR_NOTREADY;
-	a = add_ask(c, l, REC_PULL, t, step);
+	a = ask_add(c, l, REC_PULL, t, w->step);
 	a->part = first;
 	a->count = a->left = count;
-	a->dst = dst;
-	a->early = early;
-	if (base && count <= DELTA_PARTS) {
-		a->base = base;
+	a->dst = w->dst;
+	a->early = w->early;
+	a->tell = w->tell;
+	a->vector = w->vector;
+	if (w->base && count <= DELTA_PARTS) {
+		a->base = w->base;
 		a->since = mem_array(count, sizeof *a->since);
 		for (uint32_t i = 0; i < count; i++)
 			a->since[i] = *version_at(c, t, first + i);
@@ -111,8 +124,8 @@ static enum err_code want_run(struct client *c, const struct table *t, uint64_t 
 	return ERR_OK;
 }
 
-enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
-    uint32_t count, const float *base, float *dst, struct err *e)
+static enum err_code want_parts(struct client *c, const struct table *t, uint32_t first, uint32_t count,
+    const struct dense_want *w, struct err *e)
 {
 	uint32_t end = first + count;
 
@@ -122,11 +135,37 @@ enum err_code client_want_parts(struct client *c, const struct table *t, uint64_
 
 		if (!run)
 			return err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
-		if (want_run(c, t, step, early, first, stop - first, base, dst, e))
+		if (want_run(c, t, first, stop - first, w, e))
 			return ERR_NOTREADY;
 		first = stop;
 	}
 	return ERR_OK;
+}
+
+enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
+    uint32_t count, const float *base, float *dst, struct err *e)
+{
+	return want_parts(c, t, first, count, &(struct dense_want){ .step = step, .early = early, .base = base, .dst = dst }, e);
+}
+
+enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k, float *dst, struct err *e)
+{
+	return want_parts(c, t, 0, t->nparts, &(struct dense_want){ .step = step, .vector = k, .dst = dst }, e);
+}
+
+enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step, struct err *e)
+{
+	return want_parts(c, t, 0, 1, &(struct dense_want){ .step = step, .tell = true }, e);
+}
+
+enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step, struct err *e)
+{
+	return want_parts(c, t, 0, t->nparts, &(struct dense_want){ .step = step, .tell = true, .early = true }, e);
+}
+
+uint64_t client_version(struct client *c, const struct table *t, uint32_t part)
+{
+	return *version_at(c, t, part);
 }
 
 enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
@@ -146,7 +185,7 @@ static enum err_code want_part(struct client *c, const struct table *t, uint64_t
 		return ERR_NOTREADY;
 	for (uint32_t at = 0; at < n; at += most) {
 		uint32_t k = n - at < most ? n - at : most;
-		struct ask *a = add_ask(c, l, REC_PULL_ROWS, t, step);
+		struct ask *a = ask_add(c, l, REC_PULL_ROWS, t, step);
 
 		a->part = part;
 		a->dst = dst;
@@ -294,6 +333,17 @@ static enum err_code take_rows(const struct client_hooks *h, const struct ask *a
 	return ERR_OK;
 }
 
+static enum err_code answered(struct ask **p)
+{
+	struct ask *a = *p;
+
+	if (--a->left == 0) {
+		*p = a->next;
+		free_ask(a);
+	}
+	return ERR_OK;
+}
+
 enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e)
 {
 	const struct client_hooks *h = l->client->cfg.hooks;
@@ -305,6 +355,11 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (!p)
 		return ERR_OK;
 	a = *p;
+	if (r->type == REC_PULLED && a->tell) {
+		if (!(r->flags & RECORD_TELL))
+			return err_set(e, ERR_PROTO, "%s answers another question", l->id);
+		return answered(p);
+	}
 	if (r->type == REC_PULLED) {
 		dst = dense_place(a, r);
 		if (!dst)
@@ -324,11 +379,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (rc)
 		return rc;
 	*version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
-	if (--a->left == 0) {
-		*p = a->next;
-		free_ask(a);
-	}
-	return ERR_OK;
+	return answered(p);
 }
 
 void link_free_asks(struct link *l)
@@ -364,13 +415,16 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 		uint32_t stop = run->first + run->count < end ? run->first + run->count : end;
 
 		/* Some of it may be here already, of another version. */
-		if (want_run(c, a->table, a->step, a->early, part, stop - part, NULL, a->dst, NULL)) {
-			struct ask *rest = add_ask(c, old, REC_PULL, a->table, a->step);
+		if (want_run(c, a->table, part, stop - part, &(struct dense_want){ .step = a->step, .vector = a->vector, .early = a->early,
+		        .tell = a->tell, .dst = a->dst }, NULL)) {
+			struct ask *rest = ask_add(c, old, REC_PULL, a->table, a->step);
 
 			rest->part = part;
 			rest->count = rest->left = stop - part;
 			rest->dst = a->dst;
 			rest->early = a->early;
+			rest->tell = a->tell;
+			rest->vector = a->vector;
 		}
 		part = stop;
 	}
@@ -419,80 +473,5 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 	if (rc)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			link_free_asks(c->link[i]);
-	return rc;
-}
-
-/* ---- scans ---------------------------------------------------------------------------------------- */
-
-/* All rows of one partition, as (id, floats) records in ascending order. */
-static enum err_code scan_part(struct client *c, const struct table *t, uint32_t part, struct buf *out, struct err *e)
-{
-	struct link *l = link_of_pull(c, t, part, CLIENT_NOW, e);
-	uint64_t after = 0;
-	bool begin = true, last = false;
-
-	if (!l)
-		return ERR_NOTREADY;
-	while (!last) {
-		struct buf body = BUF_INIT;
-		struct ask *a = add_ask(c, l, REC_SCAN, t, CLIENT_NOW);
-		const uint8_t *ids, *values;
-		enum err_code rc;
-		uint32_t n;
-
-		a->part = part;
-		a->begin = begin;
-		a->after = after;
-		a->scanned = &body;
-		a->dst = (float *)(void *)&last;
-		if (l->state == LINK_UP)
-			link_send_ask(l, a);
-		rc = client_wait(c, CLIENT_NOW, e);
-		if (!rc && !msg_get_rows(body.data, body.len, t->cols, &n, &ids, &values))
-			rc = err_set(e, ERR_PROTO, "%s sends rows that do not fit", l->id);
-		for (uint32_t i = 0; !rc && i < n; i++) {
-			buf_append(out, ids + (size_t)i * 8, 8);
-			buf_append(out, values + (size_t)i * t->cols * 4, t->cols * 4);
-			after = get_le64(ids + (size_t)i * 8);
-		}
-		begin = false;
-		buf_release(&body);
-		if (rc)
-			return rc;
-	}
-	return ERR_OK;
-}
-
-static int by_first_u64(const void *a, const void *b)
-{
-	uint64_t x = get_le64(a), y = get_le64(b);
-
-	return (x > y) - (x < y);
-}
-
-enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e)
-{
-	size_t stride = 8 + (size_t)t->cols * 4, n;
-	struct buf all = BUF_INIT;
-	enum err_code rc = ERR_OK;
-	uint64_t *ids;
-	float *rows;
-
-	for (uint32_t p = 0; !rc && p < t->nparts; p++)
-		rc = scan_part(c, t, p, &all, e);
-	n = all.len / stride;
-	if (!rc && n) {
-		qsort(all.data, n, stride, by_first_u64);
-		ids = mem_array(n, sizeof *ids);
-		rows = mem_array(n * t->cols, sizeof *rows);
-		for (size_t i = 0; i < n; i++) {
-			ids[i] = get_le64(all.data + i * stride);
-			memcpy(rows + i * t->cols, all.data + i * stride + 8, t->cols * 4);
-		}
-		rc = fn(ctx, ids, rows, n, e);
-		free(ids);
-		free(rows);
-	}
-	buf_release(&all);
 	return rc;
 }

@@ -20,7 +20,7 @@ void link_send_doubt(struct link *l, const struct doubt *d)
 		rows_send(l, d, &r);
 		return;
 	}
-	r.len = d->body ? (uint32_t)d->len : d->n * 4;
+	r.len = d->body ? (uint32_t)d->len : d->g ? d->n * 4 : 0;
 	if (r.len <= BATCHER_SMALL) {
 		link_send(l, &r, d->body ? (const void *)d->body : d->g);
 		return;
@@ -62,6 +62,8 @@ static void claim(struct client *c, const struct doubt *d)
 {
 	const struct run *run = table_run(d->table, d->part);
 
+	if (d->mean)
+		return;
 	if (d->step != c->claim_step)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			buf_clear(&c->link[i]->claims);
@@ -227,6 +229,16 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 	}
 	FAIL_POINT("push_sent");
 	return ERR_OK;
+}
+
+enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step, uint32_t part, const float *mean,
+    struct err *e)
+{
+	struct doubt d = { .table = t, .part = part, .examples = mean ? 1 : 0, .step = step, .mean = true };
+
+	d.n = table_part_elements(t, part);
+	d.g = mean ? mean + table_part_begin(part) : NULL;
+	return doubt_new(c, &d, e);
 }
 
 /* ---- clocks --------------------------------------------------------------------------------- */

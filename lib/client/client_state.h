@@ -23,6 +23,8 @@ struct ask {
 	const float *base;              /* PULL: the table as it was at these versions, by partition; or NULL */
 	uint64_t *since;
 	bool early;                     /* PULL: each partition as soon as it is there */
+	bool tell;                      /* PULL: that, and no values; not early: when all are at the step */
+	uint64_t vector;                /* PULL: of what the update rule keeps; 0: the parameters */
 	uint64_t *ids;                  /* PULL_ROWS: owned */
 	uint32_t *pos, n;               /* where each row goes in dst */
 	uint64_t after;                 /* SCAN */
@@ -43,6 +45,7 @@ struct doubt {
 	bool settled;
 	bool moved;                     /* its server was another one before */
 	bool alone;                     /* not to the relay: it could not be summed there */
+	bool mean;                      /* of all: no CLOCK tells of it */
 };
 
 #define LINK_RETRY_MIN (10 * NSEC_PER_MSEC)
@@ -155,6 +158,8 @@ void asks_move(struct client *c);
 void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
 uint64_t *version_at(struct client *c, const struct table *t, uint32_t part);
 
+/* Another question to this link, not sent yet. */
+struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step);
 struct ask *ask_find(struct link *l, uint64_t seq);
 
 /* client_push.c */

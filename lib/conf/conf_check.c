@@ -16,6 +16,8 @@
 #include "optim/schedule.h"
 
 #define NAMES_MAX 64
+/* Each has a session with each other. */
+#define ALLREDUCE_WORKERS_MAX 256
 #define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
 
 /* 'KEY: there is no WHAT "NAME"; there are a, b and c', with "did you mean". */
@@ -223,6 +225,21 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* The workers have the parameters and make the updates: what is for the way to the servers and
+ * back, or lets a step go on without somebody, has no place. */
+static enum err_code check_via(const struct conf *c, struct err *e)
+{
+	const char *want = c->sync.kind != SYNC_bsp ? "sync: must be bsp" : c->backup ? "backup: must be 0" :
+	    c->deterministic ? "deterministic: must be false" : c->local_steps > 1 ? "local_steps: must be 1" :
+	    strcmp(c->codec, "raw") != 0 ? "codec: must be raw" : strcmp(c->pull_codec, "raw") != 0 ? "pull_codec: must be raw" :
+	    c->pull_delta ? "pull_delta: must be false" : c->prefetch ? "prefetch: must be false" :
+	    c->workers.max > ALLREDUCE_WORKERS_MAX ? "workers: at most 256" : NULL;
+
+	if (strcmp(c->via, "allreduce") != 0 || !want)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "%s with via allreduce", want);
+}
+
 static enum err_code check_transport(const struct conf *c, struct err *e)
 {
 	if (strcmp(c->transport, "shm") == 0)
@@ -318,7 +335,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_transport, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_via, check_transport, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -31,6 +31,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->changes_last = &c->changes;
 	c->evaluator = -1;
 	c->layout.generation = 1;
+	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
 	if (cfg->resume)
 		resume_begin(c);
 	coord_progress(c, now);
@@ -71,6 +72,7 @@ void coord_free(struct coord *c)
 
 void coord_changed(struct coord *c)
 {
+	ring_settle(c);
 	c->rev++;
 	c->stamp++;
 	c->io.view_changed(c->io.ctx);

@@ -252,7 +252,8 @@ static void decide(struct coord *c, uint64_t step)
 		w->state = WORKER_ACTIVE;
 		w->from = step;
 		w->resumes = false;
-		if (ch->kind == CHANGE_JOIN && !is_member(c, ch->slot))
+		/* In a ring a slot's next holder is another member, of which all must know. */
+		if (ch->kind == CHANGE_JOIN && (!is_member(c, ch->slot) || c->reduces))
 			change_members(c, step, ch->slot, true);
 	}
 	coord_event(c, "members", "worker-%u %s from step %llu on", ch->slot,

@@ -128,7 +128,7 @@ void job_settle(struct coord *c, int64_t now)
 /* ---- the result ------------------------------------------------------- */
 
 struct totals {
-	uint64_t examples, pushed, pulled, rows, held;
+	uint64_t examples, pushed, pulled, ring, rows, held;
 	double loss, weight;
 };
 
@@ -139,6 +139,7 @@ static void add_report(struct totals *t, const json_t *r)
 	t->examples += (uint64_t)json_int(r, "examples", 0);
 	t->pushed += (uint64_t)json_int(r, "pushed_bytes", 0);
 	t->pulled += (uint64_t)json_int(r, "pulled_bytes", 0);
+	t->ring += (uint64_t)json_int(r, "ring_bytes", 0);
 	t->rows += (uint64_t)json_int(r, "rows_offered", 0);
 	t->held += (uint64_t)json_int(r, "rows_held", 0);
 	t->loss += json_num(r, "train_loss", 0) * examples;
@@ -171,6 +172,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    json_incref(json_object_get(c->result, "digest")) : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
+	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));
 	json_object_set_new(r, "rows_offered", json_integer((json_int_t)t.rows));
 	json_object_set_new(r, "rows_held", json_integer((json_int_t)t.held));
 	return r;

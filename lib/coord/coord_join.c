@@ -247,6 +247,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	copy_text(w->host, sizeof w->host, msg, "host");
 	copy_text(w->zone, sizeof w->zone, msg, "zone");
+	ring_join(w, json_object_get(msg, "ring"));
 	relay_choose(c, (unsigned)slot);
 	self->kind = COORD_WORKER;
 	self->index = (unsigned)slot;

@@ -41,6 +41,8 @@ static json_t *worker_out(const struct member_worker *w)
 	json_object_set_new(o, "relay", json_integer(w->relay));
 	json_object_set_new(o, "go", json_boolean(w->go));
 	json_object_set_new(o, "lost", json_boolean(w->lost_at != 0));
+	if (w->ring.tcp[0])
+		json_object_set_new(o, "ring", ring_out(&w->ring));
 	/* The figures of a farewell do not come again. */
 	if (w->stats && w->state != WORKER_ACTIVE && w->state != WORKER_JOINING)
 		json_object_set(o, "stats", w->stats);
@@ -90,6 +92,7 @@ json_t *coord_save(const struct coord *c)
 	json_object_set_new(o, "ended_at", json_integer(c->ended_at));
 	if (c->nrelays)
 		json_object_set_new(o, "relays", relays_view(c));
+	json_object_set_new(o, "ring_gone", json_integer(c->ring_gone));
 	if (c->tasks)
 		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
 	if (c->last_eval)
@@ -155,6 +158,7 @@ static bool worker_in(struct member_worker *w, unsigned i, const json_t *o, int6
 		snprintf(w->name, sizeof w->name, "worker-%u", i);
 	copy_text(w->key, sizeof w->key, o, "key");
 	copy_text(w->host, sizeof w->host, o, "host");
+	ring_in(w, json_object_get(o, "ring"));
 	return true;
 }
 
@@ -251,6 +255,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->phase = (enum coord_phase)phase_of(state);
 	c->data_lost = json_flag(state, "data_lost");
 	c->rebalance = json_flag(state, "rebalance");
+	c->ring_gone = (uint32_t)json_int(state, "ring_gone", 0);
 	c->nsettings = json_int(state, "settings_made", 0);
 	c->settings_step = -1;
 	c->settings = json_deep_copy(json_object_get(state, "settings"));

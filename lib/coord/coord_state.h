@@ -34,6 +34,12 @@ struct member_relay {
 	json_t *stats;
 };
 
+/* In the ring of a job that has one. */
+struct ring_seat {
+	uint64_t incarnation;           /* 0: not in it */
+	char tcp[160], unix_path[160];
+};
+
 enum worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WORKER_LOST, WORKER_LEFT };
 
 struct member_worker {
@@ -49,6 +55,7 @@ struct member_worker {
 	char name[64], key[64], host[64], zone[COORD_ZONE];
 	int relay;                      /* that it goes through; -1: none */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
+	struct ring_seat ring;
 	json_t *stats;                  /* its figures: of the last beat, or of its farewell */
 };
 
@@ -110,6 +117,8 @@ struct coord {
 	json_t *settings;               /* keys set since the job began; NULL: none */
 	int64_t nsettings;              /* how often */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
+	bool reduces;                   /* workers sum dense tables among themselves */
+	uint32_t ring_gone;             /* how often one of them has left the ring */
 	bool rebalance;                 /* as soon as no copies are under way */
 	uint64_t **weight;              /* of the partitions, while that goes on; or NULL */
 	size_t nweight;                 /* tables */
@@ -205,6 +214,14 @@ json_t *from_relay(struct coord *c, const struct coord_self *self, const char *o
 void relays_check(struct coord *c, int64_t now);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
+
+/* coord_ring.c */
+/* After any change: who is in it. */
+void ring_settle(struct coord *c);
+json_t *ring_view(const struct coord *c);
+void ring_join(struct member_worker *w, const json_t *msg);
+json_t *ring_out(const struct ring_seat *r);
+void ring_in(struct member_worker *w, const json_t *o);
 
 /* coord_join.c */
 json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);

@@ -71,6 +71,8 @@ json_t *coord_view(const struct coord *c)
 	json_object_set_new(v, "workers", view_workers(c));
 	if (c->nrelays)
 		json_object_set_new(v, "relays", relays_view(c));
+	if (c->reduces)
+		json_object_set_new(v, "ring", ring_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", members_to_json(c));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));

@@ -178,8 +178,8 @@ static const char *const init_name[] = { "zeros", "uniform", "file" };
 
 json_t *table_to_json(const struct table *t)
 {
-	return json_pack("{s:s, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
-	    "decay", t->decay, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
+	return json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
+	    "decay", t->decay, "reduced", t->reduced, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
 	    "init", init_name[t->init], "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
 }
 
@@ -211,6 +211,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	json_want_str(j, "table", "name", &name, &why);
 	json_want_bool(j, "table", "sparse", &out->sparse, &why);
 	json_want_bool(j, "table", "decay", &out->decay, &why);
+	json_want_bool(j, "table", "reduced", &out->reduced, &why);
 	json_want_int(j, "table", "rows", 0, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
 	json_want_int(j, "table", "cols", 1, 1 << 20, &cols, &why);
 	json_want_str(j, "table", "init", &init, &why);
@@ -223,6 +224,8 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	if (out->sparse && cols > SPARSE_COLS_MAX)
 		return err_set(e, ERR_CONFIG, "table \"%s\": a sparse row has at most %u values, got %lld", name,
 		    SPARSE_COLS_MAX, (long long)cols);
+	if (out->sparse && out->reduced)
+		return err_set(e, ERR_CONFIG, "table \"%s\": what is sparse is summed by the servers", name);
 	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
 		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held", name,
 		    (long long)rows, (long long)cols);

@@ -36,6 +36,7 @@ struct table {
 	uint16_t id;
 	char name[TABLE_NAME];
 	bool sparse, decay;             /* decay: l1 and l2 act on it */
+	bool reduced;                   /* the workers sum its gradients: of each step one push comes, of their mean */
 	uint64_t rows;                  /* sparse: a hint, cuts the table, bounds nothing */
 	uint32_t cols;                  /* sparse: the row's width */
 	uint32_t nparts;

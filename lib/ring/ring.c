@@ -243,6 +243,11 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 	return ERR_OK;
 }
 
+enum err_code ring_look(struct ring *r, struct err *e)
+{
+	return r->formed ? ring_meet(r, e) : ERR_OK;
+}
+
 /* ---- life ------------------------------------------------------------------------------ */
 
 static enum err_code listen_local(struct ring *r, struct err *e)
@@ -277,6 +282,11 @@ enum err_code ring_new(const struct ring_config *cfg, struct ring **out, struct 
 	}
 	*out = r;
 	return ERR_OK;
+}
+
+void ring_take_slot(struct ring *r, uint32_t slot)
+{
+	r->cfg.slot = slot;
 }
 
 const char *ring_address(const struct ring *r)

@@ -58,6 +58,8 @@ struct ring_config {
 /* Listens from now on. */
 enum err_code ring_new(const struct ring_config *cfg, struct ring **out, struct err *e);
 void ring_free(struct ring *r);
+/* The slot, where it was not known: before the ring is formed first. */
+void ring_take_slot(struct ring *r, uint32_t slot);
 /* Where others reach us by TCP; empty without `listen`. */
 const char *ring_address(const struct ring *r);
 
@@ -76,6 +78,10 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
  * Errors as ring_form's; ERR_PROTO for a member that reduces something else. */
 enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n, uint32_t examples,
     const float **mean, uint64_t *total, struct err *e);
+
+/* Between reductions: ERR_STALE, when another member forms the ring anew, as its line
+ * broke, and waits for us to do the same.  Does not block. */
+enum err_code ring_look(struct ring *r, struct err *e);
 
 /* Since ring_new, handshakes and repetitions included. */
 struct ring_stats {

@@ -75,6 +75,29 @@ static enum shard_answer answer_changed(struct peer *p, uint64_t step, const str
 	return a;
 }
 
+enum shard_answer dense_tell(struct peer *p, uint64_t step, bool shown, struct record *out)
+{
+	enum shard_answer a = shown ? shard_shows(shard_of(p), out->table, out->part, step, &out->total) : SHARD_OK;
+
+	out->flags |= RECORD_TELL;
+	if (a == SHARD_OK)
+		batcher_add(&p->batcher, p->conn, out, NULL);
+	return a;
+}
+
+enum shard_answer dense_state(struct peer *p, uint64_t step, uint64_t k, struct record *out)
+{
+	size_t n = table_part_elements(shard_table(shard_of(p), out->table), out->part);
+	_Alignas(8) uint8_t small[BATCHER_SMALL];
+	uint8_t *body = room_for(p, n * 4, small);
+	enum shard_answer a = shard_pull_state(shard_of(p), out->table, out->part, step, k, (float *)(void *)body, &out->total);
+
+	out->len = (uint32_t)n * 4;
+	if (a == SHARD_OK)
+		send_answer(p, out, body, small);
+	return a;
+}
+
 enum shard_answer dense_answer(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, struct record *out)
 {
 	size_t n = table_part_elements(shard_table(shard_of(p), out->table), out->part);

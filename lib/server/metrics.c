@@ -193,6 +193,7 @@ static const struct family worker_families[] = {
 	{ "ps_worker_pushed_bytes_total", "counter", "Bytes sent to servers.", "pushed_bytes" },
 	{ "ps_worker_pulled_bytes_total", "counter", "Bytes received from servers.", "pulled_bytes" },
 	{ "ps_worker_rows_offered_total", "counter", "Rows of sparse gradients.", "rows_offered" },
+	{ "ps_worker_ring_bytes_total", "counter", "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
 	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.", "rows_held" },
 	{ "ps_worker_last_seen_seconds", "gauge", "Seconds since the last heartbeat.", "seen_seconds" },
 	{ "ps_worker_resident_memory_bytes", "gauge", "Resident memory of the process.", "rss_bytes" },

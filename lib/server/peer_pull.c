@@ -154,7 +154,12 @@ static enum answered answer_dense(struct peer *p, struct pull *q)
 		return ANSWER_DONE;
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
-	a = dense_answer(p, step_of(q), codec && codec->pulls ? codec : codec_by_id(0), since(q), &out);
+	if (q->rec.flags & RECORD_TELL)
+		a = dense_tell(p, step_of(q), q->rec.flags & RECORD_EARLY, &out);
+	else if (q->rec.offset)
+		a = dense_state(p, step_of(q), q->rec.offset, &out);
+	else
+		a = dense_answer(p, step_of(q), codec && codec->pulls ? codec : codec_by_id(0), since(q), &out);
 	if (a != SHARD_OK)
 		return not_shown(p, q, a);
 	if (++q->part == run.count) {
@@ -220,6 +225,8 @@ static bool may_begin(struct peer *p, const struct pull *q)
 {
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
 		return shard_may_prefetch(shard_of(p), q->rec.step);
+	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_TELL)
+		return shard_may_tell(shard_of(p), q->rec.step);
 	return shard_may_pull(shard_of(p), q->rec.step);
 }
 

@@ -94,6 +94,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
+	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
 	rc = conf_server_rule(&conf, &rule, e);
 	cfg.rule = rule.rule;

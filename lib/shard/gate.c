@@ -1,5 +1,6 @@
 #include "shard/copy.h"
 #include "shard/hand.h"
+#include "shard/mean.h"
 
 #include "base/fail.h"
 #include "base/mem.h"
@@ -129,7 +130,8 @@ static bool too_early(const struct shard *s, uint32_t slot, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 
-	return sync->mode.kind == SYNC_bsp && step > sync->closed && (step <= sync->slot[slot].clock || !s->cfg.forward);
+	return sync->mode.kind == SYNC_bsp && step > sync->closed + (s->cfg.reduced ? MEAN_AHEAD : 0) &&
+	    (step <= sync->slot[slot].clock || !s->cfg.forward);
 }
 
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
@@ -169,12 +171,12 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 	return a;
 }
 
-static bool may_answer(struct shard *s, uint64_t step, bool ahead)
+static bool may_answer(struct shard *s, uint64_t step, bool (*rule)(const struct sync *, uint64_t))
 {
 	bool may;
 
 	pthread_mutex_lock(&s->gate.lock);
-	may = ahead ? sync_may_prefetch(&s->gate.sync, step) : sync_may_pull(&s->gate.sync, step);
+	may = rule(&s->gate.sync, step);
 	/* Whoever has this answer deals its data by today's members. */
 	if (may && step >= s->gate.sync.answered)
 		s->gate.sync.answered = step + 1;
@@ -184,13 +186,18 @@ static bool may_answer(struct shard *s, uint64_t step, bool ahead)
 
 bool shard_may_pull(struct shard *s, uint64_t step)
 {
-	return may_answer(s, step, false);
+	return may_answer(s, step, sync_may_pull);
 }
 
 bool shard_may_prefetch(struct shard *s, uint64_t step)
 {
 	/* A relay asks for a step when none of its slots asks for one before it any more. */
-	return may_answer(s, step, !s->cfg.relay);
+	return may_answer(s, step, s->cfg.relay ? sync_may_pull : sync_may_prefetch);
+}
+
+bool shard_may_tell(struct shard *s, uint64_t step)
+{
+	return may_answer(s, step, sync_may_tell);
 }
 
 uint64_t shard_closed(struct shard *s)
@@ -291,8 +298,12 @@ bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples)
 		complete = !missing || backup;
 	}
 	complete = complete && missing <= sync_spare(sync, active);
-	if (complete)
+	if (p->table->reduced) {
+		complete = complete && (mean_is_here(p) || !mean_may_come(sync, p->step));
+		*examples = p->acc_examples;
+	} else if (complete) {
 		*examples = p->acc_examples + absent_examples(sync, p);
+	}
 	pthread_mutex_unlock(&s->gate.lock);
 	return complete;
 }
@@ -364,7 +375,7 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	}
 	snap_before_update(s, p, step);
 	part_close(p, &s->cfg, examples);
-	copy_sum(s, p, step, examples, torn || s->cfg.mode.backup);
+	copy_sum(s, p, step, examples, torn || s->cfg.mode.backup || p->table->reduced);
 	part_reopen(p);
 }
 
@@ -380,8 +391,8 @@ void gate_pass(struct shard *s, struct part *p)
 {
 	uint64_t floor;
 
-	/* Who was late at the head, only the head knows. */
-	if (s->cfg.mode.kind != SYNC_bsp || s->cfg.mode.backup || p->head || !p->here || !p->live)
+	/* Who was late at the head, and what has no sum, only the head knows. */
+	if (s->cfg.mode.kind != SYNC_bsp || s->cfg.mode.backup || p->table->reduced || p->head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	floor = sync_clocked(&s->gate.sync);

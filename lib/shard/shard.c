@@ -4,6 +4,7 @@
 #include "codec/codec.h"
 #include "shard/copy.h"
 #include "shard/hand.h"
+#include "shard/mean.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -110,6 +111,8 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 {
 	uint64_t examples;
 
+	if (p->table->reduced && (push->step < p->step || (push->step == p->step && mean_is_here(p))))
+		return finish_push(s, p, push, r, PUSH_DUPLICATE);
 	/* What a relay has summed already, or sees twice, goes up by itself. */
 	if (push->step < p->step || part_last(p, push->slot) > push->step)
 		return finish_push(s, p, push, r, part_last(p, push->slot) > push->step ? PUSH_DUPLICATE :
@@ -121,7 +124,7 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	if (finite && !part_accumulate(p, &s->cfg, push))
+	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
 	hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
@@ -156,8 +159,19 @@ static enum shard_answer push_here(struct shard *s, struct part *p, const struct
 {
 	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;
+	/* The workers have the parameters: they would not know of it. */
+	if (p->table->reduced && push->slot == SHARD_OUTSIDE)
+		return finish_push(s, p, push, r, PUSH_REFUSED);
 	return s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE ? push_bsp(s, p, push, finite, r) :
 	    push_at_once(s, p, push, finite, r);
+}
+
+/* examples 0: there is no mean, as nobody had examples. */
+static enum codec_check check_push(const struct part *p, const struct codec *codec, const struct push *push)
+{
+	if (push->slot != SHARD_OUTSIDE && push->examples == 0)
+		return p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
+	return codec->check(push->payload, push->len, p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
@@ -170,12 +184,12 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	bool wake, settle;
 	uint64_t step;
 
-	if (!codec || (push->slot != SHARD_OUTSIDE && push->examples == 0))
+	if (!codec)
 		return SHARD_BAD;
 	if (!p)
 		return shard_table(s, push->table) && push->part < shard_table(s, push->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
 	/* Before the lock: the bytes are the caller's own. */
-	check = codec->check(push->payload, push->len, p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
+	check = check_push(p, codec, push);
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
 	a = gate_push(s, push);
@@ -284,6 +298,37 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 		memcpy(out, shown(s, p, step, version), p->n * sizeof *out);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
+	return a;
+}
+
+enum shard_answer shard_shows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t *version)
+{
+	struct part *p = shard_part(s, table, part);
+	enum shard_answer a;
+
+	if (!p || p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	a = may_show(s, p, step);
+	*version = p->version;
+	pthread_mutex_unlock(&p->lock);
+	return a;
+}
+
+enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t k, float *out,
+    uint64_t *version)
+{
+	struct part *p = shard_part(s, table, part);
+	enum shard_answer a;
+
+	if (!p || p->table->sparse || s->cfg.relay || !k || k > s->cfg.rule->nslots)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	a = may_show(s, p, step);
+	if (a == SHARD_OK)
+		memcpy(out, p->state + (k - 1) * p->n, p->n * sizeof *out);
+	*version = p->version;
+	pthread_mutex_unlock(&p->lock);
 	return a;
 }
 

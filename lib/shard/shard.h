@@ -35,6 +35,7 @@ struct shard_config {
 	unsigned self;                  /* this server's number in the layout */
 	struct sync_mode mode;
 	bool deterministic;
+	bool reduced;                   /* its dense tables are (mean.h) */
 	bool deltas;                    /* pulls may ask for what has changed since a version */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
@@ -113,6 +114,8 @@ bool shard_may_pull(struct shard *s, uint64_t step);
 /* The same in bsp for who is content with each partition by itself: shard_pull says
  * which are as far. */
 bool shard_may_prefetch(struct shard *s, uint64_t step);
+/* Has every slot completed the steps before?  Who takes part in it is settled then. */
+bool shard_may_tell(struct shard *s, uint64_t step);
 /* bsp: steps whose update is made; else UINT64_MAX, as receipts never wait. */
 uint64_t shard_closed(struct shard *s);
 /* Steps that all have completed, for display. */
@@ -154,6 +157,10 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
 /* Copy a dense partition (table_part_elements floats).  step: the puller's, or
  * SYNC_NEVER for what is there now. */
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version);
+/* Would it be copied?  And, of what the update rule keeps, its vector k (from 1). */
+enum shard_answer shard_shows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t *version);
+enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t k, float *out,
+    uint64_t *version);
 /* The same, but only what has changed since that version: its places, ascending, and
  * values; *n of them.  *n SIZE_MAX: they are more than `most`, or it is not known. */
 enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,

@@ -90,6 +90,11 @@ bool sync_may_prefetch(const struct sync *s, uint64_t step)
 	return step < s->hold && step <= s->closed + 1;
 }
 
+bool sync_may_tell(const struct sync *s, uint64_t step)
+{
+	return step < s->hold && step <= sync_clocked(s);
+}
+
 bool sync_may_push(const struct sync *s, uint64_t step)
 {
 	return step < s->hold;

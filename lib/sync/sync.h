@@ -72,6 +72,8 @@ uint64_t sync_floor(const struct sync *s);
 bool sync_may_pull(const struct sync *s, uint64_t step);
 /* bsp: of the partitions that have closed the step before by themselves? */
 bool sync_may_prefetch(const struct sync *s, uint64_t step);
+/* Are all active slots at this step, or beyond it? */
+bool sync_may_tell(const struct sync *s, uint64_t step);
 /* May a push of this step be taken now, as far as votes are concerned? */
 bool sync_may_push(const struct sync *s, uint64_t step);
 /* One past the highest step that any slot has pushed or completed. */

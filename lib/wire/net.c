@@ -75,6 +75,28 @@ static void bound_text(int fd, const char *addr, char out[static NET_TEXT])
 	}
 }
 
+enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e)
+{
+	struct addrinfo *list;
+	enum err_code rc = resolve(addr, false, &list, e);
+	int fd;
+
+	if (rc)
+		return rc;
+	/* Of a datagram socket this sends nothing. */
+	fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen))
+		rc = err_sys(e, ERR_UNREACH, "there is no way to \"%s\"", addr);
+	if (!rc) {
+		bound_text(fd, addr, out);
+		snprintf(strrchr(out, ':'), 3, ":0");
+	}
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(list);
+	return rc;
+}
+
 /* Is somebody answering on this Unix socket?  EAGAIN: somebody is, but is slow. */
 static bool unix_alive(const struct sockaddr_un *un)
 {

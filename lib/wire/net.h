@@ -36,6 +36,8 @@ void net_tune(int fd);
 bool net_is_silent(int fd);
 /* Of a read or write that failed: it tells of the line, and nothing of the peer. */
 bool net_is_line_error(int why);
+/* The address of this host from which addr ("host:port") is reached, with port 0. */
+enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e);
 /* Is the other end on this host: a Unix socket or a loopback address? */
 bool net_peer_is_local(int fd);
 /* The peer in words, for logs: "127.0.0.1:4242", "unix". */

@@ -29,6 +29,7 @@ enum record_flag {
 	RECORD_KEYS = 64,       /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
 	RECORD_EARLY = 128,     /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256,    /* PULLED, ROWS: a checkpoint of this step is being taken */
+	RECORD_TELL = 512,      /* PULL, PULLED: no values.  With EARLY: when they might be shown; else when all are at the step */
 };
 
 struct record {
@@ -39,7 +40,8 @@ struct record {
 	uint32_t part;
 	uint32_t epoch, generation;
 	uint32_t examples;      /* answers: number of membership entries that the server knows of */
-	uint64_t step, seq, offset;
+	uint64_t step, seq;
+	uint64_t offset;        /* PULL: 0 the parameters, k the k-th vector that the update rule keeps */
 	uint64_t total;         /* of what comes in pieces: bytes of the whole; PULLED, ROWS, SCANNED: version */
 };
 

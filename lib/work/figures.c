@@ -19,6 +19,7 @@ json_t *figures_json(void *worker)
 	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
+	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
 	json_object_set_new(o, "settings", json_integer(f.settings));
 	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
@@ -43,7 +44,7 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 {
 	struct client_stats cs;
 	double sum = 0;
-	uint64_t n = 0;
+	uint64_t n = 0, ring = 0;
 	int64_t now = clock_now();
 
 	if (w->batch.rows) {
@@ -55,6 +56,8 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 		n += w->weight[i];
 	}
 	client_stats(w->client, &cs);
+	if (w->ring)
+		ring = allreduce_bytes(w->ring);
 	pthread_mutex_lock(&w->lock);
 	w->fig.step = w->step + 1;
 	w->fig.total = feed_total(w->feed);
@@ -66,6 +69,7 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	w->fig.pulled = cs.pulled_bytes;
 	w->fig.rows = cs.rows_offered;
 	w->fig.held = cs.rows_held;
+	w->fig.ring = ring;
 	w->fig.data += seconds(t->data - t->begin - t->waited);
 	w->fig.wait += seconds(t->answer - t->data + t->waited);
 	w->fig.pull += seconds(t->pulled - t->answer);

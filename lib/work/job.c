@@ -142,7 +142,8 @@ json_t *job_tables(const struct job *j)
 
 	for (size_t i = 0; i < j->ntables; i++) {
 		const struct model_table *m = &j->table[i];
-		struct table t = { .sparse = m->sparse, .decay = m->decay, .cols = (uint32_t)m->cols,
+		struct table t = { .sparse = m->sparse, .decay = m->decay,
+			.reduced = !m->sparse && strcmp(j->conf.via, "allreduce") == 0, .cols = (uint32_t)m->cols,
 			.rows = m->sparse ? j->train->cols : m->rows, .init = init_of(j, m), .init_limit = m->init_scale,
 			.seed = (uint64_t)j->conf.job.seed };
 

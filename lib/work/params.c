@@ -21,6 +21,28 @@ static enum err_code room(struct params *p, size_t i, size_t floats, struct err 
 	return ERR_OK;
 }
 
+/* Gradients that are reduced go as one vector; tables begin at multiples of 64 bytes. */
+static enum err_code lay_flat(struct params *p, struct err *e)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (p->table[i]->reduced)
+			p->nflat += (table_elements(p->table[i]) + 15) / 16 * 16;
+	if (!p->nflat)
+		return ERR_OK;
+	p->flat = mem_try_array(p->nflat, sizeof *p->flat);
+	if (!p->flat)
+		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values", p->nflat);
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (p->table[i]->reduced) {
+			free(p->g[i]);
+			p->g[i] = p->flat + at;
+			at += (table_elements(p->table[i]) + 15) / 16 * 16;
+		}
+	return ERR_OK;
+}
+
 enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e)
 {
 	size_t n = job->ntables;
@@ -41,6 +63,8 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 		else if (!m->sparse)
 			rc = room(out, i, m->rows * m->cols, e);
 	}
+	if (!rc)
+		rc = lay_flat(out, e);
 	if (rc)
 		params_release(out);
 	return rc;
@@ -50,10 +74,12 @@ void params_release(struct params *p)
 {
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
 		free(p->w[i]);
-		free(p->g[i]);
+		if (!p->flat || !p->table[i]->reduced)
+			free(p->g[i]);
 		free(p->kept[i]);
 	}
 	free((void *)p->table);
+	free(p->flat);
 	free(p->kept);
 	free(p->w);
 	free(p->g);
@@ -151,6 +177,8 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		if (p->table[i]->reduced)
+			continue;
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
 		else if (b->nids)

@@ -11,6 +11,8 @@ struct params {
 	struct client *client;
 	const struct table **table;     /* in the layout, by model table */
 	float **w, **g;
+	float *flat;                    /* where g of reduced tables lies, one after the other; NULL: there are none */
+	size_t nflat;                   /* floats in it */
 	size_t *cap;                    /* floats in w[i] and g[i] */
 	/* Dense tables as they were at the last step that was good. */
 	float **kept;

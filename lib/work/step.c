@@ -55,10 +55,41 @@ static enum err_code pull(struct worker *w, struct step_times *t, struct err *e)
 	return rc;
 }
 
+/* The parameters are here, once they have been pulled: what is waited for is the others,
+ * and rows. */
+static enum err_code meet(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	bool other = true, first;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && other) {
+		uint32_t known;
+
+		rc = batch(w, t, over, e);
+		known = feed_members(w->feed);
+		if (!rc)
+			rc = allreduce_meet(w->ring, w->step, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
+	}
+	t->answer = t->pulled = clock_now();
+	if (!rc)
+		rc = allreduce_hand_over(w->ring, w->step, &first, e);
+	/* At the end nobody goes before the servers have it all. */
+	if (!rc && *over)
+		return client_wait(w->client, w->step, e);
+	if (!rc && (first || w->batch.sparse))
+		rc = params_pull(&w->params, &w->batch, w->step, first, e);
+	t->pulled = clock_now();
+	return rc;
+}
+
 enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
 	bool other = true, begun = local_begun(w->local);
 
+	if (w->ring)
+		return meet(w, t, over, e);
 	while (other) {
 		enum err_code rc = batch(w, t, over, e);
 		uint32_t known = feed_members(w->feed);
@@ -149,8 +180,10 @@ enum err_code step_compute(struct worker *w, struct step_times *t, double *loss,
 
 enum err_code step_push(struct worker *w, struct err *e)
 {
-	enum err_code rc = ERR_OK;
+	enum err_code rc = w->ring ? allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e) : ERR_OK;
 
+	if (rc)
+		return rc;
 	if (local_streams(w->local))
 		return local_send(w->local, &w->params, &w->batch, w->step, e);
 	if (w->job.conf.prefetch)

@@ -13,7 +13,7 @@
 #include "work/kept.h"
 #include "work/step.h"
 
-#define CALL_TIMEOUT (60 * NSEC_PER_SEC)
+#define RING_PAUSE (20 * NSEC_PER_MSEC)
 
 /* ---- views ------------------------------------------------------------------------------- */
 
@@ -50,6 +50,8 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 			feed_view(w->feed, view);
 		if (w->client && client_view(w->client, view, e))
 			return e->code;
+		if (w->ring)
+			allreduce_view(w->ring, view);
 	} else {
 		json_decref(view);
 	}
@@ -84,7 +86,26 @@ static bool cancelled(void *ctx, struct err *why)
 		err_set(why, ERR_STOPPED, "interrupted");
 		return true;
 	}
+	if (w->ring)
+		allreduce_tend(w->ring);
 	return false;
+}
+
+static enum err_code pause_a_moment(void *ctx, struct err *e)
+{
+	struct worker *w = ctx;
+	enum err_code rc = cluster_pause(w->cluster, RING_PAUSE, e);
+
+	return rc ? rc : cancelled(w, e) ? e->code : ERR_OK;
+}
+
+static enum err_code open_ring(struct worker *w, struct err *e)
+{
+	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen,
+		.slot = w->cfg->slot, .log = w->cfg->log, .cancelled = cancelled, .pause = pause_a_moment, .ctx = w,
+		.cancel_fd = w->cfg->interrupt_fd };
+
+	return allreduce_wanted(&w->job) ? allreduce_new(&cfg, &w->ring, e) : ERR_OK;
 }
 
 static void who(void *ctx, uint64_t step, struct buf *out)
@@ -111,7 +132,9 @@ static enum err_code join(struct worker *w, struct err *e)
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
-	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	if (w->ring)
+		json_object_set_new(msg, "ring", allreduce_address(w->ring));
+	rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
 		agent_set_join(cluster_agent(w->cluster), msg);
@@ -191,8 +214,12 @@ static enum err_code begin(struct worker *w, struct err *e)
 		rc = params_new(&w->job, w->client, &w->params, e);
 	if (!rc)
 		rc = local_new(&w->job, &w->local, e);
+	if (!rc && w->ring)
+		rc = allreduce_begin(w->ring, w->slot, w->client, &w->params, e);
 	if (rc)
 		return rc;
+	if (w->ring)
+		allreduce_view(w->ring, w->view);
 	w->feed = feed_new(&w->job, w->cluster, w->slot, on_idle, w);
 	feed_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_row(w), "from", 0);
@@ -208,7 +235,7 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 {
 	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step, "eval", job_eval_json(r));
 	json_t *answer;
-	enum err_code rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	enum err_code rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 
 	if (!rc)
 		json_decref(answer);
@@ -263,7 +290,7 @@ static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
 	msg = figures_json(w);
 	json_object_set_new(msg, "op", json_string("fail"));
 	json_object_set_new(msg, "message", json_string(e->msg));
-	if (agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, NULL) == ERR_OK)
+	if (agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
 	return ERR_NONFINITE;
@@ -295,7 +322,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 			return loss_failed(w, loss, e);
 	}
 	t.computed = clock_now();
-	if (!rc && w->batch.rows)
+	if (!rc && (w->batch.rows || w->ring))
 		rc = step_push(w, e);
 	if (!rc)
 		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
@@ -307,97 +334,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	return rc;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------- */
-
-static enum err_code tell_done(struct worker *w, struct err *e)
-{
-	json_t *msg = figures_json(w), *answer;
-	enum err_code rc;
-
-	json_object_set_new(msg, "op", json_string("done"));
-	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
-	if (!rc)
-		json_decref(answer);
-	json_decref(msg);
-	return rc;
-}
-
-static enum err_code final_result(struct worker *w, struct err *e)
-{
-	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
-	struct eval_result r;
-	enum err_code rc = ERR_OK;
-	char hex[65];
-
-	if (w->job.eval) {
-		rc = evaluate(&w->params, w->job.eval, false, &r, e);
-		if (!rc)
-			json_object_set_new(msg, "eval", job_eval_json(&r));
-	}
-	if (!rc)
-		rc = model_digest(w->client, hex, e);
-	if (!rc) {
-		json_object_set_new(msg, "digest", json_string(hex));
-		rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
-		if (!rc)
-			json_decref(answer);
-	}
-	json_decref(msg);
-	return rc;
-}
-
-static bool settled(void *ctx, const json_t *view)
-{
-	struct worker *w = ctx;
-	const char *phase = json_str(view, "phase", "");
-	struct err ignored;
-
-	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
-}
-
-static enum err_code finish(struct worker *w, struct err *e)
-{
-	json_t *view;
-	enum err_code rc = feed_finish(w->feed, e);
-
-	if (!rc)
-		rc = client_done(w->client, e);
-	if (!rc)
-		rc = tell_done(w, e);
-	while (!rc) {
-		rc = cluster_await(w->cluster, settled, w, 0, w->cfg->interrupt_fd, &view, e);
-		if (rc)
-			break;
-		rc = view_over(view, e);
-		if (!rc && strcmp(json_str(view, "phase", ""), "done") == 0) {
-			json_decref(view);
-			return ERR_OK;
-		}
-		json_decref(view);
-		if (!rc)
-			rc = final_result(w, e);
-	}
-	return rc;
-}
-
-/* Asked to go: what is pushed stays, the step is told, the slot is given back. */
-static void leave(struct worker *w)
-{
-	json_t *msg = figures_json(w), *answer;
-
-	json_object_set_new(msg, "op", json_string("leave"));
-	w->leaving = true;
-	agent_set_cancel(cluster_agent(w->cluster), -1);
-	/* Nobody to tell: the lease will do. */
-	if (agent_is_up(cluster_agent(w->cluster)) && w->feed)
-		feed_finish(w->feed, NULL);
-	if (agent_is_up(cluster_agent(w->cluster)) &&
-	    agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
-		json_decref(answer);
-	json_decref(msg);
-	log_info(w->cfg->log, "left at step %llu", (unsigned long long)w->step);
-}
+/* ---- a life ----------------------------------------------------------------------------------- */
 
 static enum err_code live(struct worker *w, struct err *e)
 {
@@ -408,8 +345,10 @@ static enum err_code live(struct worker *w, struct err *e)
 	json_decref(view);
 	if (!rc) {
 		agent_set_pace(cluster_agent(w->cluster), w->job.conf.heartbeat, w->job.conf.deadline);
-		rc = join(w, e);
+		rc = open_ring(w, e);
 	}
+	if (!rc)
+		rc = join(w, e);
 	if (!rc)
 		rc = begin(w, e);
 	while (!rc && !over) {
@@ -417,11 +356,12 @@ static enum err_code live(struct worker *w, struct err *e)
 		if (!rc && !over && interrupted(w))
 			rc = err_set(e, ERR_STOPPED, "interrupted");
 	}
-	return rc ? rc : finish(w, e);
+	return rc ? rc : worker_finish(w, e);
 }
 
 static void worker_release(struct worker *w)
 {
+	allreduce_free(w->ring);
 	local_free(w->local);
 	params_release(&w->params);
 	client_free(w->client);
@@ -451,7 +391,7 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 		slot_lost(&w, e);
 	if (rc == ERR_STOPPED) {
 		if (interrupted(&w))
-			leave(&w);
+			worker_leave(&w);
 		rc = ERR_OK;
 	}
 	if (rc && w.client)

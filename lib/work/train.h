@@ -14,6 +14,7 @@ struct train_config {
 	const char *const *data;        /* instead of the configuration's; ndata 0: that */
 	size_t ndata;
 	const char *zone;               /* where it is; NULL: not said */
+	const char *listen;             /* where other workers reach it (via allreduce); NULL: as suits */
 	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
 	struct sim_compute compute;     /* a step's gradient takes as long at least, to try slow workers; 0 */
 	int interrupt_fd;               /* of these: readable, finish the step and leave */

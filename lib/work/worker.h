@@ -1,10 +1,11 @@
 #ifndef WORK_WORKER_H
 #define WORK_WORKER_H
 
-/* Inside of a training worker: shared by train.c and figures.c. */
+/* Inside of a training worker: shared by train.c, step.c, finish.c and figures.c. */
 #include <pthread.h>
 
 #include "base/rng.h"
+#include "work/allreduce.h"
 #include "work/cluster.h"
 #include "work/evaluate.h"
 #include "work/feed.h"
@@ -12,11 +13,13 @@
 #include "work/train.h"
 
 #define LOSS_WINDOW 100u
+/* For what is asked of the coordinator. */
+#define WORKER_TIMEOUT (60 * NSEC_PER_SEC)
 
 /* What the heartbeat tells; written by the training thread, read by the
  * agent's, under its lock. */
 struct figures {
-	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, settings_step;
+	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring, settings_step;
 	int64_t settings;
 	double loss, epoch, rate;
 	double data, pull, compute, push, wait;         /* seconds */
@@ -36,6 +39,7 @@ struct worker {
 	struct feed *feed;
 	struct params params;
 	struct local *local;
+	struct allreduce *ring;         /* NULL: the servers sum everything */
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;
@@ -60,6 +64,11 @@ struct worker {
 
 /* train.c: the newest view, taken over; the job over, the slot lost, the session gone. */
 enum err_code worker_refresh(struct worker *w, struct err *e);
+
+/* finish.c: there is no more data; until the job is over, and its last word said.  Asked to
+ * go: what is pushed stays, the step is told, the slot is given back. */
+enum err_code worker_finish(struct worker *w, struct err *e);
+void worker_leave(struct worker *w);
 
 /* A step has been taken, at these times. */
 void figures_note(struct worker *w, double loss, const struct step_times *t);

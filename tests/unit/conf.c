@@ -83,6 +83,7 @@ static const struct row {
 	{ "pull_delta", "on", "true", "some", NULL },
 	{ "prefetch", "yes", "true", "maybe", NULL },
 	{ "row_ids", "cached", "\"cached\"", "zipped", NULL },
+	{ "via", "allreduce", "\"allreduce\"", "ring", NULL },
 	{ "filter", "skip:0.5", "\"skip:0.5\"", "", NULL },
 	{ "feedback", "off", "false", "2", NULL },
 	{ "accumulate", "2", "2", "two", "0" },

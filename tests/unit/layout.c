@@ -203,7 +203,7 @@ static bool same(const struct layout *a, const struct layout *b)
 		const struct table *x = &a->table[i], *y = &b->table[i];
 
 		if (strcmp(x->name, y->name) != 0 || x->id != y->id || x->sparse != y->sparse ||
-		    x->decay != y->decay ||
+		    x->decay != y->decay || x->reduced != y->reduced ||
 		    x->rows != y->rows || x->cols != y->cols || x->nparts != y->nparts ||
 		    x->init != y->init ||
 		    x->init_limit != y->init_limit || x->seed != y->seed || x->nruns != y->nruns)
@@ -226,6 +226,9 @@ static void json(void)
 	t.init_limit = 0.1f;
 	t.seed = UINT64_MAX - 1;
 	t.decay = true;
+	add(&l, t);
+	t = dense("reduced", 100, 7);
+	t.reduced = true;
 	add(&l, t);
 	many_tables(&l);
 	place(&l, 5);

@@ -1,0 +1,468 @@
+#include "work/allreduce.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "conf/rule.h"
+#include "kern/vec.h"
+#include "launch/rundir.h"
+
+struct seat {
+	struct ring_member who;
+	uint64_t from;                  /* the step that it takes part from */
+};
+
+/* The mean of a step, flat, which stays with the ring until that of the step after the
+ * next is made; NULL: nobody had examples. */
+struct held {
+	bool any;
+	uint64_t step;
+	const float *mean;
+};
+
+struct allreduce {
+	struct allreduce_config cfg;
+	struct ring *ring;
+	struct client *client;
+	struct params *p;
+	struct conf_rule rule;
+	uint32_t slot;
+	char local[NET_TEXT], tcp[NET_TEXT];
+
+	struct seat *seat;              /* by slot, ascending */
+	size_t nseats;
+	uint32_t gone;                  /* how often one has left */
+	uint32_t formed;                /* the epoch that the ring was formed for; 0: none */
+	uint64_t at;                    /* the step that is being reduced */
+	bool ended;                     /* cfg.cancelled has said so */
+	bool meeting, tending;          /* allreduce_meet waits; allreduce_tend is at work */
+
+	bool begun;                     /* parameters are here */
+	float **state;                  /* by table: the rule's vectors, one after the other */
+	uint64_t **version;             /* by table and partition: updates made */
+	size_t nparts;                  /* of all reduced tables */
+	struct held last;               /* not all workers are known to have it */
+	struct held going;              /* not all partitions are */
+	uint32_t going_gone;            /* `gone` when its senders were chosen */
+	bool *sent;                     /* by partition, of all tables: by us */
+};
+
+bool allreduce_wanted(const struct job *job)
+{
+	bool dense = false;
+
+	for (size_t i = 0; i < job->ntables; i++)
+		dense |= !job->table[i].sparse;
+	return dense && strcmp(job->conf.via, "allreduce") == 0;
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+/* At this host alone where the coordinator is on it, else at the address by which it is
+ * reached. */
+static enum err_code choose_listen(const struct allreduce_config *cfg, char out[static NET_TEXT], struct err *e)
+{
+	if (cfg->listen) {
+		snprintf(out, NET_TEXT, "%s", cfg->listen);
+		return ERR_OK;
+	}
+	if (cfg->id->run_dir || !cfg->id->data) {
+		snprintf(out, NET_TEXT, "127.0.0.1:0");
+		return ERR_OK;
+	}
+	return net_source(cfg->id->data, out, e);
+}
+
+/* The path is the slot's, where it is known and free: what a killed worker leaves behind
+ * is replaced. */
+static void choose_local(struct allreduce *a, bool by_slot)
+{
+	char name[40], *path;
+
+	if (!a->cfg.id->run_dir)
+		return;
+	if (by_slot)
+		snprintf(name, sizeof name, "ring-%d.sock", a->cfg.slot);
+	else
+		snprintf(name, sizeof name, "ring-p%d.sock", (int)getpid());
+	path = rundir_path(a->cfg.id->run_dir, name);
+	if (strlen(path) < sizeof a->local)
+		snprintf(a->local, sizeof a->local, "%s", path);
+	free(path);
+}
+
+static enum err_code choose_suites(const struct conf *c, struct ring_config *rc, struct err *e)
+{
+	rc->local_suite = SUITE_POLY1305;
+	rc->remote_suite = SUITE_CHACHA20POLY1305;
+	if (strcmp(c->suite, "auto") == 0)
+		return ERR_OK;
+	if (!suite_parse(c->suite, &rc->local_suite) || !suite_available(rc->local_suite))
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", c->suite);
+	rc->remote_suite = rc->local_suite;
+	return ERR_OK;
+}
+
+/* Of those at this step: another one for each change (coord/coord_ring.c). */
+static uint32_t epoch_at(const struct allreduce *a, uint64_t step)
+{
+	uint32_t epoch = 2 * a->gone;
+
+	for (size_t i = 0; i < a->nseats; i++)
+		epoch += a->seat[i].from <= step;
+	return epoch;
+}
+
+/* Another ring is to be formed for the step. */
+static bool cancelled(void *ctx, struct err *why)
+{
+	struct allreduce *a = ctx;
+
+	a->ended = a->cfg.cancelled(a->cfg.ctx, why);
+	if (a->ended)
+		return true;
+	/* What others may be waiting for is on its way to the servers. */
+	client_poke(a->client);
+	if (epoch_at(a, a->at) == a->formed)
+		return false;
+	err_set(why, ERR_STALE, "the ring has other members");
+	return true;
+}
+
+enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out, struct err *e)
+{
+	struct allreduce *a = mem_alloc(sizeof *a);
+	char listen[NET_TEXT];
+	struct ring_config rc = { .id = &cfg->id->conn, .incarnation = cfg->incarnation, .transport = cfg->job->conf.transport,
+		.listen = listen, .deadline = cfg->job->conf.deadline, .log = cfg->log, .cancelled = cancelled, .ctx = a,
+		.cancel_fd = cfg->cancel_fd };
+	enum err_code code;
+
+	a->cfg = *cfg;
+	choose_local(a, cfg->slot >= 0);
+	rc.local = a->local[0] ? a->local : NULL;
+	code = choose_listen(cfg, listen, e);
+	if (!code)
+		code = choose_suites(&cfg->job->conf, &rc, e);
+	if (!code)
+		code = conf_server_rule(&cfg->job->conf, &a->rule, e);
+	if (!code)
+		code = ring_new(&rc, &a->ring, e);
+	/* The slot is being taken over from somebody who lives. */
+	if (code == ERR_EXISTS && cfg->slot >= 0) {
+		choose_local(a, false);
+		code = ring_new(&rc, &a->ring, e);
+	}
+	if (code) {
+		allreduce_free(a);
+		return code;
+	}
+	snprintf(a->tcp, sizeof a->tcp, "%s", ring_address(a->ring));
+	*out = a;
+	return ERR_OK;
+}
+
+void allreduce_free(struct allreduce *a)
+{
+	if (!a)
+		return;
+	ring_free(a->ring);
+	for (size_t i = 0; i < a->cfg.job->ntables; i++) {
+		if (a->state)
+			free(a->state[i]);
+		if (a->version)
+			free(a->version[i]);
+	}
+	free(a->state);
+	free((void *)a->version);
+	free(a->sent);
+	free(a->seat);
+	free(a);
+}
+
+json_t *allreduce_address(const struct allreduce *a)
+{
+	return json_pack("{s:s, s:s}", "tcp", a->tcp, "unix", a->local);
+}
+
+enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client, struct params *p, struct err *e)
+{
+	const struct job *job = a->cfg.job;
+
+	ring_take_slot(a->ring, slot);
+	a->slot = slot;
+	a->client = client;
+	a->p = p;
+	a->state = mem_array(job->ntables, sizeof *a->state);
+	a->version = mem_array(job->ntables, sizeof *a->version);
+	for (size_t i = 0; i < job->ntables; i++) {
+		size_t n = job->table[i].rows * job->table[i].cols * a->rule.rule->nslots;
+
+		if (job->table[i].sparse)
+			continue;
+		a->nparts += p->table[i]->nparts;
+		a->version[i] = mem_array(p->table[i]->nparts, sizeof **a->version);
+		a->state[i] = mem_try_array(n + 1, sizeof **a->state);
+		if (!a->state[i])
+			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"", a->rule.rule->name, job->table[i].name);
+	}
+	a->sent = mem_array(a->nparts, sizeof *a->sent);
+	return ERR_OK;
+}
+
+/* ---- who is in it ------------------------------------------------------------------------- */
+
+static size_t members_at(const struct allreduce *a, uint64_t step, struct ring_member *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->nseats; i++)
+		if (a->seat[i].from <= step)
+			out[n++] = a->seat[i].who;
+	return n;
+}
+
+/* The k-th partition of all has the k-th of those who have the mean as its sender. */
+static bool is_ours(const struct allreduce *a, size_t k)
+{
+	size_t n = 0, rank = SIZE_MAX;
+
+	for (size_t i = 0; i < a->nseats; i++)
+		if (a->seat[i].from <= a->going.step) {
+			if (a->seat[i].who.slot == a->slot)
+				rank = n;
+			n++;
+		}
+	return n && k % n == rank;
+}
+
+static enum err_code send_table(struct allreduce *a, size_t i, size_t first, struct err *e)
+{
+	const struct table *t = a->p->table[i];
+	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->flat) : NULL;
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t part = 0; !rc && part < t->nparts; part++)
+		if (!a->sent[first + part] && is_ours(a, first + part)) {
+			rc = client_push_mean(a->client, t, a->going.step, part, mean, e);
+			a->sent[first + part] = !rc;
+		}
+	return rc;
+}
+
+static enum err_code send_mean(struct allreduce *a, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t first = 0;
+
+	a->going_gone = a->gone;
+	for (size_t i = 0; !rc && i < a->cfg.job->ntables; i++)
+		if (!a->cfg.job->table[i].sparse) {
+			rc = send_table(a, i, first, e);
+			first += a->p->table[i]->nparts;
+		}
+	client_poke(a->client);
+	return rc;
+}
+
+void allreduce_view(struct allreduce *a, const json_t *view)
+{
+	const json_t *ring = json_object_get(view, "ring"), *list = json_object_get(ring, "members"), *o;
+	size_t i;
+
+	free(a->seat);
+	a->seat = mem_array(json_array_size(list) + 1, sizeof *a->seat);
+	a->nseats = 0;
+	a->gone = (uint32_t)json_int(ring, "gone", 0);
+	json_array_foreach(list, i, o) {
+		struct seat *s = &a->seat[a->nseats];
+
+		*s = (struct seat){ .from = (uint64_t)json_int(o, "from", 0) };
+		s->who.slot = (uint32_t)json_int(o, "slot", 0);
+		s->who.incarnation = json_u64s(o, "incarnation", 0);
+		snprintf(s->who.tcp, sizeof s->who.tcp, "%s", json_str(o, "tcp", ""));
+		snprintf(s->who.local, sizeof s->who.local, "%s", a->cfg.id->run_dir ? json_str(o, "unix", "") : "");
+		a->nseats += key_from_text(json_str(o, "key", ""), s->who.key);
+	}
+	if (a->going.any && a->going_gone != a->gone)
+		send_mean(a, NULL);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static const struct table *first_table(const struct allreduce *a)
+{
+	size_t i = 0;
+
+	while (a->cfg.job->table[i].sparse)
+		i++;
+	return a->p->table[i];
+}
+
+static enum err_code form(struct allreduce *a, uint64_t step, struct err *e)
+{
+	struct ring_member *m = mem_array(a->nseats + 1, sizeof *m);
+	size_t n = members_at(a, step, m);
+	enum err_code rc;
+
+	a->formed = epoch_at(a, step);
+	rc = ring_form(a->ring, a->formed, m, n, e);
+	if (!rc && n > 1)
+		log_info(a->cfg.log, "in the ring of epoch %u with %zu workers from step %llu on", a->formed, n, (unsigned long long)step);
+	free(m);
+	return rc;
+}
+
+void allreduce_tend(struct allreduce *a)
+{
+	struct err e = { 0 };
+
+	if (!a->meeting || a->tending || !a->last.any)
+		return;
+	a->tending = true;
+	if (epoch_at(a, a->at) != a->formed || ring_look(a->ring, &e))
+		if (form(a, a->at, &e))
+			a->formed = 0;
+	a->tending = false;
+}
+
+enum err_code allreduce_meet(struct allreduce *a, uint64_t step, struct err *e)
+{
+	enum err_code rc = client_want_all_at(a->client, first_table(a), step, e);
+
+	a->meeting = true;
+	if (!rc)
+		rc = client_wait(a->client, step, e);
+	a->meeting = false;
+	/* With what hand_over asked for. */
+	if (!rc)
+		a->going.any = false;
+	return rc;
+}
+
+enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *first, struct err *e)
+{
+	const struct job *job = a->cfg.job;
+	enum err_code rc = ERR_OK;
+
+	*first = !a->begun;
+	if (a->last.any) {
+		a->going = a->last;
+		a->last.any = false;
+		memset(a->sent, 0, a->nparts * sizeof *a->sent);
+		rc = send_mean(a, e);
+	}
+	for (size_t i = 0; !rc && i < job->ntables; i++) {
+		size_t n = job->table[i].rows * job->table[i].cols;
+
+		if (job->table[i].sparse)
+			continue;
+		if (a->begun)
+			rc = client_want_shown(a->client, a->p->table[i], step, e);
+		for (unsigned k = 0; !rc && !a->begun && k < a->rule.rule->nslots; k++)
+			rc = client_want_state(a->client, a->p->table[i], step, k + 1, a->state[i] + k * n, e);
+	}
+	return rc;
+}
+
+static void take_versions(struct allreduce *a)
+{
+	for (size_t i = 0; i < a->cfg.job->ntables; i++)
+		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
+			a->version[i][part] = client_version(a->client, a->p->table[i], part);
+	a->begun = true;
+}
+
+/* As a server does it (shard/part.c): a partition whose mean is not finite stays as it is. */
+static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h, const float *mean)
+{
+	const struct table *t = a->p->table[i];
+	size_t n = table_part_elements(t, part), at = table_part_begin(part), all = table_elements(t);
+	float *slot[OPTIM_MAX_SLOTS] = { NULL };
+
+	if (!vec_all_finite(n, mean + at))
+		return;
+	for (unsigned k = 0; k < a->rule.rule->nslots; k++)
+		slot[k] = a->state[i] + k * all + at;
+	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, slot, mean + at, 1.0f);
+}
+
+static void update(struct allreduce *a, uint64_t step, const float *mean)
+{
+	struct optim_hyper h = a->rule.hyper;
+
+	h.lr *= (float)schedule_factor(&a->rule.schedule, step);
+	for (size_t i = 0; i < a->cfg.job->ntables; i++)
+		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
+			update_part(a, i, part, &h, mean + (a->p->g[i] - a->p->flat));
+}
+
+/* Is it of the ring, and may be another in the next one? */
+static bool may_pass(enum err_code rc)
+{
+	return rc == ERR_STALE || rc == ERR_CLOSED || rc == ERR_UNREACH || rc == ERR_TIMEOUT || rc == ERR_IO || rc == ERR_PROTO ||
+	    rc == ERR_AUTH || rc == ERR_FENCED || rc == ERR_NOTREADY;
+}
+
+enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e)
+{
+	const float *mean = NULL;
+	uint64_t total = 0;
+	int64_t since = 0;
+	enum err_code rc;
+
+	if (!a->begun)
+		take_versions(a);
+	if (examples && !vec_all_finite(a->p->nflat, a->p->flat)) {
+		log_warn(a->cfg.log, "step %llu: this worker's gradient is not finite, and is left out", (unsigned long long)step);
+		examples = 0;
+	}
+	a->at = step;
+	for (;;) {
+		rc = epoch_at(a, step) == a->formed ? ERR_OK : form(a, step, e);
+		if (!rc)
+			rc = ring_reduce(a->ring, step, a->p->flat, a->p->nflat, examples, &mean, &total, e);
+		if (!rc)
+			break;
+		a->formed = 0;
+		since = since ? since : clock_now();
+		if (a->ended || !may_pass(rc) || clock_now() - since > a->cfg.job->conf.deadline)
+			return rc;
+		log_info(a->cfg.log, "step %llu: once more, as %s", (unsigned long long)step, e->msg);
+		rc = a->cfg.pause(a->cfg.ctx, e);
+		if (rc)
+			return rc;
+	}
+	a->last = (struct held){ true, step, total ? mean : NULL };
+	if (total)
+		update(a, step, mean);
+	return ERR_OK;
+}
+
+enum err_code allreduce_verify(struct allreduce *a, struct err *e)
+{
+	const struct job *job = a->cfg.job;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < job->ntables; i++)
+		if (!job->table[i].sparse)
+			rc = client_want(a->client, a->p->table[i], CLIENT_NOW, NULL, a->p->g[i], e);
+	if (!rc)
+		rc = client_wait(a->client, CLIENT_NOW, e);
+	for (size_t i = 0; !rc && a->begun && i < job->ntables; i++)
+		if (!job->table[i].sparse && memcmp(a->p->g[i], a->p->w[i], table_elements(a->p->table[i]) * sizeof(float)) != 0)
+			rc = err_set(e, ERR_FAILED, "table \"%s\": the servers' parameters are not those of the workers", job->table[i].name);
+	return rc;
+}
+
+uint64_t allreduce_bytes(const struct allreduce *a)
+{
+	struct ring_stats st;
+
+	ring_stats(a->ring, &st);
+	return st.sent_bytes;
+}

@@ -1,0 +1,107 @@
+#include "base/clock.h"
+#include "base/json.h"
+#include "work/worker.h"
+
+/* How a worker ends: with the job, or before it. */
+
+static enum err_code tell_done(struct worker *w, struct err *e)
+{
+	json_t *msg = figures_json(w), *answer;
+	enum err_code rc;
+
+	json_object_set_new(msg, "op", json_string("done"));
+	rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+static enum err_code verify(struct worker *w, struct err *e)
+{
+	enum err_code rc = allreduce_verify(w->ring, e);
+
+	if (rc == ERR_FAILED)
+		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
+	else if (!rc)
+		log_info(w->cfg->log, "the servers' parameters are those of the workers, in every bit");
+	return rc == ERR_FAILED ? ERR_OK : rc;
+}
+
+static enum err_code final_result(struct worker *w, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
+	struct eval_result r;
+	enum err_code rc = ERR_OK;
+	char hex[65];
+
+	if (w->ring)
+		rc = verify(w, e);
+	if (!rc && w->job.eval) {
+		rc = evaluate(&w->params, w->job.eval, false, &r, e);
+		if (!rc)
+			json_object_set_new(msg, "eval", job_eval_json(&r));
+	}
+	if (!rc)
+		rc = model_digest(w->client, hex, e);
+	if (!rc) {
+		json_object_set_new(msg, "digest", json_string(hex));
+		rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+		if (!rc)
+			json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+static bool settled(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err ignored;
+
+	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+}
+
+enum err_code worker_finish(struct worker *w, struct err *e)
+{
+	json_t *view;
+	enum err_code rc = feed_finish(w->feed, e);
+
+	if (!rc)
+		rc = client_done(w->client, e);
+	if (!rc)
+		rc = tell_done(w, e);
+	while (!rc) {
+		rc = cluster_await(w->cluster, settled, w, 0, w->cfg->interrupt_fd, &view, e);
+		if (rc)
+			break;
+		rc = view_over(view, e);
+		if (!rc && strcmp(json_str(view, "phase", ""), "done") == 0) {
+			json_decref(view);
+			return ERR_OK;
+		}
+		json_decref(view);
+		if (!rc)
+			rc = final_result(w, e);
+	}
+	return rc;
+}
+
+void worker_leave(struct worker *w)
+{
+	json_t *msg = figures_json(w), *answer;
+
+	json_object_set_new(msg, "op", json_string("leave"));
+	w->leaving = true;
+	agent_set_cancel(cluster_agent(w->cluster), -1);
+	/* Nobody to tell: the lease will do. */
+	if (agent_is_up(cluster_agent(w->cluster)) && w->feed)
+		feed_finish(w->feed, NULL);
+	if (agent_is_up(cluster_agent(w->cluster)) &&
+	    agent_call(cluster_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	log_info(w->cfg->log, "left at step %llu", (unsigned long long)w->step);
+}

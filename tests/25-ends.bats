@@ -218,7 +218,7 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	wait_for 5 grep -q 'worker-0 has left' err
 	before=$(ps-ctl status --json | jq 'select(.id == "worker-0").step')
 	# ps-ctl looks a few times a second, and its last look is what is left.
-	wait_for 20 has_gone_beyond $((before + 10000))
+	wait_for 20 has_gone_beyond $((before + 4000))
 	kill -9 "$(pid_of server-0)"
 	finish
 	[ "$(field eval <out)" = null ]

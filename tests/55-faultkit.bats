@@ -35,14 +35,15 @@ while True:
 	ECHO=$(cat echo.out)
 }
 
-# say BYTES: what comes back of so many: "BYTES MILLISECONDS HOW".
+# say BYTES [SECONDS]: what comes back of so many: "BYTES MILLISECONDS HOW"; it stalls
+# when nothing comes for so long.
 say() {
-	/usr/bin/python3 - "$PROXY" "$1" <<-'END'
+	/usr/bin/python3 - "$PROXY" "$1" "${2:-1.5}" <<-'END'
 	import socket, sys, time
 	host, port = sys.argv[1].split(":")
 	data = bytes(i * 7 % 251 for i in range(int(sys.argv[2])))
 	s = socket.create_connection((host, int(port)))
-	s.settimeout(1.5)
+	s.settimeout(float(sys.argv[3]))
 	begun, got, how = time.time(), b"", "whole"
 	try:
 	    s.sendall(data)
@@ -75,7 +76,7 @@ say() {
 	tell heal
 	for side in up down both; do
 		tell stall $side
-		run say 10
+		run say 10 0.3
 		[[ "$output" == "0 "*" stalled" ]]
 		tell heal
 	done
@@ -98,13 +99,14 @@ say() {
 	start_proxy --to "$ECHO" --stall down --stall-after 500
 	run say 400
 	[[ "$output" == "400 "*" whole" ]]
-	run say 200000
+	run say 200000 0.5
 	[[ "$output" == *" stalled" ]]
 }
 
 # ---- the proxy between workers and a server -------------------------------------------
 
-# A cluster whose only server is reached through the proxy; workers are ours.
+# behind_proxy SUITE STEPS: a cluster whose only server is reached through the proxy;
+# workers are ours.  Through a slow line (slowly) the steps outlast what is done to it.
 behind_proxy() {
 	write_csv train.csv
 	cat >far.json <<-END
@@ -112,9 +114,9 @@ behind_proxy() {
 	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $2, "batch": 8, "lr": 0.01 } }
 	END
 	RUN=$T/far.run
-	rm -rf "$RUN"
+	rm -rf "$RUN" err
 	background ps-serve far.json --advertise "$PROXY"
-	wait_for 10 grep -q 'data plane on' err
+	wait_for 10 grep -qs 'data plane on' err
 	tell to "$(sed -n 's/.*data plane on //p' err | head -n 1)"
 	for slot in 0 1; do
 		ps-work train -C "$RUN" --slot $slot >w$slot.out 2>&1 3>&- &
@@ -135,6 +137,10 @@ over() {
 	[[ $(status .state) =~ ^(done|failed|stopped)$ ]]
 }
 
+slowly() {
+	tell delay 2
+}
+
 more_connections() {
 	[ "$(seen connections)" -gt "$1" ]
 }
@@ -153,7 +159,7 @@ harm() {
 	wait_for 10 faults_are $((faults + 1)) || return 1
 	case $1 in
 	drop|swap)
-		for ((i = 0; i < 40; i++)); do
+		for ((i = 0; i < 15; i++)); do
 			more_connections "$connections" && break
 			sleep 0.02
 		done
@@ -165,18 +171,20 @@ harm() {
 @test "a record flipped, dropped, doubled or swapped ends the session; the model is the same" {
 	start_proxy --seed 5
 	for suite in poly1305 chacha20poly1305; do
-		behind_proxy $suite 6000
+		behind_proxy $suite 3000
 		done_as ""
 		first=$(res .model_digest)
 		before=$(seen faults)
-		behind_proxy $suite 6000
-		wait_for 10 step_is_past 50
+		slowly
+		behind_proxy $suite 3000
+		wait_for 10 step_is_past 20
 		for side in up down; do
 			for what in flip drop dup swap; do
 				harm $what $side || { cat err w?.out; false; }
 			done
 		done
 		[ "$(seen faults)" -eq $((before + 8)) ]
+		tell heal
 		done_as "$first"
 		grep -q 'record' err
 	done
@@ -184,24 +192,28 @@ harm() {
 
 @test "cuts, resets and stalls within a step: sessions come again, the model is the same" {
 	start_proxy --seed 6
-	behind_proxy auto 15000
+	behind_proxy auto 3000
 	done_as ""
 	first=$(res .model_digest)
-	behind_proxy auto 15000
+	slowly
+	behind_proxy auto 3000
 	for harm in cut reset "cut-after 20000" "reset-after 30000"; do
-		wait_for 10 step_is_past $(($(status .step) + 50))
+		wait_for 10 step_is_past $(($(status .step) + 20))
 		connections=$(seen connections)
 		tell $harm
 		wait_for 10 more_connections "$connections"
 		tell heal
+		slowly
 	done
+	tell heal
 	done_as "$first"
 }
 
 @test "a line that stalls is named after two seconds" {
 	start_proxy --seed 7
-	behind_proxy auto 20000
-	wait_for 10 step_is_past 50
+	slowly
+	behind_proxy auto 2000
+	wait_for 10 step_is_past 20
 	tell stall both
 	# Who is behind names the line; who was ahead when it stalled, the one behind.
 	wait_for 10 grep -q 'waiting for server-0 (.*) for 2 s: it is connected, and does not answer' w0.out w1.out

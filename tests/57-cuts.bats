@@ -4,29 +4,42 @@
 
 load lib/helper
 
-setup() {
+# Most of a cut is waiting, so clusters suffer side by side, each on a network of its
+# own; the tests look at what became of them.
+setup_file() {
 	setup_dir
-	export PS_BIN=$BIN TMPDIR=$T HOLD=3
+	export PS_BIN=$BIN TMPDIR=$BATS_FILE_TMPDIR HOLD=3
+	suffer servers "coordinator>server-0" "server-0>coordinator" "coordinator=server-0" "server-0>server-1" "server-0=server-1"
+	suffer alone "coordinator=server-0,server-0=server-1" "coordinator=server-0,coordinator=server-1" \
+		"coordinator=server-0,coordinator=server-1,server-0=server-1"
+	SYNC=asp suffer asp "coordinator=server-0,server-0=server-1"
+	suffer workers "coordinator>worker-0" "worker-0>coordinator" "coordinator=worker-0"
+	suffer lines "server-0>worker-0" "worker-0>server-1"
+	wait
+	cd / && rm -rf "$T"
 }
 
-teardown() {
-	teardown_dir
+# suffer GROUP PATTERN...: one cluster, one cut after the other, in the background.
+suffer() {
+	"$BATS_TEST_DIRNAME/fault/cuts" "${@:2}" >"$BATS_FILE_TMPDIR/$1" 2>&1 3>&- &
 }
 
-# cuts [VARIABLE=...] -- PATTERN...: each is well; $output tells how it went.
+# cuts GROUP PATTERN...: each was well; $output tells how it went.
 cuts() {
-	local env=()
-	while [ "$1" != -- ]; do
-		env+=("$1")
-		shift
-	done
+	local group=$BATS_FILE_TMPDIR/$1 pattern line
 	shift
-	run env "${env[@]}" "$BATS_TEST_DIRNAME/fault/cuts" "$@"
+	output=$(<"$group")
 	[[ $output != "1..0 # SKIP"* ]] || skip "${output#*SKIP }"
-	sed -n 's/^ok [0-9]* - /# /p' <<<"$output" >&3
-	echo "$output"
-	[ "$status" -eq 0 ]
-	[ "$(grep -c '^ok' <<<"$output")" -eq $# ]
+	output=
+	for pattern; do
+		line=$(grep -F -- " - $pattern: " "$group") && [[ $line == "ok "* ]] || {
+			echo "$pattern:"
+			cat "$group"
+			return 1
+		}
+		sed 's/^ok [0-9]* - /# /' <<<"$line" >&3
+		output+=$line$'\n'
+	done
 }
 
 # No line of the output is of a job that stood still.
@@ -34,38 +47,47 @@ all_went_on() {
 	! grep -E ': 0 steps|the job failed' <<<"$output"
 }
 
-@test "a server and the coordinator: one way, the other, both" {
-	cuts -- "coordinator>server-0" "server-0>coordinator" "coordinator=server-0"
-	all_went_on
+# Nor of one who had to stop.
+nobody_stopped() {
 	! grep 'stopped: ' <<<"$output"
+}
+
+@test "a server and the coordinator: one way, the other, both" {
+	cuts servers "coordinator>server-0" "server-0>coordinator" "coordinator=server-0"
+	all_went_on
+	nobody_stopped
 }
 
 @test "two servers that copy to each other: one way, both" {
-	cuts -- "server-0>server-1" "server-0=server-1"
+	cuts servers "server-0>server-1" "server-0=server-1"
 	all_went_on
-	! grep 'stopped: ' <<<"$output"
+	nobody_stopped
 }
 
 @test "a primary cut off from its only copy and from the coordinator, not from the workers" {
-	for sync in bsp asp; do
-		cuts SYNC=$sync -- "coordinator=server-0,server-0=server-1"
+	for group in alone asp; do
+		cuts $group "coordinator=server-0,server-0=server-1"
 		all_went_on
 	done
 }
 
 @test "the coordinator cut off from all servers: training goes on" {
-	cuts -- "coordinator=server-0,coordinator=server-1"
+	cuts alone "coordinator=server-0,coordinator=server-1"
 	all_went_on
-	! grep 'stopped: ' <<<"$output"
+	nobody_stopped
 }
 
 @test "the coordinator and the servers each cut off from all others: a clear stop" {
-	cuts -- "coordinator=server-0,coordinator=server-1,server-0=server-1"
+	cuts alone "coordinator=server-0,coordinator=server-1,server-0=server-1"
 	grep 'the job failed: server-[01] .* is lost: no heartbeat' <<<"$output"
 }
 
 @test "a worker and the coordinator, a worker and a server: the other worker goes on" {
-	cuts -- "coordinator>worker-0" "worker-0>coordinator" "coordinator=worker-0" "server-0>worker-0" "worker-0>server-1"
+	local all
+	cuts workers "coordinator>worker-0" "worker-0>coordinator" "coordinator=worker-0"
+	all=$output
+	cuts lines "server-0>worker-0" "worker-0>server-1"
+	output+=$all
 	all_went_on
 	[ "$(grep -c 'stopped: worker-0$' <<<"$output")" -eq 5 ]
 }

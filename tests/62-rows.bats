@@ -14,7 +14,7 @@ teardown() {
 }
 
 # Two classes, told apart by 40 of 5000 features of which each example has 30.
-wide() {
+setup_file() {
 	awk 'BEGIN {
 		srand(3)
 		for (i = 0; i < 4000; i++) {
@@ -31,7 +31,11 @@ wide() {
 				if (k in on) printf " %d:1", k
 			print ""
 		}
-	}' >wide.svm
+	}' >"$BATS_FILE_TMPDIR/wide.svm"
+}
+
+wide() {
+	ln -s "$BATS_FILE_TMPDIR/wide.svm" .
 	cat >c.json <<-JSON
 	{ "servers": 2, "workers": 2, "job": { "model": "logistic", "data": "wide.svm", "eval": "wide.svm",
 	  "epochs": 5, "batch": 200, "optimizer": "adagrad", "lr": 0.1 } }
@@ -83,7 +87,7 @@ below() {
 	wide
 	for mode in bsp asp; do
 		RUN=$T/c.run
-		begin c.json --set row_ids=cached --set replicas=2 --set epochs=400 --set sync=$mode --max-restarts 3
+		begin c.json --set row_ids=cached --set replicas=2 --set epochs=100 --set sync=$mode --max-restarts 3
 		wait_for 20 step_is_past 100
 		kill -9 "$(cat "$RUN/server-1.pid")"
 		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'

@@ -7,18 +7,30 @@ load lib/training
 
 FASHION=/usr/share/datasets/fashion-mnist
 
+# Some fifty runs read the data: unpacked once.
+setup_file() {
+	local f
+	for f in "$FASHION"/*-ubyte.gz; do
+		[ ! -r "$f" ] || gzip -dc "$f" >"$BATS_FILE_TMPDIR/$(basename "$f" .gz)"
+	done
+}
+
 setup() {
 	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
 	setup_training
 	cat >c.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$FASHION/train-images-idx3-ubyte.gz",
-	  "eval": "$FASHION/t10k-images-idx3-ubyte.gz", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",
+	  "eval": "$BATS_FILE_TMPDIR/t10k-images-idx3-ubyte", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
 	END
 }
 
 teardown() {
 	teardown_dir
 }
+
+# By a rate that comes to 0 at the end the accuracy is the same to a third of a point,
+# whichever gradients came in which order; by a constant one it is not to one and a half.
+SETTLED=(--set steps=600 --set schedule=cosine:600:0)
 
 # by CODEC [options]: its accuracy and bytes in $RESULT; pushed_bytes as a part of raw's.
 by() {
@@ -27,10 +39,10 @@ by() {
 }
 
 @test "every codec, with feedback: the accuracy of raw, in fewer bytes" {
-	by raw
+	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
 	while read -r codec points part; do
-		by "$codec"
+		by "$codec" "${SETTLED[@]}"
 		at_least .eval.accuracy "$(jq -n "$accuracy - $points")"
 		jq -e ".pushed_bytes < $raw_bytes * $part" <<<"$RESULT" >/dev/null
 	done <<-END
@@ -45,10 +57,10 @@ by() {
 }
 
 @test "pull_codec: the accuracy of raw, in fewer bytes" {
-	by raw
+	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes) pulled=$(res .pulled_bytes)
 	while read -r codec part; do
-		by raw --set pull_codec="$codec"
+		by raw --set pull_codec="$codec" "${SETTLED[@]}"
 		at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")"
 		jq -e ".pulled_bytes < $pulled * $part" <<<"$RESULT" >/dev/null
 	done <<-END
@@ -64,24 +76,25 @@ by() {
 }
 
 @test "pull_delta: the same bits, and of the parameters only those that have changed" {
+	few=(--set steps=300 --set schedule=cosine:300:0)
 	for also in "" "pull_codec=f16" "replicas=2" "sync=asp"; do
-		by topk:0.01 --set steps=400 ${also:+--set $also}
+		by topk:0.01 "${few[@]}" ${also:+--set $also}
 		accuracy=$(res .eval.accuracy) pulled=$(res .pulled_bytes)
-		by topk:0.01 --set steps=400 --set pull_delta=true ${also:+--set $also}
+		by topk:0.01 "${few[@]}" --set pull_delta=true ${also:+--set $also}
 		jq -e ".pulled_bytes < $pulled * 0.1" <<<"$RESULT" >/dev/null
 		case $also in
-		sync=*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.03")" ;;
-		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")" ;;
+		sync=*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")" ;;
+		*) at_least .eval.accuracy "$(jq -n "$accuracy - 0.005")" ;;
 		esac
 	done
 	# What is pulled outside of the steps is exact.
-	by topk:0.01 --set pull_codec=int8 --set workers=1 --set steps=400
+	by topk:0.01 --set pull_codec=int8 --set workers=1 "${few[@]}"
 	loss=$(res .eval.loss) digest=$(res .model_digest)
-	by topk:0.01 --set pull_codec=int8 --set workers=1 --set steps=400 --set pull_delta=true --set sync=ssp:0
+	by topk:0.01 --set pull_codec=int8 --set workers=1 "${few[@]}" --set pull_delta=true --set sync=ssp:0
 	jq -e "(.eval.loss - $loss | fabs) < 0.02" <<<"$RESULT" >/dev/null
-	by topk:0.01 --set pull_codec=f16 --set workers=1 --set steps=400
+	by topk:0.01 --set pull_codec=f16 --set workers=1 "${few[@]}"
 	loss=$(res .eval.loss) digest=$(res .model_digest)
-	by topk:0.01 --set pull_codec=f16 --set workers=1 --set steps=400 --set pull_delta=true
+	by topk:0.01 --set pull_codec=f16 --set workers=1 "${few[@]}" --set pull_delta=true
 	[ "$(res .model_digest)" != "$digest" ] || has .eval.loss "$loss"
 	# Where all of them change, all of them come; and the same bits where these are promised.
 	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=200)
@@ -95,7 +108,7 @@ by() {
 
 @test "pull_delta: a server is killed, another comes, and what was pulled goes on" {
 	RUN=$T/c.run
-	begin c.json --set codec=topk:0.01 --set pull_delta=true --set replicas=2 --set steps=4000
+	begin c.json --set codec=topk:0.01 --set pull_delta=true --set replicas=2 --set steps=3000
 	wait_for 20 step_is_past 100
 	kill -9 "$(cat "$RUN/server-1.pid")"
 	step=$(status .step)
@@ -106,12 +119,12 @@ by() {
 	has .state done
 	figure "accuracy $(res .eval.accuracy), pulled $(res .pulled_bytes) bytes"
 	at_least .eval.accuracy 0.84
-	jq -e ".pulled_bytes < 0.1 * 4 * 50890 * 2 * 4000" <<<"$RESULT" >/dev/null
+	jq -e ".pulled_bytes < 0.1 * 4 * 50890 * 2 * 3000" <<<"$RESULT" >/dev/null
 	ps-ctl stop >/dev/null
 }
 
 @test "prefetch: the same bits, also with two copies and a server that is killed" {
-	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=1500)
+	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=800)
 	by raw "${det[@]}"
 	digest=$(res .model_digest)
 	by raw "${det[@]}" --set prefetch=true --set servers=3
@@ -127,7 +140,7 @@ by() {
 	has .model_digest "$digest"
 	ps-ctl stop >/dev/null
 	# Steps that are closed without a worker are left out by what it has asked for, too.
-	by raw --set prefetch=true --set workers=3 --set backup=1
+	by raw "${SETTLED[@]}" --set prefetch=true --set workers=3 --set backup=1
 	at_least .eval.accuracy 0.8
 	by raw --set prefetch=true --set local_steps=10 --set outer=nesterov --set steps=100
 	at_least .eval.accuracy 0.8
@@ -136,10 +149,10 @@ by() {
 }
 
 @test "without feedback what is left out is missed" {
-	by raw
+	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
 	for codec in topk:0.01 randomk:0.05 onebit; do
-		by $codec --set feedback=false
+		by $codec "${SETTLED[@]}" --set feedback=false
 		! at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
 	done
 }
@@ -184,12 +197,12 @@ by() {
 @test "a worker's own checkpoint: a run goes on with what was still to be pushed" {
 	# One worker: the same steps give the same bits, if nothing is missing.
 	for codec in topk:0.01 dgc:0.05; do
-		set=(--set workers=1 --set codec=$codec --set steps=2500 --set checkpoint_every=500 --set keep_last=2)
+		set=(--set workers=1 --set codec=$codec --set steps=1600 --set checkpoint_every=300 --set keep_last=2)
 		train c.json "${set[@]}"
 		want=$(res .model_digest)
 		RUN=$T/c.run
 		begin c.json "${set[@]}" --max-restarts 3
-		wait_for 20 step_is_past 1200
+		wait_for 20 step_is_past 650
 		kill -9 "$(cat "$RUN/server-1.pid")"
 		ps-ctl wait --for done --timeout 60s
 		RESULT=$(http GET /v1/result)
@@ -203,7 +216,7 @@ by() {
 	[ -n "$(ls "$T/c.run/workers")" ]
 	# Who takes a slot over in mid-run begins without: that has been pushed since.
 	begin c.json --set codec=topk:0.01 --set sync=asp --set steps=1000000 --set checkpoint_every=300 --max-restarts 3
-	wait_for 20 step_is_past 1000
+	wait_for 20 step_is_past 500
 	kill -9 "$(worker 1 .pid)"
 	pid=$(worker 1 .pid)
 	wait_for 20 eval '[ "$(worker 1 .pid)" != "$pid" ] && [ "$(worker 1 .state)" = active ]'
@@ -211,13 +224,14 @@ by() {
 	wait_for 20 step_is_past $((step + 200))
 	! grep "is here again" "$RUN"/worker-1.log
 	# A checkpoint each 300 steps, named by them.
-	step=$(http GET /v1/workers | jq '[.workers[].step] | max')
-	ls "$RUN/checkpoints" | tail -n 1 | sed 's/step-0*//' | { read -r last; [ "$last" -le "$step" ] && [ $((last % 300)) -eq 0 ]; }
+	last=$(ls "$RUN/checkpoints" | grep '^step-' | tail -n 1 | sed 's/step-0*//')
+	[ $((last % 300)) -eq 0 ]
+	[ "$last" -le "$(http GET /v1/workers | jq '[.workers[].step] | max')" ]
 	ps-ctl stop >/dev/null
 	# Damaged, or not to be written: said, and no more than that.
-	set=(--set workers=1 --set codec=topk:0.01 --set steps=100000 --set checkpoint_every=500)
+	set=(--set workers=1 --set codec=topk:0.01 --set steps=100000 --set checkpoint_every=300)
 	begin c.json "${set[@]}" --max-restarts 3
-	wait_for 20 step_is_past 1200
+	wait_for 20 step_is_past 650
 	for f in "$RUN"/workers/*; do echo damaged >"$f"; done
 	chmod 500 "$RUN/workers"
 	kill -9 "$(cat "$RUN/server-0.pid")"

@@ -53,7 +53,8 @@ wait_for() {
 # it only waits for a parent that is not ours.
 none_left() {
 	local pid args state
-	for pid in /proc/[0-9]*; do
+	for pid in $(grep -laE 'ps-(serve|work)' /proc/[0-9]*/cmdline 2>/dev/null); do
+		pid=${pid%/cmdline}
 		args=$(tr '\0' ' ' 2>/dev/null <"$pid/cmdline") || continue
 		case $args in
 		*ps-serve*"$1"*|*ps-work*"$1"*)

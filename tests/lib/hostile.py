@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib"
 import psclient as ps  # noqa: E402
 
 KEYS, NO_KEYS = 64, 26
+HELPERS = 4
 RUN, CASE = sys.argv[1], sys.argv[2]
 CLUSTER = ps.Cluster(RUN)
 SERVER = CLUSTER.view["servers"][0]
@@ -55,29 +56,45 @@ def push(s, **more):
     return s.encode(ps.PUSH, struct.pack("<4464f", *[1.0] * 4464), **fields)
 
 
+def shared(attempts, harm):
+    """harm(i) for each i, dealt to several processes: most of it is waiting for the server."""
+    children = []
+    for helper in range(HELPERS):
+        pid = os.fork()
+        if pid == 0:
+            for i in range(helper, attempts, HELPERS):
+                harm(i)
+            os._exit(0)
+        children.append(pid)
+    if any([os.waitpid(pid, 0)[1] for pid in children]):
+        sys.exit("not all of them were closed")
+
+
 def case_msg1():
-    for bit in range(176 * 8):
+    def harm(bit):
         sock = dial()
         hello = sock.recv(32, socket.MSG_WAITALL)
         shake = ps.Handshake(hello, CLUSTER.secret, KEY, CLUSTER.psk, 5, 0xFFFFFFFF)
         sock.sendall(flip(shake.message1, bit))
         must_close(sock, f"bit {bit} of msg1")
+    shared(176 * 8, harm)
 
 
 def case_header():
-    for bit in range(80 * 8):
+    def harm(bit):
         s = session()
         s.sock.sendall(flip(push(s)[:80], bit) + bytes(64))
         must_close(s.sock, f"bit {bit} of a header")
+    shared(80 * 8, harm)
 
 
 def case_payload():
-    rng = random.Random(1)
-    for i in range(10000):
+    def harm(i):
         s = session()
         raw = push(s)
-        s.sock.sendall(flip(raw, rng.randrange(80 * 8, len(raw) * 8)))
+        s.sock.sendall(flip(raw, random.Random(i).randrange(80 * 8, len(raw) * 8)))
         must_close(s.sock, f"payload flip {i}")
+    shared(10000, harm)
 
 
 def case_order():
@@ -230,8 +247,10 @@ def case_keys():
         refused("many rows by " + what, ps.PUSH_ROWS, many + values, total=len(many) + len(values), examples=1, codec=codec, **fields)
     # Blocks that are kept without end fill no more than they may.
     for i in range(300):
-        many = b"".join(bytes([0x80 | i & 127, 1 + (k + i) % 100]) for k in range(50000))
-        s.send(ps.PULL_ROWS, block(50000, 1, many, 1), seq=2, **fields)
+        many = bytearray(100000)
+        many[::2] = bytes([0x80 | i & 127]) * 50000
+        many[1::2] = bytes(1 + (k + i) % 100 for k in range(100)) * 500
+        s.send(ps.PULL_ROWS, block(50000, 1, bytes(many), 1), seq=2, **fields)
         record = s.receive()
         if record.type != ps.ROWS:
             sys.exit(f"50000 rows: answered by {record.type}")

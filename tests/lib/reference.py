@@ -282,7 +282,7 @@ def train(model, rule, params, x, y, batches, hyper, schedule="constant", activa
     return p
 
 
-def main():
+def main(argv=None):
     a = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--model", required=True, choices=MODELS)
@@ -300,7 +300,7 @@ def main():
     hypers = ["lr", "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta", "l1", "l2"]
     for name in hypers:
         a.add_argument("--" + name.replace("_", "-"), type=float, default=None)
-    o = a.parse_args()
+    o = a.parse_args(argv)
 
     batches = batches_load(o.batches)
     if o.steps is not None and len(batches) != o.steps:

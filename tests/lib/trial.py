@@ -5,15 +5,18 @@
       x.npy, y.npy, data.csv (or data.svm), init.safetensors in the current directory
   trial.py batches --examples 200 --batch 6 --slots 3 --steps 200 --seed 1 > batches.txt
       the deal of ps-consistency(7): who trains on which example at which step
-  trial.py compare ours.safetensors reference.safetensors
-      the largest difference; exit 1 when it is above the bound
+  trial.py compare CASES
+      of each line "ours.safetensors [options of reference.py]" the largest difference;
+      exit 1 when one is above the bound
 """
 
 import argparse
+import contextlib
 import sys
 
 import numpy as np
 
+import reference
 from reference import safetensors_load, safetensors_save
 
 MASK = (1 << 64) - 1
@@ -145,7 +148,17 @@ def dense(tensors):
 
 
 def compare(o):
-    ours, theirs = dense(safetensors_load(o.ours)), dense(safetensors_load(o.theirs))
+    with open(o.cases) as cases, open("losses", "w") as losses:
+        for ours, *options in map(str.split, cases):
+            with contextlib.redirect_stdout(losses):
+                reference.main([*options, "--params", "init.safetensors", "--x", "x.npy", "--y", "y.npy",
+                                "--out", "reference.safetensors"])
+            print(" ".join(options) + ": off by %.1e at most" % difference(ours, "reference.safetensors"))
+
+
+def difference(one, other):
+    """The largest of all elements; ends with a word when it is above the bound."""
+    ours, theirs = dense(safetensors_load(one)), dense(safetensors_load(other))
     if sorted(ours) != sorted(theirs):
         sys.exit(f"tables {sorted(ours)}, not {sorted(theirs)}")
     worst, where = 0.0, ""
@@ -161,9 +174,9 @@ def compare(o):
     start = dense(safetensors_load("init.safetensors"))
     if all(np.array_equal(start[name], theirs[name]) for name in theirs if name in start):
         sys.exit("nothing was trained")
-    print(f"{worst:.1e}")
     if worst > RELATIVE:
-        sys.exit(f"off by {worst:.3g}: {where}")
+        sys.exit(f"{one}: off by {worst:.3g}: {where}")
+    return worst
 
 
 def main():
@@ -179,8 +192,7 @@ def main():
         for name, default in names.items():
             p.add_argument("--" + name, type=int, default=default)
     c = sub.add_parser("compare")
-    c.add_argument("ours")
-    c.add_argument("theirs")
+    c.add_argument("cases")
     o = a.parse_args()
     {"make": make, "batches": batches, "compare": compare}[o.what](o)
 

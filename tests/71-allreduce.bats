@@ -28,7 +28,11 @@ job() {
 
 over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 pid_of() { cat "$RUN/$1.pid"; }
-whole() { http GET /v1/layout | jq -e '[.tables[].runs[] | (.[2] | length == 2) and .[3] == -1] | all' >/dev/null; }
+# All copies, and all three servers, are there.
+whole() {
+	[ "$(http GET /v1/servers | jq '[.servers[] | select(.state == "live")] | length')" -eq 3 ] &&
+		http GET /v1/layout | jq -e '[.tables[].runs[] | (.[2] | length == 2) and .[3] == -1] | all' >/dev/null
+}
 
 # The job ends well, and the evaluator has found servers and workers alike.
 ends_alike() {
@@ -116,10 +120,9 @@ another() {
 		kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)"
 		another $i
 		if [ "$i" = 2 ]; then
+			# ps-ctl starts it again.
 			wait_for 20 whole
-			kill -9 "$(pgrep -f "ps-serve -C $RUN --name server-2" | head -n 1)"
-			ps-serve -C "$RUN" --name server-2 >>server.out 2>&1 3>&- &
-			pids+=($!)
+			kill -9 "$(pid_of server-2)"
 		fi
 		at=$(status .step)
 		wait_for 30 step_is_past $((at + 10))

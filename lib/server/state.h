@@ -182,6 +182,10 @@ void lanes_tell(struct server *s, const char *text, unsigned server);
 /* Look every peer's key up again, and cut those that have none any more. */
 void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
+/* Start s->agent, which joins as a store or a relay: who this is, where it listens and its
+ * figures are filled into cfg, the rest is the caller's. */
+struct agent_config;
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
 /* The suites of the data plane, by the configuration's word. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
 

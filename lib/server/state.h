@@ -219,6 +219,9 @@ void peer_promise(struct peer *p, const struct promise *x);
  * with *body NULL: more is to come. */
 enum conn_verdict peer_gather(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body);
 void peer_gathered(struct peer *p);
+/* A push of the present epoch, to `take` when it is whole; again when that held it. */
+enum conn_verdict peer_staged(struct peer *p, const struct record *r, const uint8_t *payload,
+    enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 enum conn_verdict peer_copy(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);

@@ -20,6 +20,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
 	cfg.mode = conf.sync;
+	cfg.mem_limit = conf.mem_limit;
 	/* The rule makes no update here; it is one without state. */
 	cfg.rule = optim_find("sgd");
 	rc = server_choose_suites(s, conf.suite, e);

@@ -90,6 +90,9 @@ near() {
 	! jq -r .set plan.jsonl | grep -x -e '--set servers=1'
 	run -0 --separate-stderr ps-ctl plan c "${GIVEN[@]}" --params 100M --set mem_limit=500M --alone
 	[[ "$output" == *"more than mem_limit"* ]]
+	# Nor what cannot be simulated, which is no reason to say nothing of the others.
+	plan --net 100M --cost rule=1000s
+	jq -se 'map(select(.kind == "alternative")) | length > 5 and all(.set | contains("local_steps") | not)' plan.jsonl
 	# On a slow line a codec wins over float32, and says so.
 	plan --net 10M
 	jq -se 'map(select(.kind == "alternative")) | (map(select(.set | contains("codec=int8")))[0].seconds) < (map(select(.set == ""))[0].seconds)' plan.jsonl
@@ -142,7 +145,19 @@ near() {
 	refused 2 "a number of workers" c "${GIVEN[@]}" --slow 3
 	refused 2 "did you mean \"send\"" c "${GIVEN[@]}" --cost sned=1ns
 	refused 2 "must be a time" c "${GIVEN[@]}" --cost send=1
+	refused 2 "must be a time" c "${GIVEN[@]}" --cost send
+	refused 2 "no such cost" c "${GIVEN[@]}" --cost =1ns
+	for wrong in s -1ns 1e9s nans 1e400ns ""; do
+		refused 2 "must be a time" c "${GIVEN[@]}" --cost send="$wrong"
+	done
+	for wrong in 0.5 1e4 nan 1ns ""; do
+		refused 2 "must be a factor from 1" c "${GIVEN[@]}" --cost crowded="$wrong"
+	done
+	refused 2 "must be bits a second" c "${GIVEN[@]}" --net 1e-300
+	refused 2 "must be a time" c --params 1M --compute 50ms,5%x1e300
+	refused 2 "a number of workers" c "${GIVEN[@]}" --slow 1x1e300
 	refused 2 "must be a number" c --params many --compute 1s
+	refused 2 "must be a number" c --params 900P --compute 1s
 	refused 2 "for one that does not" c --measure
 	refused 2 "are for --measure" c "${GIVEN[@]}" --window 2s
 	refused 2 "--cores must be above 0" c "${GIVEN[@]}" --net 1G --proxied 1

@@ -217,12 +217,19 @@ by() {
 	# Who takes a slot over in mid-run begins without: that has been pushed since.
 	begin c.json --set codec=topk:0.01 --set sync=asp --set steps=1000000 --set checkpoint_every=300 --max-restarts 3
 	wait_for 20 step_is_past 500
-	kill -9 "$(worker 1 .pid)"
+	# As one that is killed while it saves leaves it; another's may be about to be whole.
+	own=worker-1-000000000300.safetensors.tmp-0123456789abcdef
+	others=(worker-{0,11}-000000000300.safetensors.tmp-0123456789abcdef)
+	mkdir -p "$RUN/workers"
+	(cd "$RUN/workers" && touch "$own" "${others[@]}")
 	pid=$(worker 1 .pid)
+	kill -9 "$pid"
 	wait_for 20 eval '[ "$(worker 1 .pid)" != "$pid" ] && [ "$(worker 1 .state)" = active ]'
 	step=$(status .step)
 	wait_for 20 step_is_past $((step + 200))
 	! grep "is here again" "$RUN"/worker-1.log
+	[ ! -e "$RUN/workers/$own" ]
+	(cd "$RUN/workers" && ls "${others[@]}")
 	# A checkpoint each 300 steps, named by them.
 	last=$(ls "$RUN/checkpoints" | grep '^step-' | tail -n 1 | sed 's/step-0*//')
 	[ $((last % 300)) -eq 0 ]

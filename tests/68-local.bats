@@ -165,7 +165,7 @@ still() {
 	# Its doubts are open while another is waited for.
 	kill -STOP "$(worker 1 .pid)"
 	kill -9 "$(cat "$RUN/server-1.pid")"
-	sleep 0.5
+	wait_for 20 eval 'http GET /v1/events | jq -e ".events | any(.event == \"failover\")" >/dev/null'
 	kill -CONT "$(worker 1 .pid)"
 	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
 	RESULT=$(http GET /v1/result)

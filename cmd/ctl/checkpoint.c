@@ -84,13 +84,10 @@ static int take(const struct options *o, int nargs, char **args)
 	struct http_client *client = NULL;
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
-	char *dir = NULL;
-	enum err_code rc = rundir_find(o->dir, &dir, &e);
+	enum err_code rc = ctl_reach(o->dir, &client, &e);
 
 	(void)nargs;
 	(void)args;
-	if (rc == ERR_OK)
-		rc = ctl_connect(dir, &client, &e);
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/checkpoints", body, o->timeout, NULL, &answer, &e);
 	if (rc == ERR_OK && o->json)
@@ -100,7 +97,6 @@ static int take(const struct options *o, int nargs, char **args)
 	http_client_free(client);
 	json_decref(answer);
 	json_decref(body);
-	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 

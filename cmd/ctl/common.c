@@ -103,6 +103,31 @@ enum err_code ctl_connect(const char *dir, struct http_client **client, struct e
 	return rc;
 }
 
+enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e)
+{
+	char *run = NULL;
+	enum err_code rc = rundir_find(dir, &run, e);
+
+	*client = NULL;
+	if (!rc)
+		rc = ctl_connect(run, client, e);
+	free(run);
+	return rc;
+}
+
+enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e)
+{
+	char path[64] = "/v1/status";
+	enum err_code rc;
+
+	if (*rev >= 0)
+		snprintf(path, sizeof path, "/v1/status?rev=%lld&wait=0.2", (long long)*rev);
+	rc = http_call(client, "GET", path, NULL, CTL_CALL, NULL, status, e);
+	if (!rc)
+		*rev = json_int(*status, "rev", 0);
+	return rc;
+}
+
 void ctl_count(double v, char out[static 16])
 {
 	static const char unit[] = " kMGTP";

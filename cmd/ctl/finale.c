@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,20 +77,6 @@ static void export_failed(struct runner *r, const char *log, const struct launch
 	buf_release(&last);
 }
 
-/* What an export that was killed has left behind. */
-static void remove_torn(const char *dir)
-{
-	static const char torn[] = "model.safetensors.tmp-";
-	DIR *d = opendir(dir);
-	struct dirent *entry;
-
-	while (d && (entry = readdir(d)) != NULL)
-		if (strncmp(entry->d_name, torn, sizeof torn - 1) == 0)
-			unlinkat(dirfd(d), entry->d_name, 0);
-	if (d)
-		closedir(d);
-}
-
 static void await_export(struct runner *r, size_t child, const char *log)
 {
 	int64_t limit = r->conf->deadline > EXPORT_MIN ? r->conf->deadline : EXPORT_MIN;
@@ -106,7 +91,7 @@ static void await_export(struct runner *r, size_t child, const char *log)
 		end = clock_now() + NSEC_PER_SEC;
 		while (launch_alive(r->set, child) && clock_now() < end)
 			runner_pause(r, end);
-		remove_torn(r->dir);
+		file_remove_torn(r->dir, "model.safetensors");
 		snprintf(r->unsaved, sizeof r->unsaved, "%s", r->nsignals > 0 ? "interrupted" : "it took too long");
 	} else if (how.signalled || how.status != 0) {
 		export_failed(r, log, &how);

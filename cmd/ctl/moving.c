@@ -2,15 +2,10 @@
 
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
-#include "base/mem.h"
-#include "launch/rundir.h"
 
-#define CALL (5 * NSEC_PER_SEC)
 #define BAR 30
 
 const struct opt moving_opts[MOVING_OPTS] = {
@@ -58,18 +53,15 @@ static enum err_code follow(struct http_client *client, int64_t timeout, struct 
 	enum err_code rc = ERR_OK;
 
 	while (rc == ERR_OK && clock_now() < end) {
-		char *path = rev < 0 ? mem_strdup("/v1/status") : mem_printf("/v1/status?rev=%lld&wait=0.2", (long long)rev);
 		json_t *s = NULL;
 		bool done = false;
 
-		rc = http_call(client, "GET", path, NULL, CALL, NULL, &s, e);
-		free(path);
+		rc = ctl_next_status(client, &rev, &s, e);
 		if (rc == ERR_OK) {
 			uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
 
 			most = left > most ? left : most;
 			show(s, most);
-			rev = json_int(s, "rev", 0);
 			done = is_settled(s) || is_over(s);
 		}
 		json_decref(s);
@@ -86,18 +78,14 @@ static enum err_code follow(struct http_client *client, int64_t timeout, struct 
 int moving(const char *dir, const char *route, json_t *body, int64_t timeout)
 {
 	struct http_client *client = NULL;
-	char *run = NULL;
 	struct err e = { 0 };
-	enum err_code rc = rundir_find(dir, &run, &e);
+	enum err_code rc = ctl_reach(dir, &client, &e);
 
 	if (rc == ERR_OK)
-		rc = ctl_connect(run, &client, &e);
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", route, body, CALL, NULL, NULL, &e);
+		rc = http_call(client, "POST", route, body, CTL_CALL, NULL, NULL, &e);
 	if (rc == ERR_OK)
 		rc = follow(client, timeout, &e);
 	http_client_free(client);
 	json_decref(body);
-	free(run);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }

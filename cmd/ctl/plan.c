@@ -16,6 +16,10 @@
 #include "launch/rundir.h"
 
 #define DEFAULT_WINDOW (5 * NSEC_PER_SEC)
+/* Seconds; times as long; more parameters than partitions can be numbered. */
+#define COST_MAX 1e6
+#define FACTOR_MAX 1e3
+#define PARAMS_MAX ((double)UINT32_MAX * PART_ELEMENTS)
 
 struct options {
 	struct opt_list sets, costs;
@@ -86,56 +90,75 @@ static bool rates(const char *text, double *up, double *down)
 
 	if (slash)
 		*slash++ = 0;
-	good = count(copy, up) && count(slash ? slash : copy, down);
+	good = count(copy, up) && count(slash ? slash : copy, down) && *up >= 1 && *down >= 1;
 	free(copy);
 	*up /= 8;
 	*down /= 8;
 	return good;
 }
 
-/* "send=0.4ns": in seconds, or a plain number for a factor. */
-static int take_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
+/* "0.4ns" in seconds. */
+static bool seconds(const char *text, double *out)
 {
-	const char *names[PLAN_COSTS], *is = strchr(text, '=');
-	char *name = mem_printf("%.*s", is ? (int)(is - text) : 0, text), *value;
-	double v, scale = 1;
-	size_t i = 0, n;
+	static const struct { const char *unit; double scale; } unit[] = {
+		{ "ps", 1e-12 }, { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 },
+	};
+	char *copy = mem_strdup(text);
+	size_t n = strlen(copy), i = 0;
+	double v;
 	bool good;
 
-	for (size_t k = 0; k < PLAN_COSTS; k++)
-		names[k] = plan_cost_at(k)->name;
-	while (i < PLAN_COSTS && strcmp(names[i], name) != 0)
+	while (i < CTL_COUNT(unit) && (n < strlen(unit[i].unit) || strcmp(copy + n - strlen(unit[i].unit), unit[i].unit) != 0))
 		i++;
-	if (i == PLAN_COSTS) {
-		const char *near = suggest(name, names, PLAN_COSTS);
-		int code = ctl_misuse(self, "--cost %s: no such cost%s%s%s", text, near ? "; did you mean \"" : "", near ? near : "",
-		    near ? "\"?" : "");
+	if (i < CTL_COUNT(unit))
+		copy[n - strlen(unit[i].unit)] = 0;
+	good = i < CTL_COUNT(unit) && num_double(copy, &v) && v >= 0 && v * unit[i].scale <= COST_MAX;
+	free(copy);
+	if (good)
+		*out = v * unit[i].scale;
+	return good;
+}
 
-		free(name);
-		return code;
-	}
+/* The cost that a word begins with, "send" of "send=0.4ns"; PLAN_COSTS: none. */
+static size_t cost_named(const char *text, size_t len)
+{
+	size_t i = 0;
+
+	while (i < PLAN_COSTS && (strlen(plan_cost_at(i)->name) != len || strncmp(plan_cost_at(i)->name, text, len) != 0))
+		i++;
+	return i;
+}
+
+static int no_such_cost(const struct ctl_cmd *self, const char *text, size_t len)
+{
+	const char *names[PLAN_COSTS], *near;
+	char *name = mem_printf("%.*s", (int)len, text);
+
+	for (size_t i = 0; i < PLAN_COSTS; i++)
+		names[i] = plan_cost_at(i)->name;
+	near = suggest(name, names, PLAN_COSTS);
 	free(name);
-	value = mem_strdup(is + 1);
-	n = strlen(value);
-	if (i != PLAN_crowded) {
-		struct { const char *unit; double scale; } unit[] = { { "ps", 1e-12 }, { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 } };
+	if (near)
+		return ctl_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?", text, near);
+	return ctl_misuse(self, "--cost %.80s: no such cost", text);
+}
 
-		scale = 0;
-		for (size_t k = 0; k < CTL_COUNT(unit) && scale == 0; k++) {
-			size_t u = strlen(unit[k].unit);
+static int take_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
+{
+	size_t len = strcspn(text, "="), i = cost_named(text, len);
+	const char *value = text + len + (text[len] == '=');
+	bool good;
 
-			if (n > u && strcmp(value + n - u, unit[k].unit) == 0) {
-				value[n - u] = 0;
-				scale = unit[k].scale;
-			}
-		}
-	}
-	good = num_double(value, &v) && v >= 0 && scale > 0;
-	free(value);
-	if (!good)
-		return ctl_misuse(self, "--cost %s: must be a time, as 0.4ns%s", text, i == PLAN_crowded ? " (this one: a factor)" : "");
-	p->fixed[i] = v * scale;
-	return 0;
+	if (i == PLAN_COSTS)
+		return no_such_cost(self, text, len);
+	if (i == PLAN_crowded)
+		good = num_double(value, &p->fixed[i]) && p->fixed[i] >= 1 && p->fixed[i] <= FACTOR_MAX;
+	else
+		good = seconds(value, &p->fixed[i]);
+	if (good)
+		return 0;
+	return i == PLAN_crowded ? ctl_misuse(self, "--cost %.80s: must be a factor from 1 to %g", text, FACTOR_MAX) :
+	    ctl_misuse(self, "--cost %.80s: must be a time, as 0.4ns, of at most %g s", text, COST_MAX);
 }
 
 static int take_lines(const struct ctl_cmd *self, const struct options *o, struct plan_place *place)
@@ -173,8 +196,8 @@ static int take(const struct ctl_cmd *self, const struct options *o, struct plan
 		code = ctl_misuse(self, "--compute: %s", e.msg);
 	if (!code && o->slow && sim_parse_slow(o->slow, &place->compute, &e))
 		code = ctl_misuse(self, "--slow: %s", e.msg);
-	if (!code && o->params && (!count(o->params, &params) || params < 1))
-		code = ctl_misuse(self, "--params: must be a number, as 25.6M, got \"%.80s\"", o->params);
+	if (!code && o->params && (!count(o->params, &params) || params < 1 || params > PARAMS_MAX))
+		code = ctl_misuse(self, "--params: must be a number, as 25.6M, from 1 to %g, got \"%.80s\"", PARAMS_MAX, o->params);
 	if (!code && o->examples && (!count(o->examples, &p->facts.examples) || p->facts.examples < 1))
 		code = ctl_misuse(self, "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
 	for (size_t i = 0; !code && i < o->costs.n; i++)
@@ -225,12 +248,10 @@ static enum err_code facts(const struct options *o, const struct conf *c, struct
 	if (o->params)
 		return ERR_OK;
 	rc = plan_facts_load(c, f, e);
-	if (rc)
-		return rc;
 	if (told.examples > 0)
 		f->examples = told.examples;
 	f->example_bytes = told.example_bytes;
-	return ERR_OK;
+	return rc;
 }
 
 static bool has_batch_cost(const struct options *o)

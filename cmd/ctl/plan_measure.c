@@ -1,3 +1,4 @@
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,8 @@ static enum err_code look(struct http_client *c, double seconds, struct plan_sam
 		json_array_foreach(json_object_get(after, "workers"), i, o) {
 			const json_t *was = find(json_object_get(before, "workers"), json_str(o, "id", ""));
 
-			if (was)
+			/* Another process counts from zero. */
+			if (was && json_int(was, "pid", 0) == json_int(o, "pid", 0))
 				add(out, was, o);
 		}
 		out->spread = is_spread(json_object_get(after, "workers")) || is_spread(json_object_get(servers, "servers"));
@@ -147,17 +149,16 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
  * the time that passes is as good. */
 void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k)
 {
-	double batches = (double)(c->accumulate * c->local_steps), seconds = s->data + s->compute, rate;
+	double batches = (double)(c->accumulate * (c->local_steps / c->fragments));
+	double all = p->place.cores ? s->cpu : s->data + s->compute, rest;
 	struct sim_spec spec;
 
 	plan_spec(p, c, k, &spec);
-	if (p->place.cores) {
-		double rest = spec.make_push + spec.send_push + spec.take_pull + spec.ask;
-
-		seconds = s->cpu - rest > 0.1 * s->cpu ? s->cpu - rest : 0.1 * s->cpu;
-	} else if (!p->place.worker.down && s->pull > 2 * spec.take_pull) {
-		rate = s->pulled / s->pull;
-		p->place.worker.up = p->place.worker.down = rate;
-	}
-	p->place.compute.seconds = seconds / batches;
+	/* What a step has besides: local steps' rule and copies; and what else its process does. */
+	rest = spec.compute.seconds - batches * k->v[PLAN_batch];
+	if (p->place.cores)
+		rest += spec.make_push + spec.send_push + spec.take_pull + spec.ask;
+	else if (!p->place.worker.down && s->pull > 2 * spec.take_pull)
+		p->place.worker.up = p->place.worker.down = s->pulled / s->pull;
+	p->place.compute.seconds = fmax(all - rest, 0.1 * all) / batches;
 }

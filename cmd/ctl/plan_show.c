@@ -72,8 +72,8 @@ static void print_bytes(const struct planned *x)
 	const struct sim_spec *s = &x->spec;
 	char up[16], down[16], all[16], mem[16], tables[16];
 
-	num_human(s->push_bytes, up);
-	num_human(s->pull_bytes + s->ask_bytes, down);
+	num_human(s->push_bytes + s->ask_bytes, up);
+	num_human(s->pull_bytes, down);
 	num_human((s->push_bytes + s->pull_bytes + s->ask_bytes) * s->workers, all);
 	num_human(x->memory, mem);
 	num_human(x->tables, tables);
@@ -167,7 +167,7 @@ static void print_table(const struct planned *own, const struct planned *row, si
 		double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf),
 		       base = own->result.gradients_per_second * (double)conf_step_examples(&own->conf);
 
-		num_human(x->spec.push_bytes, up);
+		num_human(x->spec.push_bytes + x->spec.ask_bytes, up);
 		num_human(x->spec.pull_bytes, down);
 		printf("%10s %7.2fx %10s %7sB %7sB  %s\n", samples > 0 ? span(x->seconds, a) : "", rate / base,
 		    span(x->result.step_seconds, b), up, down, *x->set ? x->set : "as it is");
@@ -196,7 +196,8 @@ static json_t *object_of(const struct plan_words *w, const struct planned *x)
 	NUM("late_share", r->late_share);
 	NUM("examples_per_second", r->gradients_per_second * (double)conf_step_examples(&x->conf));
 	json_object_set_new(o, "seconds", w->samples > 0 ? json_of_num(x->seconds) : json_null());
-	NUM("pushed_bytes", x->spec.push_bytes);
+	/* As workers count them: all that they send. */
+	NUM("pushed_bytes", x->spec.push_bytes + x->spec.ask_bytes);
 	NUM("pulled_bytes", x->spec.pull_bytes);
 	NUM("server_memory_bytes", x->memory);
 	NUM("worker_up_share", r->worker_up);

@@ -114,18 +114,16 @@ static bool set_all(struct conf *c, const char *sets, char **shown)
 	return good;
 }
 
-/* The file's own with these changes, unless they change nothing, or the cluster
- * would not start with them. */
+/* The file's own with these changes, unless they change nothing, the cluster would not
+ * start with them, or the simulation cannot do them. */
 static enum err_code add(struct table *t, const char *sets, struct err *e)
 {
 	json_t *o = conf_to_json(&t->own->conf);
 	struct planned x = { 0 };
 	char *diff = NULL;
-	struct sim_result none = { 0 };
 	enum err_code rc = conf_from_json(o, &x.conf, e);
 
 	json_decref(o);
-	x.result = none;
 	if (!rc && set_all(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
 	    (diff = conf_diff(&x.conf, &t->own->conf)) != NULL) {
 		rc = planned_run(t->plan, &x, t->samples, e);
@@ -135,6 +133,7 @@ static enum err_code add(struct table *t, const char *sets, struct err *e)
 			free(diff);
 			return ERR_OK;
 		}
+		rc = rc == ERR_CONFIG ? ERR_OK : rc;
 	}
 	free(diff);
 	planned_release(&x);
@@ -191,7 +190,7 @@ static enum err_code add_all(struct table *t, const char *const *sets, size_t n,
 	return rc;
 }
 
-static int by_seconds(const void *a, const void *b)
+static int by_speed(const void *a, const void *b)
 {
 	double x = speed(a), y = speed(b);
 
@@ -263,7 +262,7 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 	buf_release(&all);
 	if (!rc) {
 		add_own(&t);
-		qsort(t.row, t.n, sizeof *t.row, by_seconds);
+		qsort(t.row, t.n, sizeof *t.row, by_speed);
 	}
 	*out = t.row;
 	*n = t.n;

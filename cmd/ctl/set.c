@@ -1,14 +1,8 @@
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
-#include "base/mem.h"
 #include "ctl.h"
-#include "launch/rundir.h"
-
-#define CALL (5 * NSEC_PER_SEC)
 
 struct options {
 	const char *dir;
@@ -50,12 +44,9 @@ static enum err_code follow(struct http_client *client, int64_t settings, int64_
 
 	*step = -1;
 	while (rc == ERR_OK && *step < 0 && clock_now() < end) {
-		char *path = rev < 0 ? mem_strdup("/v1/status") : mem_printf("/v1/status?rev=%lld&wait=0.2", (long long)rev);
 		json_t *s = NULL;
 
-		rc = http_call(client, "GET", path, NULL, CALL, NULL, &s, e);
-		free(path);
-		rev = json_int(s, "rev", 0);
+		rc = ctl_next_status(client, &rev, &s, e);
 		if (rc == ERR_OK && json_int(s, "settings", 0) >= settings)
 			*step = json_int(s, "settings_step", -1);
 		if (rc == ERR_OK && *step < 0 && strcmp(json_str(s, "state", ""), "running") != 0 &&
@@ -91,7 +82,6 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	json_t *body, *answer = NULL;
 	int nargs, code;
 	int64_t step = -1;
-	char *dir = NULL;
 	struct err e = { 0 };
 	enum err_code rc;
 
@@ -100,11 +90,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	body = wishes(self, argv + 1, nargs);
 	if (!body)
 		return 2;
-	rc = rundir_find(o.dir, &dir, &e);
+	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
-		rc = ctl_connect(dir, &client, &e);
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/set", body, CALL, NULL, &answer, &e);
+		rc = http_call(client, "POST", "/v1/set", body, CTL_CALL, NULL, &answer, &e);
 	if (rc == ERR_OK)
 		rc = follow(client, json_int(answer, "settings", 0), o.timeout, &step, &e);
 	if (rc == ERR_OK)
@@ -112,7 +100,6 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);
-	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 

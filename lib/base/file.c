@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -99,6 +100,9 @@ enum err_code file_sync_dir(const char *path, struct err *e)
 	return rc;
 }
 
+#define TMP ".tmp-"
+#define TMP_DIGITS 16
+
 /* The temporary file's name is nobody else's: not another thread's, and not
  * that of another machine which writes the same shared directory. */
 static int open_beside(const char *path, mode_t mode, char **tmp)
@@ -109,7 +113,7 @@ static int open_beside(const char *path, mode_t mode, char **tmp)
 	do {
 		if (getrandom(&some, sizeof some, 0) != sizeof some)
 			some = (uint64_t)clock_now() ^ (uint64_t)gettid() << 40;
-		*tmp = mem_printf("%s.tmp-%016" PRIx64, path, some);
+		*tmp = mem_printf("%s" TMP "%0*" PRIx64, path, TMP_DIGITS, some);
 		fd = open(*tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 		if (fd >= 0)
 			return fd;
@@ -160,6 +164,26 @@ enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e
 	free(f->path);
 	free(f->tmp);
 	return rc;
+}
+
+static bool is_torn(const char *name, const char *begin)
+{
+	size_t n = strlen(name), tail = strlen(TMP) + TMP_DIGITS;
+
+	return n >= strlen(begin) + tail && strncmp(name, begin, strlen(begin)) == 0 &&
+	    strncmp(name + n - tail, TMP, strlen(TMP)) == 0 && strspn(name + n - TMP_DIGITS, "0123456789abcdef") == TMP_DIGITS;
+}
+
+void file_remove_torn(const char *dir, const char *begin)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
+
+	while (d && (entry = readdir(d)))
+		if (is_torn(entry->d_name, begin))
+			unlinkat(dirfd(d), entry->d_name, 0);
+	if (d)
+		closedir(d);
 }
 
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e)

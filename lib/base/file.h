@@ -23,6 +23,9 @@ enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, s
 enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e);
 /* The same with data that is there already. */
 enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* Removes from dir what a process that was killed amid file_new_open and file_new_close has
+ * left of files whose names begin with `begin`; nobody else may be writing such now. */
+void file_remove_torn(const char *dir, const char *begin);
 /* fsync of a directory, so that the names in it last. */
 enum err_code file_sync_dir(const char *path, struct err *e);
 /* Whole reads and writes on a descriptor, EINTR and short counts seen to. */

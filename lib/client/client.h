@@ -122,10 +122,10 @@ uint64_t client_open_step(const struct client *c);
  * unchanged until the next client_wait or client_settle has returned. */
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
     struct err *e);
-/* w: the rows as they were pulled, for filters that look at them; NULL: not known. */
 /* Of partitions first .. first+count-1 alone; g is the table's. */
 enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
     uint32_t count, const float *g, struct err *e);
+/* w: the rows as they were pulled, for filters that look at them; NULL: not known. */
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e);
 /* Of a reduced table: the mean of this step's gradients, which all workers have (the table's,

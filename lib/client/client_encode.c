@@ -48,60 +48,42 @@ static float *velocity(struct client *c, const struct doubt *d)
 	return u;
 }
 
-static double argument(const struct client *c, const struct doubt *d)
+static double argument(const struct codec *codec, double arg, uint64_t step)
 {
-	const struct codec_spec *spec = &c->cfg.coding.codec;
-	double part = (double)d->step / WARM_UP;
+	double part = (double)step / WARM_UP;
 
-	if (!spec->codec->momentum || part >= 1 || spec->arg >= WARM_FRACTION)
-		return spec->arg;
-	return pow(WARM_FRACTION, 1 - part) * pow(spec->arg, part);
-}
-
-/* What another codec has left out goes with the first push that leaves out nothing. */
-static void flush(struct client *c, struct doubt *d)
-{
-	const struct codec *raw = codec_by_id(0);
-	float *left = d->table->id < c->nresiduals && c->residual[d->table->id] ? residual_of(c, d) : NULL;
-
-	if (!left || !vec_sumsq(d->n, left) || !vec_all_finite(d->n, d->g))
-		return;
-	d->len = raw->bound(0, d->n);
-	d->body = mem_alloc(d->len);
-	vec_add(d->n, d->g, left);
-	raw->encode(0, NULL, left, d->n, d->body);
-	memset(left, 0, d->n * sizeof *left);
+	if (!codec->momentum || part >= 1 || arg >= WARM_FRACTION)
+		return arg;
+	return pow(WARM_FRACTION, 1 - part) * pow(arg, part);
 }
 
 void encode_push(struct client *c, struct doubt *d)
 {
-	const struct codec *codec = c->cfg.coding.codec.codec;
-	float *left = NULL, *u = NULL;
+	const struct client_coding *coding = &c->cfg.coding;
+	const struct codec *codec = coding->codec.codec ? coding->codec.codec : codec_by_id(0);
+	bool keep = coding->feedback && codec->lossy;
+	/* What another coding has left out goes with the first push by one that keeps nothing. */
+	bool before = d->table->id < c->nresiduals && c->residual[d->table->id];
+	float *left = keep || before ? residual_of(c, d) : NULL, *u = NULL;
 	const float *x = d->g;
-	bool kept;
 	double arg;
 
-	/* What is not finite is the server's to refuse, as it is. */
-	if (!codec || !codec->lossy) {
-		flush(c, d);
+	if (!codec->lossy && (!left || !vec_sumsq(d->n, left)))
 		return;
-	}
+	/* What is not finite is the server's to refuse, as it is. */
 	if (!vec_all_finite(d->n, d->g))
 		return;
-	arg = argument(c, d);
+	arg = argument(codec, coding->codec.arg, d->step);
 	if (codec->momentum)
 		x = u = velocity(c, d);
-	/* Without feedback, too, what was left out while there was. */
-	kept = d->table->id < c->nresiduals && c->residual[d->table->id];
-	if (c->cfg.coding.feedback || kept) {
-		left = residual_of(c, d);
+	if (left) {
 		vec_add(d->n, x, left);
 		x = left;
 	}
 	d->codec = codec->id;
 	d->body = mem_alloc(codec->bound(arg, d->n));
 	d->len = codec->encode(arg, &c->rng, x, d->n, d->body);
-	if (left && c->cfg.coding.feedback)
+	if (keep)
 		codec->add(d->body, d->len, d->n, -1, left);
 	else if (left)
 		memset(left, 0, d->n * sizeof *left);

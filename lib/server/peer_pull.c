@@ -230,16 +230,17 @@ static bool may_begin(struct peer *p, const struct pull *q)
 	return shard_may_pull(shard_of(p), q->rec.step);
 }
 
-/* A relay fetches once what is not here yet. */
-static void want(struct uplink *u, struct pull *q)
+/* A relay fetches once what is not here yet.  False: it has no room for that. */
+static bool want(struct uplink *u, struct pull *q)
 {
 	struct msg_run run;
 
 	q->wanted = true;
 	if (q->rec.type == REC_PULL_ROWS)
-		uplink_want_rows(u, q->rec.table, q->rec.part, q->rec.step, q->body, q->rec.len / 8);
+		return uplink_want_rows(u, q->rec.table, q->rec.part, q->rec.step, q->body, q->rec.len / 8);
 	for (size_t i = 0; q->rec.type == REC_PULL && msg_get_run(q->body, runs_len(q), i, &run); i++)
 		uplink_want(u, run.table, q->rec.step);
+	return true;
 }
 
 static enum answered answer(struct peer *p, struct pull *q)
@@ -254,8 +255,12 @@ static enum answered answer(struct peer *p, struct pull *q)
 	}
 	if (!now && !q->run && !q->part && !may_begin(p, q))
 		return ANSWER_LATER;
-	if (s->uplink && !now && !q->wanted)
-		want(s->uplink, q);
+	/* The worker goes on without this relay. */
+	if (s->uplink && !now && !q->wanted && !want(s->uplink, q)) {
+		peer_nack(p, &q->rec, ERR_LIMIT, "mem_limit: the rows of step %llu are more than a relay may keep",
+		    (unsigned long long)q->rec.step);
+		return ANSWER_DONE;
+	}
 	if (q->rec.type == REC_PULL)
 		return answer_dense(p, q);
 	return q->rec.type == REC_SCAN ? answer_scan(p, q) : answer_rows(p, q);

@@ -233,7 +233,8 @@ void peer_gathered(struct peer *p)
 	p->rows_len = 0;
 }
 
-enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict peer_staged(struct peer *p, const struct record *r, const uint8_t *payload,
+    enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len))
 {
 	const uint8_t *body;
 	enum conn_verdict v;
@@ -245,10 +246,15 @@ enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const u
 	v = peer_gather(p, r, payload, &body);
 	if (v != CONN_TAKEN || !body)
 		return v;
-	v = whole_rows(p, r, body, r->total);
+	v = take(p, r, body, r->total);
 	if (v != CONN_HOLD)
 		peer_gathered(p);
 	return v;
+}
+
+enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	return peer_staged(p, r, payload, whole_rows);
 }
 
 /* ---- clocks ------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@ static enum conn_verdict take_sum(struct peer *p, const struct record *r, const 
 	enum shard_answer a = SHARD_BAD;
 	struct receipt m;
 
+	if (!is_relay(p, r))
+		return CONN_DROP;
 	if (t && sum_parse(body, len, t->sparse ? t->cols : 0, &sum.body))
 		a = shard_push_sum(shard_of(p), &sum, &m);
 	switch (a) {
@@ -46,22 +48,7 @@ static enum conn_verdict take_sum(struct peer *p, const struct record *r, const 
 
 enum conn_verdict peer_push_sum(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	const uint8_t *body;
-	enum conn_verdict v;
-
-	if (peer_stale(p, r)) {
-		peer_gathered(p);
-		return CONN_TAKEN;
-	}
-	if (!is_relay(p, r))
-		return CONN_DROP;
-	v = peer_gather(p, r, payload, &body);
-	if (v != CONN_TAKEN || !body)
-		return v;
-	v = take_sum(p, r, body, r->total);
-	if (v != CONN_HOLD)
-		peer_gathered(p);
-	return v;
+	return peer_staged(p, r, payload, take_sum);
 }
 
 /* ---- clocks ------------------------------------------------------------------------- */

@@ -1,4 +1,3 @@
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -21,6 +20,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
 	cfg.mode = conf.sync;
+	cfg.mem_limit = conf.mem_limit;
 	/* The rule makes no update here; it is one without state. */
 	cfg.rule = optim_find("sgd");
 	rc = server_choose_suites(s, conf.suite, e);
@@ -127,33 +127,11 @@ static void on_lost(void *ctx, const struct err *why)
 
 enum err_code relay_start(struct server *s, struct err *e)
 {
-	const struct identity *id = s->cfg.id;
-	char host[64] = "";
-	struct agent_config cfg = {
-		.addr = { id->local, id->data },
-		.id = &id->conn,
-		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_RELAY },
-		.heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC,
-		.log = s->cfg.log,
-		.ctx = s,
-		.joined = on_joined,
-		.view = on_view,
-		.stats = store_stats,
-		.lost = on_lost,
-	};
+	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC, .deadline = 60 * NSEC_PER_SEC, .joined = on_joined,
+		.view = on_view, .lost = on_lost };
 	enum err_code rc = uplink_start(s, e);
 
-	if (rc)
-		return rc;
-	gethostname(host, sizeof host - 1);
-	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
-	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
-	cfg.join = json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "op", "relay_join", "pid", (int)getpid(), "host", host, "tcp",
-	    s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "", "zone", s->cfg.zone);
-	rc = agent_start(&cfg, &s->agent, e);
-	json_decref(cfg.join);
-	return rc;
+	return rc ? rc : server_join(s, &cfg, e);
 }
 
 void relay_stop(struct server *s)

@@ -51,6 +51,33 @@ static void choose_address(struct server *s)
 		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
 }
 
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e)
+{
+	const struct identity *id = s->cfg.id;
+	char host[64] = "";
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	cfg->addr[0] = id->local;
+	cfg->addr[1] = id->data;
+	cfg->id = &id->conn;
+	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation, .slot = SLOT_NONE,
+		.role = s->cfg.relay ? ROLE_RELAY : ROLE_SERVER };
+	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
+	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
+	cfg->log = s->cfg.log;
+	cfg->ctx = s;
+	cfg->stats = store_stats;
+	cfg->join = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "op", s->cfg.relay ? "relay_join" : "server_join", "zone",
+	    s->cfg.zone ? s->cfg.zone : "", "pid", (int)getpid(), "host", host, "tcp", s->advertised, "unix",
+	    s->cfg.unix_path ? s->cfg.unix_path : "");
+	if (!s->cfg.relay)
+		json_object_set_new(cfg->join, "index", json_integer(s->cfg.index));
+	rc = agent_start(cfg, &s->agent, e);
+	json_decref(cfg->join);
+	return rc;
+}
+
 enum err_code server_reload(struct server *s, struct err *e)
 {
 	struct keyring *ring, *old;

@@ -58,7 +58,7 @@ json_t *settings_of(const struct conf *c, const json_t *state)
 	return changed;
 }
 
-/* "codec=topk:0.01 feedback=off"; fresh. */
+/* "codec=topk:0.01 feedback=off", of strings; fresh. */
 static char *sentence(const json_t *set)
 {
 	struct buf b = BUF_INIT;
@@ -98,7 +98,8 @@ enum err_code settings_change(struct host *h, const json_t *set, const char *who
 		config = conf_to_json(&conf);
 		conf_release(&conf);
 		old = h->config;
-		what = sentence(set);
+		/* Only now: apply has seen that all values are strings. */
+		what = rc ? NULL : sentence(set);
 		if (!rc)
 			rc = coord_set(h->coord, config, set, what, who, number, e);
 		if (!rc)

@@ -182,6 +182,10 @@ void lanes_tell(struct server *s, const char *text, unsigned server);
 /* Look every peer's key up again, and cut those that have none any more. */
 void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
+/* Start s->agent, which joins as a store or a relay: who this is, where it listens and its
+ * figures are filled into cfg, the rest is the caller's. */
+struct agent_config;
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
 /* The suites of the data plane, by the configuration's word. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
 
@@ -215,6 +219,9 @@ void peer_promise(struct peer *p, const struct promise *x);
  * with *body NULL: more is to come. */
 enum conn_verdict peer_gather(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body);
 void peer_gathered(struct peer *p);
+/* A push of the present epoch, to `take` when it is whole; again when that held it. */
+enum conn_verdict peer_staged(struct peer *p, const struct record *r, const uint8_t *payload,
+    enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 enum conn_verdict peer_copy(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);

@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -394,38 +393,19 @@ json_t *store_stats(void *ctx)
 
 enum err_code store_start(struct server *s, struct err *e)
 {
-	const struct identity *id = s->cfg.id;
-	char host[64] = "";
 	struct agent_config cfg = {
-		.addr = { id->local, id->data },
-		.id = &id->conn,
-		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER },
 		.heartbeat = s->cfg.conf ? s->cfg.conf->heartbeat : 200 * NSEC_PER_MSEC,
 		.deadline = s->cfg.conf ? s->cfg.conf->deadline : 60 * NSEC_PER_SEC,
-		.log = s->cfg.log,
-		.ctx = s,
 		.joined = on_joined,
 		.view = on_view,
 		.notice = on_notice,
-		.stats = store_stats,
 		.lost = on_lost,
 	};
-	enum err_code rc;
+	enum err_code rc = repl_start(s, e);
 
-	rc = repl_start(s, e);
 	if (!rc)
 		rc = save_start(s, e);
-	if (rc)
-		return rc;
-	gethostname(host, sizeof host - 1);
-	memcpy(cfg.info.cluster, id->conn.cluster, sizeof cfg.info.cluster);
-	memcpy(cfg.server_key, id->server_key, sizeof cfg.server_key);
-	cfg.join = json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:s}", "op", "server_join", "zone",
-	    s->cfg.zone ? s->cfg.zone : "", "index", s->cfg.index, "pid",
-	    (int)getpid(), "host", host, "tcp", s->advertised, "unix", s->cfg.unix_path ? s->cfg.unix_path : "");
-	rc = agent_start(&cfg, &s->agent, e);
-	json_decref(cfg.join);
-	return rc;
+	return rc ? rc : server_join(s, &cfg, e);
 }
 
 void store_stop(struct server *s)

@@ -121,19 +121,21 @@ static void push_want(struct uplink *u, struct want *w)
 	pthread_mutex_unlock(&u->lock);
 }
 
-void uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n)
+bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n)
 {
 	struct want *w = mem_alloc(sizeof *w + n * sizeof *w->ids);
+	bool room;
 
 	w->table = table;
 	w->step = step;
-	w->n = shard_lacks(shard_of(u), table, part, step, ids, n, w->ids);
+	room = shard_lacks(shard_of(u), table, part, step, ids, n, w->ids, &w->n);
 	if (!w->n) {
 		free(w);
-		return;
+		return room;
 	}
 	push_want(u, w);
 	uplink_ring(u);
+	return true;
 }
 
 static void ask_rows(struct uplink *u)

@@ -24,8 +24,9 @@ uint64_t uplink_acked(struct uplink *u);
 /* The slot is no longer this relay's. */
 void uplink_forget(struct uplink *u, uint32_t slot);
 
-/* What is pulled at a step, and is not here: a dense table, or rows of a partition. */
+/* What is pulled at a step, and is not here: a dense table, or rows of a partition.  False:
+ * they are more than mem_limit lets a relay keep. */
 void uplink_want(struct uplink *u, uint16_t table, uint64_t step);
-void uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n);
+bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n);
 
 #endif

@@ -1,8 +1,5 @@
 #include "shard/part.h"
 
-/* What a row has beside its floats, at most. */
-#define ROW_OVERHEAD 32u
-
 /* mem_limit: what the partitions may take, booked before it is. */
 
 /* All that a dense partition may ever have here: values, optimizer state, two

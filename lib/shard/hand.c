@@ -165,39 +165,93 @@ enum shard_answer hand_rows(struct part *p, uint64_t step, const uint8_t *ids, u
 	return SHARD_OK;
 }
 
-uint32_t shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
-    uint64_t *out)
+static void book(struct shard *s, struct part *p)
 {
-	struct part *p = shard_part(s, table, part);
-	uint32_t k = 0;
-	bool made;
+	uint64_t now = rows_bytes(p->rows);
 
-	if (!p || !p->table->sparse)
-		return 0;
-	pthread_mutex_lock(&p->lock);
-	/* The rows of a step before are of no use any more. */
-	if (step >= p->have) {
-		rows_clear(p->rows);
-		p->have = step + 1;
-	}
+	atomic_fetch_add(&s->budget.lent, now - p->lent);
+	p->lent = now;
+}
+
+/* The rows of steps before `step` are of no use any more: whoever asks for it has been
+ * told that all are through with them. */
+static bool drop(struct shard *s, struct part *p, void *step)
+{
+	if (!p->rows || p->have > *(const uint64_t *)step || !p->lent)
+		return true;
+	rows_free(p->rows);
+	p->rows = rows_new(hand_stride(p->table->cols));
+	book(s, p);
+	return true;
+}
+
+static void begin_step(struct shard *s, uint64_t step)
+{
+	uint64_t last = atomic_load(&s->budget.lent_for);
+
+	while (last <= step)
+		if (atomic_compare_exchange_weak(&s->budget.lent_for, &last, step + 1)) {
+			shard_each(s, drop, &step);
+			return;
+		}
+}
+
+static bool has_room(const struct shard *s, const struct part *p, const uint8_t *ids, uint32_t n)
+{
+	uint64_t limit = s->cfg.mem_limit, used = atomic_load(&s->budget.lent), fresh = 0;
+	uint64_t each = hand_stride(p->table->cols) * sizeof(float) + ROW_OVERHEAD;
+
+	if (!limit || used + n * each <= limit)
+		return true;
 	for (uint32_t i = 0; i < n; i++) {
-		float *row;
 		uint64_t id;
-		struct marks m;
 
 		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		row = rows_put(p->rows, id, &made);
-		if (!row)
-			abort();
-		m = marks_of(p, row);
-		if (m.have > step || m.asked > step)
-			continue;
-		m.asked = step + 1;
-		mark(p, row, m);
-		out[k++] = id;
+		fresh += !rows_get(p->rows, id);
 	}
+	return !fresh || used + fresh * each <= limit;
+}
+
+/* Is it to be asked for? */
+static bool lacks(struct part *p, uint64_t step, uint64_t id)
+{
+	bool made;
+	float *row = rows_put(p->rows, id, &made);
+	struct marks m;
+
+	if (!row)
+		abort();
+	m = marks_of(p, row);
+	if (m.have > step || m.asked > step)
+		return false;
+	m.asked = step + 1;
+	mark(p, row, m);
+	return true;
+}
+
+bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+    uint64_t *out, uint32_t *k)
+{
+	struct part *p = shard_part(s, table, part);
+	bool room;
+
+	*k = 0;
+	if (!p || !p->table->sparse)
+		return true;
+	begin_step(s, step);
+	pthread_mutex_lock(&p->lock);
+	/* Somebody else may have begun it, and not have come here yet. */
+	drop(s, p, &step);
+	if (step >= p->have)
+		p->have = step + 1;
+	room = has_room(s, p, ids, n);
+	for (uint32_t i = 0; room && i < n; i++) {
+		memcpy(&out[*k], ids + (size_t)i * 8, sizeof *out);
+		*k += lacks(p, step, out[*k]);
+	}
+	book(s, p);
 	pthread_mutex_unlock(&p->lock);
-	return k;
+	return room;
 }
 
 /* Who waits is woken by the caller. */
@@ -242,6 +296,7 @@ void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t
 		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
 		mark(p, row, (struct marks){ step + 1, step + 1 });
 	}
+	book(s, p);
 	arrived(p, version);
 	pthread_mutex_unlock(&p->lock);
 }

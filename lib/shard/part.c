@@ -193,7 +193,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 void part_retire(struct part *p, struct budget *b)
 {
 	atomic_fetch_sub(&b->used, p->booked);
-	p->booked = 0;
+	atomic_fetch_sub(&b->lent, p->lent);
+	p->booked = p->lent = 0;
 	free(p->w);
 	free(p->state);
 	free(p->acc);

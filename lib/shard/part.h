@@ -42,7 +42,7 @@ struct part {
 	/* sparse: rows of (1 + nslots) * cols; acc and prev by id */
 	struct rows *rows, *acc_rows, *prev_rows;
 
-	uint64_t booked;                /* bytes, of budget.used */
+	uint64_t booked, lent;          /* bytes, of budget.used and budget.lent */
 	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
 	double warmth, warm_for;        /* that work, and the steps it was done in, of late */
 	uint64_t measured;              /* steps since this became the head */
@@ -95,6 +95,9 @@ struct budget {
 	uint64_t limit;                 /* 0: none */
 	_Atomic uint64_t used;
 	_Atomic bool full;              /* a push was refused for want of room */
+	/* Of a relay: bytes of rows that are kept for pulls; the last step (plus 1) of which
+	 * some were asked for. */
+	_Atomic uint64_t lent, lent_for;
 };
 
 #define SHARD_TABLES 65536
@@ -119,6 +122,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 /* It has left: give the memory back. */
 void part_retire(struct part *p, struct budget *b);
 /* Book all that a dense partition may ever have here.  ERR_CONFIG: it is too much. */
+/* What a row has beside its floats, at most. */
+#define ROW_OVERHEAD 32u
 enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e);
 /* A push to a sparse table: are there rows for it, or room for new ones?  And
  * after it: book what it took. */

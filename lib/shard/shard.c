@@ -11,7 +11,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	struct shard *s = mem_alloc(sizeof *s);
 
 	s->cfg = *cfg;
-	s->budget.limit = cfg->mem_limit;
+	s->budget.limit = cfg->relay ? 0 : cfg->mem_limit;
 	s->table = mem_try_array(SHARD_TABLES, sizeof *s->table);
 	if (!s->table) {
 		free(s);

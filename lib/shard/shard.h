@@ -45,7 +45,8 @@ struct shard_config {
 	 * with first values.  Borrowed until shard_begun. */
 	const struct ckpt_reader *restore;
 	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
-	 * booked when they come; sparse rows, which come later, are refused beyond it. */
+	 * booked when they come; sparse rows, which come later, are refused beyond it.  Of a
+	 * relay: that the rows may take which it keeps for who pulls, and nothing else. */
 	uint64_t mem_limit;
 	/* Of a relay: it makes no updates.  Sums go to SHARD_UPSTREAM, values come from
 	 * there; it knows the slots that it was given alone. */
@@ -211,9 +212,11 @@ void shard_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step
 void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
     const float *w, uint64_t version);
 /* Which of these rows are not here for this step, and have not been asked for yet?
- * They count as asked for; out: room for n.  Returns how many. */
-uint32_t shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
-    uint64_t *out);
+ * They count as asked for; out: room for n; *k: how many.  What was kept of steps before
+ * is dropped.  False: with them the step's rows would be more than mem_limit; none of them
+ * is asked for. */
+bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+    uint64_t *out, uint32_t *k);
 
 /* ---- copies ---------------------------------------------------------------------- */
 

@@ -10,26 +10,30 @@
 
 #define PAIRS_MAX 200000u
 #define EVENTS_MAX UINT64_C(200000000)
+/* What is beyond these is a slip of the pen, and sums of it might be no numbers. */
+#define SECONDS_MAX 1e9
+#define BYTES_MAX 1e18
+#define RATE_MIN 1e-3
+#define TIMES_MAX 1e6
 
 /* ---- what is asked ---------------------------------------------------------------- */
 
 enum err_code sim_parse_compute(const char *text, struct sim_compute *out, struct err *e)
 {
-	char *copy = mem_strdup(text), *comma = strchr(copy, ','), *percent, *x;
+	char *copy = mem_strdup(text), *comma = strchr(copy, ','), *x;
 	double chance = 0, times = 1;
 	bool good = true;
 	int64_t ns;
 
 	if (comma) {
 		*comma++ = 0;
-		percent = strchr(comma, '%');
-		x = percent ? strchr(percent, 'x') : NULL;
-		good = x == (percent ? percent + 1 : NULL) && x;
-		if (good)
-			*percent = 0;
-		good = good && num_double(comma, &chance) && num_double(x + 1, &times) && chance >= 0 && chance <= 100 && times >= 0;
+		x = strstr(comma, "%x");
+		if (x)
+			*x = 0;
+		good = x && num_double(comma, &chance) && num_double(x + 2, &times) && chance >= 0 && chance <= 100 && times >= 0 &&
+		    times <= TIMES_MAX;
 	}
-	good = good && num_duration(copy, &ns) && ns >= 0;
+	good = good && num_duration(copy, &ns) && (double)ns / 1e9 <= SECONDS_MAX;
 	free(copy);
 	if (!good)
 		return err_set(e, ERR_CONFIG, "must be a time, as 50ms, or with a chance of being longer, as 50ms,5%%x7; got \"%.80s\"", text);
@@ -48,7 +52,7 @@ enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct e
 
 	if (x) {
 		*x = 0;
-		good = num_int(copy, 1, 1000000, &n) && num_double(x + 1, &times) && times > 0;
+		good = num_int(copy, 1, 1000000, &n) && num_double(x + 1, &times) && times > 0 && times <= TIMES_MAX;
 	}
 	free(copy);
 	if (!good)
@@ -56,6 +60,51 @@ enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct e
 	out->slow = (unsigned)n;
 	out->slowness = times;
 	return ERR_OK;
+}
+
+/* Is it a number from `least` to `most`? */
+static enum err_code within(const char *what, double v, double least, double most, struct err *e)
+{
+	if (v >= least && v <= most)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "nothing to simulate: %s is %g, which must be from %g to %g", what, v, least, most);
+}
+
+static enum err_code check_line(const char *what, const struct sim_line *l, struct err *e)
+{
+	double rate[] = { l->up, l->down };
+	enum err_code rc = within(what, l->delay, 0, SECONDS_MAX, e);
+
+	for (size_t i = 0; !rc && i < 2; i++)
+		if (rate[i] != 0)
+			rc = within(what, rate[i], RATE_MIN, BYTES_MAX, e);
+	return rc;
+}
+
+static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
+{
+	const struct sim_compute *c = &p->compute;
+	const struct { const char *what; double v, least, most; } all[] = {
+		{ "a push's size", p->push_bytes, 0, BYTES_MAX }, { "a pull's size", p->pull_bytes, 0, BYTES_MAX },
+		{ "a request's size", p->ask_bytes, 0, BYTES_MAX }, { "a copy's size", p->copy_bytes, 0, BYTES_MAX },
+		{ "what is prepared ahead", p->ahead, 0, BYTES_MAX }, { "the time of a request", p->ask, 0, SECONDS_MAX },
+		{ "the time to make a push", p->make_push, 0, SECONDS_MAX }, { "the time to send a push", p->send_push, 0, SECONDS_MAX },
+		{ "the time to take a push", p->take_push, 0, SECONDS_MAX }, { "the time to make a pull", p->make_pull, 0, SECONDS_MAX },
+		{ "the time to send a pull", p->send_pull, 0, SECONDS_MAX }, { "the time to take a pull", p->take_pull, 0, SECONDS_MAX },
+		{ "the time of an update", p->update, 0, SECONDS_MAX }, { "the time to send a copy", p->send_copy, 0, SECONDS_MAX },
+		{ "the time to take a copy", p->take_copy, 0, SECONDS_MAX }, { "the proxy's time for a byte", p->carried, 0, 1 },
+		{ "the time to compute", c->seconds, 0, SECONDS_MAX }, { "the chance of a long step", c->chance, 0, 1 },
+		{ "how much longer long steps take", c->chance > 0 ? c->times : 0, 0, TIMES_MAX },
+		{ "how much longer slow workers take", c->slow ? c->slowness : 0, 0, TIMES_MAX },
+		{ "how much longer all takes on busy cores", p->crowded, 1, TIMES_MAX },
+	};
+	enum err_code rc = check_line("a worker's line", &p->worker, e);
+
+	if (!rc)
+		rc = check_line("a server's line", &p->server, e);
+	for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
+		rc = within(all[i].what, all[i].v, all[i].least, all[i].most, e);
+	return rc;
 }
 
 static enum err_code check(const struct sim_spec *p, struct err *e)
@@ -66,9 +115,7 @@ static enum err_code check(const struct sim_spec *p, struct err *e)
 	if ((uint64_t)p->workers * p->servers > PAIRS_MAX)
 		return err_set(e, ERR_CONFIG, "%u workers times %u servers are more than the simulation can do (%u)", p->workers, p->servers,
 		    PAIRS_MAX);
-	if (!(p->crowded >= 1) || !isfinite(p->crowded))
-		return err_set(e, ERR_CONFIG, "crowded: must be at least 1");
-	return ERR_OK;
+	return check_numbers(p, e);
 }
 
 /* ---- life ---------------------------------------------------------------------------- */
@@ -298,8 +345,11 @@ enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struc
 	out->events = n;
 	if (s.over && s.end > s.warm)
 		summarize(&s, out);
+	else if (n > EVENTS_MAX)
+		rc = err_set(e, ERR_CONFIG, "the simulation comes to no end in %llu events: fewer steps, workers or servers have fewer",
+		    (unsigned long long)EVENTS_MAX);
 	else
-		rc = err_set(e, ERR_CONFIG, "the simulation comes to no end: steps that take no time, or too many events");
+		rc = err_set(e, ERR_CONFIG, "nothing to simulate: steps that take no time");
 	release(&s);
 	return rc;
 }

@@ -23,16 +23,46 @@ static void advance(struct sim *s, struct host *h)
 	h->at = s->now;
 }
 
+/* h->run is a heap: whose work ends first is at its top. */
+static bool sooner(const struct sim *s, unsigned a, unsigned b)
+{
+	return s->thread[a].ends < s->thread[b].ends || (s->thread[a].ends == s->thread[b].ends && a < b);
+}
+
+static void run_put(const struct sim *s, struct host *h, unsigned thread)
+{
+	unsigned i = h->running++;
+
+	for (; i > 0 && sooner(s, thread, h->run[(i - 1) / 2]); i = (i - 1) / 2)
+		h->run[i] = h->run[(i - 1) / 2];
+	h->run[i] = thread;
+}
+
+/* In place of the top. */
+static void run_replace(const struct sim *s, struct host *h, unsigned thread)
+{
+	unsigned i = 0;
+
+	for (;;) {
+		unsigned child = 2 * i + 1;
+
+		if (child + 1 < h->running && sooner(s, h->run[child + 1], h->run[child]))
+			child++;
+		if (child >= h->running || !sooner(s, h->run[child], thread))
+			break;
+		h->run[i] = h->run[child];
+		i = child;
+	}
+	h->run[i] = thread;
+}
+
 static void next_end(struct sim *s, unsigned host)
 {
 	struct host *h = &s->host[host];
-	double first = INFINITY;
 
-	for (unsigned i = 0; i < h->running; i++)
-		first = fmin(first, s->thread[h->run[i]].ends);
 	h->turn++;
 	if (h->running)
-		sim_post(s, s->now + fmax(0, first - h->clock) / speed(s, h), EVENT_HOST, host, NULL, h->turn);
+		sim_post(s, s->now + fmax(0, s->thread[h->run[0]].ends - h->clock) / speed(s, h), EVENT_HOST, host, NULL, h->turn);
 }
 
 static double cost(const struct job *j)
@@ -51,33 +81,29 @@ void cpu_do(struct sim *s, struct job *j, unsigned thread)
 		return;
 	advance(s, h);
 	t->ends = h->clock + cost(j);
-	h->run[h->running++] = thread;
+	run_put(s, h, thread);
 	next_end(s, t->host);
 }
 
 void cpu_event(struct sim *s, unsigned host, uint64_t turn)
 {
 	struct host *h = &s->host[host];
+	struct thread *t;
 	struct job *done;
-	unsigned first = 0;
 
 	if (turn != h->turn)
 		return;
 	advance(s, h);
-	for (unsigned i = 1; i < h->running; i++)
-		if (s->thread[h->run[i]].ends < s->thread[h->run[first]].ends)
-			first = i;
-	{
-		struct thread *t = &s->thread[h->run[first]];
-
-		done = queue_take(&t->queue);
-		t->busy += cost(done);
-		/* Rounding must not leave it a little before its end. */
-		h->clock = fmax(h->clock, t->ends);
-		if (t->queue.first)
-			t->ends = h->clock + cost(t->queue.first);
-		else
-			h->run[first] = h->run[--h->running];
+	t = &s->thread[h->run[0]];
+	done = queue_take(&t->queue);
+	t->busy += cost(done);
+	/* Rounding must not leave it a little before its end. */
+	h->clock = fmax(h->clock, t->ends);
+	if (t->queue.first) {
+		t->ends = h->clock + cost(t->queue.first);
+		run_replace(s, h, h->run[0]);
+	} else if (--h->running) {
+		run_replace(s, h, h->run[h->running]);
 	}
 	next_end(s, host);
 	job_go(s, done);

@@ -59,7 +59,7 @@ struct thread {
 /* A host's own clock goes as fast as each of its running threads does. */
 struct host {
 	unsigned cores, running, crew;  /* crew: places in `run` */
-	unsigned *run;                  /* threads with something to do */
+	unsigned *run;                  /* threads with something to do, a heap by their ends */
 	double clock, at, busy;
 	uint64_t turn;                  /* of the event that is under way */
 };

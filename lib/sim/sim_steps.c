@@ -123,16 +123,15 @@ static void computed(struct sim *s, unsigned worker)
 	struct worker_state *w = &s->worker[worker];
 
 	w->computed = s->now;
-	w->held = s->spec->overlap;
 	/* The first has no push before it whose answer could be waited for. */
-	if (!w->held)
-		push(s, worker);
-	else if (w->step == 0) {
-		push(s, worker);
-		w->held = false;
-		compute(s, worker);
-	} else
+	w->held = s->spec->overlap && w->step > 0;
+	if (w->held) {
 		maybe_compute(s, worker);
+		return;
+	}
+	push(s, worker);
+	if (s->spec->overlap)
+		compute(s, worker);
 }
 
 static void answered(struct sim *s, const struct job *j)

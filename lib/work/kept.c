@@ -28,11 +28,17 @@ static char *path_of(const struct worker *w, uint64_t step)
 	return path;
 }
 
+/* How the names of this slot's files begin. */
+static size_t put_prefix(const struct worker *w, char prefix[static 32])
+{
+	return (size_t)snprintf(prefix, 32, "worker-%u-", w->slot);
+}
+
 /* The step of one of this slot's files; NONE: it is another's. */
 static uint64_t step_of(const struct worker *w, const char *name)
 {
 	char prefix[32], number[24];
-	size_t n = (size_t)snprintf(prefix, sizeof prefix, "worker-%u-", w->slot), len = strlen(name);
+	size_t n = put_prefix(w, prefix), len = strlen(name);
 	uint64_t step;
 
 	if (strncmp(name, prefix, n) != 0 || len <= n + strlen(SUFFIX) || len - n - strlen(SUFFIX) >= sizeof number ||
@@ -76,6 +82,16 @@ static bool drop(const struct worker *w, uint64_t step)
 	return gone;
 }
 
+/* What this slot's worker before was writing when it was killed. */
+static void sweep(const struct worker *w)
+{
+	char *dir = directory(w), prefix[32];
+
+	put_prefix(w, prefix);
+	file_remove_torn(dir, prefix);
+	free(dir);
+}
+
 void kept_load(struct worker *w)
 {
 	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
@@ -84,9 +100,12 @@ void kept_load(struct worker *w)
 	char *path;
 	size_t n;
 
+	if (!w->cfg->id->run_dir)
+		return;
+	sweep(w);
 	/* Who takes a slot over begins without: what the one before held back has been
 	 * pushed since, or is gone. */
-	if (!w->cfg->id->run_dir || !w->step || !json_flag(json_object_get(w->view, "worker"), "resumes"))
+	if (!w->step || !json_flag(json_object_get(w->view, "worker"), "resumes"))
 		return;
 	step = look(w, w->step, &n);
 	/* Those behind are of what the checkpoint does not know of. */

@@ -174,6 +174,14 @@ static void take_step(struct local *l, struct params *p, const struct batch *b, 
 	}
 }
 
+static void swap(float **a, float **b)
+{
+	float *kept = *a;
+
+	*a = *b;
+	*b = kept;
+}
+
 /* For local_undo. */
 static void remember(struct local *l, const struct params *p)
 {
@@ -275,14 +283,12 @@ enum err_code local_begin(struct local *l, const struct params *p, struct err *e
 	return rc;
 }
 
-void local_undo(struct local *l, const struct params *p)
+void local_undo(struct local *l)
 {
+	/* What was done last goes where the next local_work writes what is before it. */
 	for (size_t i = 0; i < l->job->ntables; i++) {
-		size_t n = table_elements(p->table[i]);
-
-		memcpy(l->w[i], l->before[i], n * sizeof(float));
-		if (l->state[i])
-			memcpy(l->state[i], l->state_before[i], n * l->rule.rule->nslots * sizeof(float));
+		swap(&l->w[i], &l->before[i]);
+		swap(&l->state[i], &l->state_before[i]);
 	}
 	l->taken = l->taken_before;
 }
@@ -292,11 +298,16 @@ enum err_code local_probe(struct local *l, struct params *p, uint64_t step, stru
 	return client_want_parts(p->client, p->table[0], step, false, 0, 1, NULL, l->in[0], e);
 }
 
-/* The partitions of table i that are of the fragment: those of all tables in a row are
- * dealt out evenly. */
-static uint32_t of_fragment(const struct local *l, const struct params *p, unsigned fragment, size_t i, uint32_t *first)
+/* What of a table belongs to a fragment: partitions, and elements. */
+struct piece {
+	uint32_t first, count;
+	size_t at, n;
+};
+
+/* Of table i: the partitions of all tables in a row are dealt out evenly.  False: none. */
+static bool piece_of(const struct local *l, const struct params *p, unsigned fragment, size_t i, struct piece *out)
 {
-	uint64_t all = 0, before = 0, begin, end, n = p->table[i]->nparts;
+	uint64_t all = 0, before = 0, begin, end, n = p->table[i]->nparts, elements = table_elements(p->table[i]);
 
 	for (size_t k = 0; k < l->job->ntables; k++) {
 		before += k < i ? p->table[k]->nparts : 0;
@@ -306,59 +317,45 @@ static uint32_t of_fragment(const struct local *l, const struct params *p, unsig
 	end = all * (fragment + 1) / l->nfragments;
 	begin = begin < before ? 0 : begin - before < n ? begin - before : n;
 	end = end < before ? 0 : end - before < n ? end - before : n;
-	*first = (uint32_t)begin;
-	return (uint32_t)(end - begin);
-}
-
-/* Elements of so many partitions. */
-static size_t span(const struct table *t, uint32_t first, uint32_t count)
-{
-	uint64_t begin = table_part_begin(first), end = table_part_begin(first + count), all = table_elements(t);
-
-	return (size_t)((end < all ? end : all) - begin);
+	out->first = (uint32_t)begin;
+	out->count = (uint32_t)(end - begin);
+	out->at = table_part_begin(out->first);
+	end = table_part_begin((uint32_t)end);
+	out->n = (size_t)((end < elements ? end : elements) - out->at);
+	return out->count;
 }
 
 void local_merge(struct local *l, struct params *p)
 {
-	uint32_t first, count;
+	struct piece f;
 
 	for (size_t i = 0; l->waits && i < l->job->ntables; i++) {
-		size_t at, n;
-
-		count = of_fragment(l, p, l->asked, i, &first);
-		if (!count)
+		if (!piece_of(l, p, l->asked, i, &f))
 			continue;
-		at = table_part_begin(first);
-		n = span(p->table[i], first, count);
 		/* From where the others have come together, and on what was done since. */
-		vec_axpy(n, -1, l->sent[i] + at, l->w[i] + at);
-		vec_add(n, l->in[i] + at, l->w[i] + at);
-		memcpy(p->w[i] + at, l->in[i] + at, n * sizeof(float));
+		vec_axpy(f.n, -1, l->sent[i] + f.at, l->w[i] + f.at);
+		vec_add(f.n, l->in[i] + f.at, l->w[i] + f.at);
+		memcpy(p->w[i] + f.at, l->in[i] + f.at, f.n * sizeof(float));
 	}
 	l->waits = false;
 }
 
 enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step, struct err *e)
 {
-	uint32_t first, count;
 	enum err_code rc = ERR_OK;
+	struct piece f;
 
 	l->asked = (unsigned)(step % l->nfragments);
 	l->waits = true;
 	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
-		size_t at, n;
-
-		count = of_fragment(l, p, l->asked, i, &first);
-		if (!count)
+		if (!piece_of(l, p, l->asked, i, &f))
 			continue;
-		at = table_part_begin(first);
-		n = span(p->table[i], first, count);
-		memcpy(l->sent[i] + at, l->w[i] + at, n * sizeof(float));
-		memcpy(l->way[i] + at, p->w[i] + at, n * sizeof(float));
-		vec_axpy(n, -1, l->w[i] + at, l->way[i] + at);
-		rc = client_want_parts(p->client, p->table[i], step + 1, true, first, count, NULL, l->in[i], e);
+		memcpy(l->sent[i] + f.at, l->w[i] + f.at, f.n * sizeof(float));
+		memcpy(l->way[i] + f.at, p->w[i] + f.at, f.n * sizeof(float));
+		vec_axpy(f.n, -1, l->w[i] + f.at, l->way[i] + f.at);
+		rc = client_want_parts(p->client, p->table[i], step + 1, true, f.first, f.count, NULL, l->in[i], e);
 		if (!rc)
-			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, first, count, l->way[i], e);
+			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, f.first, f.count, l->way[i], e);
 	}
 	return rc;
 }

@@ -28,7 +28,7 @@ bool local_begun(const struct local *l);
  * than fragments, or a sparse table; ERR_NOMEM. */
 enum err_code local_begin(struct local *l, const struct params *p, struct err *e);
 /* The last local_work was of other examples than it should have been. */
-void local_undo(struct local *l, const struct params *p);
+void local_undo(struct local *l);
 /* With nothing to compute at this step: ask for as little as tells when it has begun.
  * What is on its way must have been merged. */
 enum err_code local_probe(struct local *l, struct params *p, uint64_t step, struct err *e);

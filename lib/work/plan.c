@@ -141,6 +141,7 @@ static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned
 	enum err_code rc = ERR_OK;
 	struct gauge_wire w = { 0 };
 
+	_Static_assert(PLAN_hop == PLAN_seal + 4, "seal, send, take, message and hop are copied in a row");
 	if (s->rounds <= round) {
 		rc = gauge_wire(tcp ? "tcp" : "unix", suite, (size_t)(p->facts.values * 4), &w, e);
 		note(s, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop }, 5);
@@ -160,6 +161,7 @@ static enum err_code measure_store(struct plan *p, const struct conf *c, const s
 	struct gauge_store g = { 0 };
 	enum err_code rc = ERR_OK;
 
+	_Static_assert(PLAN_answer == PLAN_sum + 2 && PLAN_row_answer == PLAN_row_sum + 2, "sum, update and answer are copied in a row");
 	if (s->rounds <= round && n > 0) {
 		rc = gauge_store(c, codec, (size_t)n, cols, &g, e);
 		note(s, (double[]){ g.sum, g.update, g.answer, g.bytes }, 4);

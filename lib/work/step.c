@@ -156,7 +156,7 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 		t->pulled = t->answer;
 		if (!other)
 			break;
-		local_undo(w->local, &w->params);
+		local_undo(w->local);
 		rc = batch(w, t, &over, e);
 		if (rc)
 			return rc;

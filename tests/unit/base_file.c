@@ -79,6 +79,35 @@ static void test_replace(void)
 	free(dir);
 }
 
+/* Files whose writers never came to close them. */
+static void test_torn(void)
+{
+	char *dir = path_join(root, "torn"), *mine = path_join(dir, "me-1-f"), *other = path_join(dir, "me-11-f");
+	const char *const alike[] = { "me-1-f.tmp-0123456789abcdeg", "me-1-f.tmp-0123456789abcde", "me-1-f.tmp-0123456789abcdef0", ".tmp-x" };
+	struct file_new f[3];
+
+	file_mkdirs(dir, 0700, NULL);
+	ok(file_new_open(mine, 0600, &f[0], NULL) == ERR_OK && file_new_open(mine, 0600, &f[1], NULL) == ERR_OK &&
+	       file_new_open(other, 0600, &f[2], NULL) == ERR_OK && entries(dir) == 3,
+	   "three are being written");
+	for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
+		char *path = path_join(dir, alike[i]);
+
+		file_replace(path, "", 0, 0600, NULL);
+		free(path);
+	}
+	file_remove_torn(dir, "me-1-");
+	ok(entries(dir) == 5 && access(f[0].tmp, F_OK) && access(f[1].tmp, F_OK) && !access(f[2].tmp, F_OK),
+	   "those of the name are gone, not another's, nor what is named alike");
+	ok(file_new_close(&f[2], ERR_OK, NULL) == ERR_OK && holds(other, ""), "which goes on");
+	for (int i = 0; i < 2; i++)
+		ok(file_new_close(&f[i], ERR_IO, NULL) == ERR_IO, "what is gone is taken back all the same");
+	file_remove_torn("/no/such", "me-1-");
+	free(dir);
+	free(mine);
+	free(other);
+}
+
 static void *replace_often(void *path)
 {
 	char text[4096];
@@ -372,6 +401,7 @@ int main(void)
 	if (!ok(mkdtemp(root) != NULL, "a directory to work in"))
 		return tap_done();
 	test_replace();
+	test_torn();
 	test_replace_threads();
 	test_read();
 	test_fd();

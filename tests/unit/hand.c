@@ -14,9 +14,9 @@ static void forward(void *ctx, uint16_t server, uint16_t table, uint32_t part)
 	forwarded += server == SHARD_UPSTREAM;
 }
 
-static void open_relay(struct world *x, uint32_t slots)
+static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 {
-	struct shard_config cfg = { .relay = true, .rule = optim_find("sgd"), .wake = count_wake, .forward = forward, .ctx = x };
+	struct shard_config cfg = { .relay = true, .mem_limit = mem_limit, .rule = optim_find("sgd"), .wake = count_wake, .forward = forward, .ctx = x };
 
 	sync_parse("bsp", &cfg.mode, NULL);
 	memset(x, 0, sizeof *x);
@@ -29,6 +29,19 @@ static void open_relay(struct world *x, uint32_t slots)
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
 		shard_admit(x->shard, i, inc_of(i), 0);
+}
+
+static void open_relay(struct world *x, uint32_t slots)
+{
+	open_limited(x, slots, 0);
+}
+
+/* How many of them are to be asked for; -1: there is no room. */
+static int lacks(struct world *x, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n, uint64_t *out)
+{
+	uint32_t k;
+
+	return shard_lacks(x->shard, ROWS, part, step, (const uint8_t *)ids, n, out, &k) ? (int)k : k ? -2 : -1;
 }
 
 /* What goes out: the sums of one partition. */
@@ -194,7 +207,7 @@ static void values(void)
 static void rows(void)
 {
 	struct world x;
-	uint64_t ids[3] = { 5, 0, 0 }, lacks[3], version;
+	uint64_t ids[3] = { 5, 0, 0 }, wanted[3], version;
 	uint32_t part;
 	float w[3 * COLS] = { 1, 2, 3, 4, 5, 6 }, out[3 * COLS];
 	struct receipt r;
@@ -205,13 +218,13 @@ static void rows(void)
 	for (uint64_t id = 6, k = 1; k < 3; id++)
 		if (part_of(&x, id) == part)
 			ids[k++] = id;
-	ok(shard_lacks(x.shard, ROWS, part, 0, p, 2, lacks) == 2 && lacks[1] == ids[1], "rows are asked for");
-	ok(shard_lacks(x.shard, ROWS, part, 0, p, 3, lacks) == 1 && lacks[0] == ids[2], "each once");
+	ok(lacks(&x, part, 0, ids, 2, wanted) == 2 && wanted[1] == ids[1], "rows are asked for");
+	ok(lacks(&x, part, 0, ids, 3, wanted) == 1 && wanted[0] == ids[2], "each once");
 	shard_fetched_rows(x.shard, ROWS, part, 0, ids, 2, w, 3);
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 2, out, &version) == SHARD_OK && memcmp(out, w, 2 * COLS * 4) == 0 && version == 3,
 	   "and shown");
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 3, out, &version) == SHARD_HOLD, "when all are here");
-	ok(shard_lacks(x.shard, ROWS, part, 1, p, 3, lacks) == 3 &&
+	ok(lacks(&x, part, 1, ids, 3, wanted) == 3 &&
 	   shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_HOLD, "of the next step they are others");
 	shard_fetched_rows(x.shard, ROWS, part, 0, ids + 2, 1, w, 3);
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p + 16, 1, out, &version) == SHARD_OK, "one who asked before has his answer");
@@ -220,6 +233,39 @@ static void rows(void)
 	ok(sums(&x, ROWS, part, 1)->b.nrows == 1 && value(sums(&x, ROWS, part, 2), 0) == 70 && value(sums(&x, ROWS, part, 3), 1) == 140,
 	   "rows are summed");
 	world_close(&x);
+}
+
+/* A hostile worker asks for any rows: what is kept of them has a bound, and an end. */
+static void bounded(void)
+{
+	enum { MANY = 20000, BATCH = 50 };
+	const uint64_t limit = 256 << 10, each = (COLS + 4) * 4;
+	uint64_t *ids = calloc(MANY, sizeof *ids), out[BATCH];
+	float w[BATCH * COLS] = { 0 };
+	uint32_t n = 0, taken = 0, other = UINT32_MAX;
+	struct world x;
+	int k = 0;
+
+	open_limited(&x, 2, limit);
+	for (uint64_t id = 0; n < MANY; id++) {
+		if (part_of(&x, id) == part_of(&x, 0))
+			ids[n++] = id;
+		else
+			other = part_of(&x, id);
+	}
+	for (uint32_t at = 0; at < MANY && k >= 0; at += BATCH) {
+		k = lacks(&x, part_of(&x, 0), 0, ids + at, BATCH, out);
+		taken += k > 0 ? (uint32_t)k : 0;
+		if (k > 0)
+			shard_fetched_rows(x.shard, ROWS, part_of(&x, 0), 0, out, (uint32_t)k, w, 1);
+	}
+	ok(k == -1 && taken * each <= limit && taken * each > limit / 4, "with a limit no more rows are kept: %u of %u", taken, MANY);
+	ok(lacks(&x, part_of(&x, 0), 0, ids, BATCH, out) == 0, "those that are here are shown all the same");
+	ok(other != UINT32_MAX && lacks(&x, other, 0, (uint64_t[]){ 1 << 30 }, 1, out) == -1, "other partitions have no room of their own");
+	ok(lacks(&x, other, 1, (uint64_t[]){ 1 << 30 }, 1, out) == 1, "the next step has the room again");
+	ok(lacks(&x, part_of(&x, 0), 1, ids, BATCH, out) == BATCH, "for all of them");
+	world_close(&x);
+	free(ids);
 }
 
 static void from_relays(void)
@@ -293,6 +339,7 @@ int main(void)
 	clocks();
 	values();
 	rows();
+	bounded();
 	from_relays();
 	from_two_ways();
 	return tap_done();

@@ -2,6 +2,7 @@
 #define RING_FIXTURE_H
 
 /* A ring of threads: each member has a key, a listener and a vector of its own. */
+#include <math.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdatomic.h>
@@ -116,6 +117,102 @@ static void crew_each(struct crew *c, void *(*fn)(void *sailor), unsigned withou
 	for (unsigned i = 0; i < c->n; i++)
 		if (!(without >> i & 1))
 			pthread_join(c->sailor[i].thread, NULL);
+}
+
+/* ---- the ring's own words ------------------------------------------------------------ */
+
+/* Of the whole program: each crew goes on from the one before. */
+static uint64_t step;
+static uint32_t epoch;
+static unsigned left_out;
+
+/* The members that take part, without those that are left out. */
+static inline size_t present(const struct crew *c, struct ring_member *out)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < c->n; i++)
+		if (!(left_out >> i & 1))
+			out[n++] = c->member[i];
+	return n;
+}
+
+static inline void *form(void *ctx)
+{
+	struct sailor *s = ctx;
+	struct ring_member m[CREW_MAX];
+	size_t n = present(s->crew, m);
+
+	s->e.code = ERR_OK;
+	s->rc = ring_form(s->ring, epoch, m, n, &s->e);
+	return NULL;
+}
+
+static inline void *reduce(void *ctx)
+{
+	struct sailor *s = ctx;
+	int64_t begin = clock_now();
+
+	s->e.code = ERR_OK;
+	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean, &s->total, &s->e);
+	s->took = clock_now() - begin;
+	return NULL;
+}
+
+static inline bool all_well(const struct crew *c)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (!(left_out >> i & 1) && c->sailor[i].rc) {
+			printf("# member %u: %s\n", i, c->sailor[i].e.msg);
+			return false;
+		}
+	return true;
+}
+
+static inline bool formed(struct crew *c)
+{
+	epoch++;
+	crew_each(c, form, left_out);
+	return all_well(c);
+}
+
+/* Is the mean right, within rounding, and alike in all its bits? */
+static inline bool right(const struct crew *c, unsigned contributors)
+{
+	const struct sailor *one = NULL;
+	uint64_t total = 0;
+
+	for (unsigned k = 0; k < c->n; k++)
+		total += contributors >> k & 1 ? 1 + k : 0;
+	for (unsigned k = 0; k < c->n; k++) {
+		const struct sailor *s = &c->sailor[k];
+
+		if (left_out >> k & 1)
+			continue;
+		one = one ? one : s;
+		if (s->total != total || memcmp(s->mean, one->mean, c->floats * sizeof *s->mean) != 0)
+			return false;
+	}
+	for (size_t i = 0; i < c->floats; i++) {
+		double sum = 0, size = 0;
+
+		for (unsigned k = 0; k < c->n; k++)
+			if (contributors >> k & 1) {
+				sum += (1.0 + k) * (double)c->sailor[k].in[i];
+				size += fabs((1.0 + k) * (double)c->sailor[k].in[i]);
+			}
+		if (fabs(sum / (double)total - (double)one->mean[i]) > 1e-6 * size / (double)total + 1e-30)
+			return false;
+	}
+	return true;
+}
+
+static inline void vectors(struct crew *c, size_t n)
+{
+	c->floats = n;
+	for (unsigned i = 0; i < c->n; i++)
+		fill_vector(&c->sailor[i], n, ++step);
+	step++;
 }
 
 #endif

@@ -260,7 +260,34 @@ static void words(void)
 	ok(sim_run(&p, &r, &e) == ERR_CONFIG, "too many workers are refused");
 	p = plain();
 	p.compute.seconds = 0;
-	ok(sim_run(&p, &r, &e) == ERR_CONFIG, "and steps without an end");
+	ok(sim_run(&p, &r, &e) == ERR_CONFIG && strstr(e.msg, "no time"), "and steps that take no time");
+	ok(sim_parse_slow("1x1e7", &c, &e) == ERR_CONFIG && refused("50ms,5%x1e7") && refused("1000000h"), "and what is out of all bounds");
+}
+
+/* A figure that is no number, or could add up to none, is named. */
+static void nonsense(void)
+{
+	static const double wrong[] = { -1, NAN, INFINITY, -INFINITY, 1e300 };
+	struct sim_spec p = plain();
+	double *const field[] = { &p.push_bytes, &p.pull_bytes, &p.ask_bytes, &p.copy_bytes, &p.ask, &p.make_push, &p.send_push, &p.take_push,
+		&p.make_pull, &p.send_pull, &p.take_pull, &p.ahead, &p.update, &p.send_copy, &p.take_copy, &p.carried, &p.crowded,
+		&p.compute.seconds, &p.compute.chance, &p.compute.times, &p.compute.slowness, &p.worker.up, &p.worker.down, &p.worker.delay,
+		&p.server.up, &p.server.down, &p.server.delay };
+	unsigned taken = 0, n = sizeof field / sizeof *field;
+	struct sim_result r;
+	struct err e;
+
+	p.compute = (struct sim_compute){ .seconds = 0.1, .chance = 0.5, .times = 2, .slow = 1, .slowness = 2 };
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+			double was = *field[i];
+
+			*field[i] = wrong[k];
+			taken += sim_run(&p, &r, &e) != ERR_CONFIG || !strstr(e.msg, "must be from");
+			*field[i] = was;
+		}
+	ok(!taken, "%u figures are refused when they are negative, no numbers or beyond all bounds (%u are not)", n, taken);
+	ok(sim_run(&p, &r, &e) == ERR_OK, "which they are not: %s", e.msg);
 }
 
 int main(void)
@@ -272,5 +299,6 @@ int main(void)
 	copies();
 	alike();
 	words();
+	nonsense();
 	return tap_done();
 }

@@ -1,0 +1,122 @@
+/* Partitions and gate of one server, used by several threads at once: no push is lost, and
+ * none counted twice. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "shard_fixture.h"
+
+enum { THREADS = 4, STEPS = 300 };
+
+struct worker {
+	struct world *x;
+	uint32_t slot;
+	unsigned held, wrong;
+	float *buf;
+};
+
+static void wait_a_bit(struct worker *w)
+{
+	w->held++;
+	sched_yield();
+}
+
+/* bsp: every slot pushes slot+1 to both partitions of a table and to a row of
+ * its own and one of all; what it pulls must be the exact sum of all steps. */
+static void *train(void *ctx)
+{
+	struct worker *w = ctx;
+	struct world *x = w->x;
+	struct receipt r;
+	uint64_t version;
+
+	for (uint64_t step = 0; step < STEPS; step++) {
+		/* Means of 1..4 with 1..4 examples: 3 a step. */
+		float want = -3 * (float)step;
+
+		while (!shard_may_pull(x->shard, step))
+			wait_a_bit(w);
+		shard_pull(x->shard, BIG, 1, step, w->buf, &version);
+		w->wrong += w->buf[0] != want || w->buf[7] != want || version != step;
+		w->wrong += pull_w(x, step) != want;
+		for (int i = 0; i < 8; i++)
+			w->buf[i] = (float)(w->slot + 1);
+		while (push_dense(x, BIG, 1, w->slot, step, w->slot + 1, w->buf, 8, &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (push_w(x, w->slot, step, w->slot + 1, (float)(w->slot + 1), &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (push_row(x, w->slot, step, w->slot + 1, 1000, (float)(w->slot + 1), &r) == SHARD_HOLD)
+			wait_a_bit(w);
+		while (clock_of(x, w->slot, step, w->slot + 1) == SHARD_HOLD)
+			wait_a_bit(w);
+	}
+	shard_done(x->shard, w->slot, inc_of(w->slot));
+	return NULL;
+}
+
+static void threads(bool deterministic)
+{
+	struct world x;
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+	unsigned wrong = 0, held = 0;
+	struct shard_stats st;
+
+	world_open(&x, "bsp", deterministic, "sgd", 1, THREADS);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){ .x = &x, .slot = i, .buf = malloc(PART_ELEMENTS * sizeof(float)) };
+		pthread_create(&t[i], NULL, train, &w[i]);
+	}
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(t[i], NULL);
+		wrong += w[i].wrong;
+		held += w[i].held;
+		free(w[i].buf);
+	}
+	shard_stats(x.shard, &st);
+	ok(!wrong,
+	   "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
+	   deterministic ? "deterministic: " : "", THREADS, STEPS, held);
+	ok(shard_closed(x.shard) == STEPS && shard_version(x.shard, BIG, 1) == STEPS &&
+	   st.status[PUSH_MERGED] == 3 * THREADS * STEPS && pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
+	   "no push is lost, none counted twice");
+	world_close(&x);
+}
+
+static void *push_many(void *ctx)
+{
+	struct worker *w = ctx;
+	struct receipt r;
+
+	for (uint64_t step = 0; step < 2000; step++) {
+		push_w(w->x, w->slot, step, 1, 1, &r);
+		push_row(w->x, w->slot, step, 1, step % 37, 0.25f, &r);
+		clock_of(w->x, w->slot, step, 1);
+	}
+	return NULL;
+}
+
+static void threads_asp(void)
+{
+	struct world x;
+	struct worker w[THREADS];
+	pthread_t t[THREADS];
+
+	world_open(&x, "asp", false, "sgd", 1, THREADS);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){ .x = &x, .slot = i };
+		pthread_create(&t[i], NULL, push_many, &w[i]);
+	}
+	for (uint32_t i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS && shard_version(x.shard, W, 0) == 2000 * THREADS,
+	   "asp from %u threads: every push is applied once", THREADS);
+	world_close(&x);
+}
+
+int main(void)
+{
+	threads(false);
+	threads(true);
+	threads_asp();
+	return tap_done();
+}

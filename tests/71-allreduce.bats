@@ -150,6 +150,8 @@ another() {
 	ps-ctl scale workers=5
 	wait_for 20 grep -q "in the ring of epoch [0-9]* with 5 workers" "$RUN/worker-0.log"
 	wait_for 20 step_is_past $(($(status .step) + 20))
+	run -2 ps-ctl scale workers=257
+	[[ $output == *"from 1 to 256 with via allreduce"* ]]
 	ps-ctl scale workers=2
 	wait_for 20 step_is_past $(($(status .step) + 20))
 	[ "$(http GET /v1/events | jq '[.events[] | select(.event | test("lost"))] | length')" -eq 0 ]
@@ -185,6 +187,8 @@ another() {
 	ps-ctl invite -C "$RUN" --role relay -o relay.join 2>/dev/null
 	run -78 ps-serve --relay --join relay.join --zone z
 	[[ $output == *"only where via is servers"* ]]
+	run -78 ps-ctl plan c.json --alone
+	[[ $output == *"via: "*"not simulated"* ]]
 	run -78 ps-ctl -C "$RUN" set codec=topk:0.01
 	[[ $output == *"codec: must be raw with via allreduce"* ]]
 	ps-ctl stop >/dev/null

@@ -10,14 +10,13 @@
 #include "codec/filter.h"
 #include "conf/conf_key.h"
 #include "conf/rule.h"
+#include "coord/coord.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 
 #define NAMES_MAX 64
-/* Each has a session with each other. */
-#define ALLREDUCE_WORKERS_MAX 256
 #define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
 
 /* 'KEY: there is no WHAT "NAME"; there are a, b and c', with "did you mean". */
@@ -233,7 +232,7 @@ static enum err_code check_via(const struct conf *c, struct err *e)
 	    c->deterministic ? "deterministic: must be false" : c->local_steps > 1 ? "local_steps: must be 1" :
 	    strcmp(c->codec, "raw") != 0 ? "codec: must be raw" : strcmp(c->pull_codec, "raw") != 0 ? "pull_codec: must be raw" :
 	    c->pull_delta ? "pull_delta: must be false" : c->prefetch ? "prefetch: must be false" :
-	    c->workers.max > ALLREDUCE_WORKERS_MAX ? "workers: at most 256" : NULL;
+	    c->workers.max > COORD_RING_MAX ? "workers: at most 256" : NULL;
 
 	if (strcmp(c->via, "allreduce") != 0 || !want)
 		return ERR_OK;

@@ -16,6 +16,7 @@ struct coord;
 #define COORD_SERVERS_MAX 1024u
 #define COORD_WORKERS_MAX 4096u
 #define COORD_RELAYS_MAX 256u
+#define COORD_RING_MAX 256     /* workers that sum among themselves: each has a session with each other */
 #define COORD_ZONE 64                  /* of a zone's name, with its NUL */
 
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };

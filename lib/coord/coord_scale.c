@@ -9,13 +9,16 @@
 
 static enum err_code may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e)
 {
+	int64_t most = c->reduces ? COORD_RING_MAX : COORD_WORKERS_MAX;
+
 	if (c->phase != COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled", c->cfg.has_job ? "job" : "cluster",
 		    coord_phase_name(c->phase));
 	if (servers > COORD_SERVERS_MAX || servers == 0)
 		return err_set(e, ERR_USAGE, "servers: must be from 1 to %u, got %lld", COORD_SERVERS_MAX, (long long)servers);
-	if (workers > COORD_WORKERS_MAX || workers == 0)
-		return err_set(e, ERR_USAGE, "workers: must be from 1 to %u, got %lld", COORD_WORKERS_MAX, (long long)workers);
+	if (workers > most || workers == 0)
+		return err_set(e, ERR_USAGE, "workers: must be from 1 to %lld%s, got %lld", (long long)most,
+		    c->reduces ? " with via allreduce" : "", (long long)workers);
 	if (workers > 0 && !c->cfg.has_job)
 		return err_set(e, ERR_USAGE, "this cluster has no job: it has no workers");
 	if (workers > 0 && c->cfg.deterministic)

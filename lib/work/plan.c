@@ -226,6 +226,8 @@ enum err_code plan_measure(struct plan *p, const struct conf *c, struct plan_cos
 	struct codec_spec codec;
 	enum err_code rc = codec_parse(c->codec, &codec, e);
 
+	if (!rc && strcmp(c->via, "allreduce") == 0)
+		rc = err_set(e, ERR_CONFIG, "via: what workers sum among themselves is not simulated; ask with via servers");
 	for (unsigned round = 0; !rc && round < ROUNDS; round++) {
 		*out = (struct plan_costs){ 0 };
 		rc = measure_batch(p, c, round, out, e);

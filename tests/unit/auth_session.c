@@ -40,6 +40,19 @@ static void pair(struct session *a, struct session *b, enum suite suite)
 		abort();
 }
 
+static void part(struct session *a, struct session *b)
+{
+	session_wipe(a);
+	session_wipe(b);
+}
+
+/* As it was. */
+static void again(struct session *s, const struct session *fresh)
+{
+	session_wipe(s);
+	*s = *fresh;
+}
+
 static bool seal(struct session *s, struct record *r)
 {
 	bool good = session_seal_header(s, r->hdr, r->htag) &&
@@ -88,6 +101,7 @@ static void sizes(enum suite suite)
 		record_free(&r);
 	}
 	ok(session_open_payload(&b, NULL, 0, k1) == false, "a wrong tag over nothing fails");
+	part(&a, &b);
 }
 
 static void flips(enum suite suite)
@@ -96,7 +110,7 @@ static void flips(enum suite suite)
 	struct rng rng;
 	struct record r = record_new(1000);
 	uint8_t *copy = sodium_malloc(1000);
-	uint8_t *part[4] = { r.hdr, r.htag, r.data, r.ptag };
+	uint8_t *piece[4] = { r.hdr, r.htag, r.data, r.ptag };
 	size_t len[4] = { 64, 16, 1000, 16 };
 	int passed = 0, revived = 0;
 
@@ -109,21 +123,22 @@ static void flips(enum suite suite)
 	for (int i = 0; i < 10000; i++) {
 		size_t p = rng_below(&rng, 4), bit = rng_below(&rng, 8 * len[p]);
 
-		b = fresh;
-		part[p][bit / 8] ^= (uint8_t)(1u << bit % 8);
+		again(&b, &fresh);
+		piece[p][bit / 8] ^= (uint8_t)(1u << bit % 8);
 		passed += unseal(&b, &r);
 		memcpy(r.data, copy, 1000);
 		if (p != 2)
-			part[p][bit / 8] ^= (uint8_t)(1u << bit % 8);
+			piece[p][bit / 8] ^= (uint8_t)(1u << bit % 8);
 		b.rx.counter = 0;       /* where it would have opened */
 		revived += unseal(&b, &r);
 	}
 	ok(passed == 0, "%s: none of 10000 flipped bits passes", suite_name(suite));
 	ok(revived == 0, "after a wrong tag nothing opens any more");
-	b = fresh;
+	again(&b, &fresh);
 	ok(unseal(&b, &r), "the record as it was sealed opens");
 	sodium_free(copy);
 	record_free(&r);
+	part(&a, &b);
 }
 
 static void order(enum suite suite)
@@ -141,18 +156,20 @@ static void order(enum suite suite)
 	memcpy(copy.ptag, one.ptag, 16);
 	ok(unseal(&b, &one) && !unseal(&b, &copy), "%s: a replayed record fails",
 	   suite_name(suite));
-	b = fresh;
+	again(&b, &fresh);
 	ok(!unseal(&b, &two), "a record after a dropped (or swapped) one fails");
-	b = fresh;
+	again(&b, &fresh);
 	ok(session_open_header(&b, copy.hdr, copy.htag) &&
 	   !session_open_header(&b, two.hdr, two.htag), "a header in a payload's place fails");
-	b = fresh;
+	again(&b, &fresh);
 	ok(session_open_header(&b, copy.hdr, copy.htag) &&
 	   !session_open_payload(&b, copy.data, 99, copy.ptag), "a shorter payload fails");
+	part(&a, &b);
 	pair(&a, &b, suite);
 	if (!seal(&a, &one))
 		abort();
 	ok(!unseal(&a, &one), "a reflected record fails");
+	part(&a, &b);
 	pair(&a, &b, suite);
 	session_wipe(&a);
 	ok(!session_seal_header(&a, one.hdr, one.htag) && !unseal(&a, &one),
@@ -160,6 +177,7 @@ static void order(enum suite suite)
 	record_free(&one);
 	record_free(&two);
 	record_free(&copy);
+	part(&a, &b);
 }
 
 static void expect_keys(const struct session_dir *d, const uint8_t chain0[static 32], int epoch)
@@ -191,6 +209,7 @@ static void rekey(enum suite suite)
 	expect_keys(&a.tx, k1, 1);
 	expect_keys(&a.rx, k2, 0);
 
+	part(&a, &b);
 	pair(&a, &b, suite);
 	for (int epoch = 1; epoch <= 3; epoch++) {
 		a.tx.records = b.rx.records = SESSION_EPOCH_RECORDS - 2;
@@ -205,6 +224,7 @@ static void rekey(enum suite suite)
 	session_next_tx(&a);
 	ok(seal(&a, &r) && !unseal(&b, &r), "with the change on one side alone they fail");
 	record_free(&r);
+	part(&a, &b);
 }
 
 /* The last nonces, and what a nonce looks like, against libsodium itself. */
@@ -236,6 +256,7 @@ static void edge(enum suite suite)
 	a.rx.counter = b.tx.counter = SESSION_COUNTER_END - 1;
 	ok(session_dir_exhausted(&a.rx), "one nonce is not room for a record");
 	record_free(&r);
+	part(&a, &b);
 }
 
 static void names(void)

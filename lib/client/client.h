@@ -106,6 +106,8 @@ enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t
 /* Until everything wanted is there, and every push of earlier steps has its
  * receipt: then gradients may be written over. */
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
+/* Would it return at once? */
+bool client_has_all(struct client *c);
 /* Send and take what goes without waiting, amid a computation. */
 void client_poke(struct client *c);
 /* When the first answer of the last client_wait came (clock_now): before it,

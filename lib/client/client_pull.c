@@ -155,7 +155,11 @@ enum err_code client_want_state(struct client *c, const struct table *t, uint64_
 
 enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step, struct err *e)
 {
-	return want_parts(c, t, 0, 1, &(struct dense_want){ .step = step, .tell = true }, e);
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < t->nruns; i++)
+		rc = want_parts(c, t, t->run[i].first, 1, &(struct dense_want){ .step = step, .tell = true }, e);
+	return rc;
 }
 
 enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step, struct err *e)
@@ -256,7 +260,7 @@ struct ask *ask_find(struct link *l, uint64_t seq)
 
 static float *dense_place(const struct ask *a, const struct record *r)
 {
-	if (a->type != REC_PULL || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
+	if (a->type != REC_PULL || a->tell || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
 	    (!r->codec && !(r->flags & RECORD_DELTA) && r->len != table_part_elements(a->table, r->part) * 4))
 		return NULL;
 	return a->dst + table_part_begin(r->part);
@@ -460,6 +464,11 @@ static bool all_here(struct client *c)
 		if (c->link[i]->asks || c->link[i]->open_doubts)
 			return false;
 	return true;
+}
+
+bool client_has_all(struct client *c)
+{
+	return all_here(c);
 }
 
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e)

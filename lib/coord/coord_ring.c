@@ -18,12 +18,17 @@ void ring_settle(struct coord *c)
 		struct member_worker *w = &c->worker[i];
 		struct ring_seat *r = &w->ring;
 
-		if (r->incarnation && (!is_in(w) || r->incarnation != w->incarnation)) {
+		/* Servers fence one whose slot is taken over by the vote: until it is decided, what
+		 * is summed without it might not be what it pushes. */
+		if (r->incarnation && w->state != WORKER_JOINING && (!is_in(w) || r->incarnation != w->incarnation)) {
 			r->incarnation = 0;
 			c->ring_gone++;
 		}
-		if (is_in(w))
+		if (!r->incarnation && is_in(w)) {
 			r->incarnation = w->incarnation;
+			memcpy(r->tcp, r->next_tcp, sizeof r->tcp);
+			memcpy(r->unix_path, r->next_unix, sizeof r->unix_path);
+		}
 	}
 }
 
@@ -44,17 +49,22 @@ json_t *ring_view(const struct coord *c)
 
 void ring_join(struct member_worker *w, const json_t *msg)
 {
-	snprintf(w->ring.tcp, sizeof w->ring.tcp, "%s", json_str(msg, "tcp", ""));
-	snprintf(w->ring.unix_path, sizeof w->ring.unix_path, "%s", json_str(msg, "unix", ""));
+	snprintf(w->ring.next_tcp, sizeof w->ring.next_tcp, "%s", json_str(msg, "tcp", ""));
+	snprintf(w->ring.next_unix, sizeof w->ring.next_unix, "%s", json_str(msg, "unix", ""));
 }
 
 json_t *ring_out(const struct ring_seat *r)
 {
-	return json_pack("{s:o, s:s, s:s}", "incarnation", json_of_u64(r->incarnation), "tcp", r->tcp, "unix", r->unix_path);
+	return json_pack("{s:o, s:{s:s, s:s}, s:s, s:s}", "incarnation", json_of_u64(r->incarnation), "seat", "tcp", r->tcp, "unix",
+	    r->unix_path, "tcp", r->next_tcp, "unix", r->next_unix);
 }
 
 void ring_in(struct member_worker *w, const json_t *o)
 {
+	const json_t *seat = json_object_get(o, "seat");
+
 	ring_join(w, o);
+	snprintf(w->ring.tcp, sizeof w->ring.tcp, "%s", json_str(seat, "tcp", ""));
+	snprintf(w->ring.unix_path, sizeof w->ring.unix_path, "%s", json_str(seat, "unix", ""));
 	w->ring.incarnation = json_u64s(o, "incarnation", 0);
 }

@@ -41,7 +41,7 @@ static json_t *worker_out(const struct member_worker *w)
 	json_object_set_new(o, "relay", json_integer(w->relay));
 	json_object_set_new(o, "go", json_boolean(w->go));
 	json_object_set_new(o, "lost", json_boolean(w->lost_at != 0));
-	if (w->ring.tcp[0])
+	if (w->ring.next_tcp[0])
 		json_object_set_new(o, "ring", ring_out(&w->ring));
 	/* The figures of a farewell do not come again. */
 	if (w->stats && w->state != WORKER_ACTIVE && w->state != WORKER_JOINING)

@@ -38,6 +38,7 @@ struct member_relay {
 struct ring_seat {
 	uint64_t incarnation;           /* 0: not in it */
 	char tcp[160], unix_path[160];
+	char next_tcp[160], next_unix[160];     /* of who has the slot, and may not be in it yet */
 };
 
 enum worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WORKER_LOST, WORKER_LEFT };

@@ -196,6 +196,15 @@ static void plan_for(struct ring *r, size_t n)
 	r->plan_n = n;
 }
 
+enum err_code ring_intend(struct ring *r, uint64_t step, size_t n, struct err *e)
+{
+	enum err_code rc = r->said.have > step ? ERR_OK : room(r, 1 - r->at, n, e);
+
+	if (!rc && r->said.have <= step)
+		r->said.wants = step + 1;
+	return rc;
+}
+
 enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n, uint32_t examples,
     const float **mean, uint64_t *total, struct err *e)
 {
@@ -214,10 +223,9 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 		return err_set(e, ERR_NOTREADY, "the ring is not formed");
 	if (r->said.have > step + 1)
 		return err_set(e, ERR_STALE, "step %llu is reduced already", (unsigned long long)step);
-	rc = room(r, to, n, e);
+	rc = ring_intend(r, step, n, e);
 	if (rc)
 		return rc;
-	r->said.wants = step + 1;
 	if (r->n == 1) {
 		memset(r->result[to], 0, n * sizeof **r->result);
 		if (examples)
@@ -282,6 +290,11 @@ enum err_code ring_new(const struct ring_config *cfg, struct ring **out, struct 
 	}
 	*out = r;
 	return ERR_OK;
+}
+
+void ring_set_deadline(struct ring *r, int64_t deadline)
+{
+	r->cfg.deadline = deadline;
 }
 
 void ring_take_slot(struct ring *r, uint32_t slot)

@@ -58,6 +58,8 @@ struct ring_config {
 /* Listens from now on. */
 enum err_code ring_new(const struct ring_config *cfg, struct ring **out, struct err *e);
 void ring_free(struct ring *r);
+/* Another deadline, in ns. */
+void ring_set_deadline(struct ring *r, int64_t deadline);
 /* The slot, where it was not known: before the ring is formed first. */
 void ring_take_slot(struct ring *r, uint32_t slot);
 /* Where others reach us by TCP; empty without `listen`. */
@@ -69,6 +71,10 @@ const char *ring_address(const struct ring *r);
  * member that is not there; what `cancelled` says.  After any error the ring has no
  * sessions, until it is formed again. */
 enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n, struct err *e);
+
+/* What is to be reduced next: then a ring that is formed before gives us the result, when
+ * another member has it already.  ERR_NOMEM. */
+enum err_code ring_intend(struct ring *r, uint64_t step, size_t n, struct err *e);
 
 /* The mean over the members of n floats (n from 1), weighted by the examples that each
  * states (0: nothing to add, `in` may be NULL).  All pass the same step and n; steps

@@ -249,7 +249,8 @@ void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t st
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
 
-	if (!t || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
+	/* Of the mean of a step nobody says beforehand who pushes it. */
+	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
 		return;
 	for (uint32_t i = first; i < first + count; i++) {
 		struct part *p = atomic_load(&t->part[i]);

@@ -1,7 +1,6 @@
 #include "work/allreduce.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "auth/keys.h"
 #include "base/clock.h"
@@ -9,7 +8,7 @@
 #include "base/mem.h"
 #include "conf/rule.h"
 #include "kern/vec.h"
-#include "launch/rundir.h"
+#include "work/allreduce_door.h"
 
 struct seat {
 	struct ring_member who;
@@ -62,51 +61,6 @@ bool allreduce_wanted(const struct job *job)
 
 /* ---- life ---------------------------------------------------------------------------- */
 
-/* At this host alone where the coordinator is on it, else at the address by which it is
- * reached. */
-static enum err_code choose_listen(const struct allreduce_config *cfg, char out[static NET_TEXT], struct err *e)
-{
-	if (cfg->listen) {
-		snprintf(out, NET_TEXT, "%s", cfg->listen);
-		return ERR_OK;
-	}
-	if (cfg->id->run_dir || !cfg->id->data) {
-		snprintf(out, NET_TEXT, "127.0.0.1:0");
-		return ERR_OK;
-	}
-	return net_source(cfg->id->data, out, e);
-}
-
-/* The path is the slot's, where it is known and free: what a killed worker leaves behind
- * is replaced. */
-static void choose_local(struct allreduce *a, bool by_slot)
-{
-	char name[40], *path;
-
-	if (!a->cfg.id->run_dir)
-		return;
-	if (by_slot)
-		snprintf(name, sizeof name, "ring-%d.sock", a->cfg.slot);
-	else
-		snprintf(name, sizeof name, "ring-p%d.sock", (int)getpid());
-	path = rundir_path(a->cfg.id->run_dir, name);
-	if (strlen(path) < sizeof a->local)
-		snprintf(a->local, sizeof a->local, "%s", path);
-	free(path);
-}
-
-static enum err_code choose_suites(const struct conf *c, struct ring_config *rc, struct err *e)
-{
-	rc->local_suite = SUITE_POLY1305;
-	rc->remote_suite = SUITE_CHACHA20POLY1305;
-	if (strcmp(c->suite, "auto") == 0)
-		return ERR_OK;
-	if (!suite_parse(c->suite, &rc->local_suite) || !suite_available(rc->local_suite))
-		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", c->suite);
-	rc->remote_suite = rc->local_suite;
-	return ERR_OK;
-}
-
 /* Of those at this step: another one for each change (coord/coord_ring.c). */
 static uint32_t epoch_at(const struct allreduce *a, uint64_t step)
 {
@@ -127,6 +81,10 @@ static bool cancelled(void *ctx, struct err *why)
 		return true;
 	/* What others may be waiting for is on its way to the servers. */
 	client_poke(a->client);
+	if (a->tending && client_has_all(a->client)) {
+		err_set(why, ERR_STALE, "all have the mean");
+		return true;
+	}
 	if (epoch_at(a, a->at) == a->formed)
 		return false;
 	err_set(why, ERR_STALE, "the ring has other members");
@@ -143,18 +101,18 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	enum err_code code;
 
 	a->cfg = *cfg;
-	choose_local(a, cfg->slot >= 0);
+	door_local(cfg, cfg->slot >= 0, a->local);
 	rc.local = a->local[0] ? a->local : NULL;
-	code = choose_listen(cfg, listen, e);
+	code = door_listen(cfg, listen, e);
 	if (!code)
-		code = choose_suites(&cfg->job->conf, &rc, e);
+		code = door_suites(&cfg->job->conf, &rc, e);
 	if (!code)
 		code = conf_server_rule(&cfg->job->conf, &a->rule, e);
 	if (!code)
 		code = ring_new(&rc, &a->ring, e);
 	/* The slot is being taken over from somebody who lives. */
 	if (code == ERR_EXISTS && cfg->slot >= 0) {
-		choose_local(a, false);
+		door_local(cfg, false, a->local);
 		code = ring_new(&rc, &a->ring, e);
 	}
 	if (code) {
@@ -207,7 +165,8 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client 
 		a->nparts += p->table[i]->nparts;
 		a->version[i] = mem_array(p->table[i]->nparts, sizeof **a->version);
 		a->state[i] = mem_try_array(n + 1, sizeof **a->state);
-		if (!a->state[i])
+		p->kept[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->kept);
+		if (!a->state[i] || !p->kept[i])
 			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"", a->rule.rule->name, job->table[i].name);
 	}
 	a->sent = mem_array(a->nparts, sizeof *a->sent);
@@ -259,12 +218,14 @@ static enum err_code send_mean(struct allreduce *a, struct err *e)
 	enum err_code rc = ERR_OK;
 	size_t first = 0;
 
-	a->going_gone = a->gone;
 	for (size_t i = 0; !rc && i < a->cfg.job->ntables; i++)
 		if (!a->cfg.job->table[i].sparse) {
 			rc = send_table(a, i, first, e);
 			first += a->p->table[i]->nparts;
 		}
+	/* Else with the next view. */
+	if (!rc)
+		a->going_gone = a->gone;
 	client_poke(a->client);
 	return rc;
 }
@@ -321,9 +282,11 @@ void allreduce_tend(struct allreduce *a)
 {
 	struct err e = { 0 };
 
-	if (!a->meeting || a->tending || !a->last.any)
+	/* Who is without it has not completed the step: then nobody is. */
+	if (!a->meeting || a->tending || !a->last.any || client_has_all(a->client))
 		return;
 	a->tending = true;
+	ring_set_deadline(a->ring, a->cfg.job->conf.deadline);
 	if (epoch_at(a, a->at) != a->formed || ring_look(a->ring, &e))
 		if (form(a, a->at, &e))
 			a->formed = 0;
@@ -377,14 +340,17 @@ static void take_versions(struct allreduce *a)
 	a->begun = true;
 }
 
-/* As a server does it (shard/part.c): a partition whose mean is not finite stays as it is. */
+/* As a server does it (shard/part.c): a partition whose mean it would refuse stays as it is. */
 static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h, const float *mean)
 {
 	const struct table *t = a->p->table[i];
 	size_t n = table_part_elements(t, part), at = table_part_begin(part), all = table_elements(t);
 	float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
-	if (!vec_all_finite(n, mean + at))
+	/* The last good ones (params.h). */
+	if (a->p->fresh)
+		memcpy(a->p->kept[i] + at, a->p->w[i] + at, n * sizeof(float));
+	if (!vec_all_bounded(n, mean + at))
 		return;
 	for (unsigned k = 0; k < a->rule.rule->nslots; k++)
 		slot[k] = a->state[i] + k * all + at;
@@ -399,6 +365,8 @@ static void update(struct allreduce *a, uint64_t step, const float *mean)
 	for (size_t i = 0; i < a->cfg.job->ntables; i++)
 		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
 			update_part(a, i, part, &h, mean + (a->p->g[i] - a->p->flat));
+	a->p->any |= a->p->fresh;
+	a->p->fresh = false;
 }
 
 /* Is it of the ring, and may be another in the next one? */
@@ -408,29 +376,51 @@ static bool may_pass(enum err_code rc)
 	    rc == ERR_AUTH || rc == ERR_FENCED || rc == ERR_NOTREADY;
 }
 
+/* Two that cannot reach each other are both waited for by all: of those who wait the one
+ * with the greatest slot gives up first, after three quarters of the deadline, so that the
+ * others have the rest of it to go on without. */
+static int64_t patience(const struct allreduce *a, uint64_t step)
+{
+	int64_t deadline = a->cfg.job->conf.deadline, n = 0, rank = 0;
+
+	for (size_t i = 0; i < a->nseats; i++)
+		if (a->seat[i].from <= step) {
+			rank += a->seat[i].who.slot < a->slot;
+			n++;
+		}
+	return n > 1 ? deadline - deadline / 4 * rank / (n - 1) : deadline;
+}
+
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e)
 {
 	const float *mean = NULL;
 	uint64_t total = 0;
-	int64_t since = 0;
-	enum err_code rc;
+	int64_t since = clock_now();
+	uint32_t epoch = epoch_at(a, step);
+	enum err_code rc = ring_intend(a->ring, step, a->p->nflat, e);
 
+	if (rc)
+		return rc;
 	if (!a->begun)
 		take_versions(a);
-	if (examples && !vec_all_finite(a->p->nflat, a->p->flat)) {
-		log_warn(a->cfg.log, "step %llu: this worker's gradient is not finite, and is left out", (unsigned long long)step);
+	if (examples && !vec_all_bounded(a->p->nflat, a->p->flat)) {
+		log_warn(a->cfg.log, "step %llu: this worker's gradient is not finite, or beyond 2^84, and is left out", (unsigned long long)step);
 		examples = 0;
 	}
 	a->at = step;
 	for (;;) {
-		rc = epoch_at(a, step) == a->formed ? ERR_OK : form(a, step, e);
+		/* With others it begins anew. */
+		if (epoch_at(a, step) != epoch)
+			since = clock_now();
+		epoch = epoch_at(a, step);
+		ring_set_deadline(a->ring, patience(a, step) - (clock_now() - since));
+		rc = epoch == a->formed ? ERR_OK : form(a, step, e);
 		if (!rc)
 			rc = ring_reduce(a->ring, step, a->p->flat, a->p->nflat, examples, &mean, &total, e);
 		if (!rc)
 			break;
 		a->formed = 0;
-		since = since ? since : clock_now();
-		if (a->ended || !may_pass(rc) || clock_now() - since > a->cfg.job->conf.deadline)
+		if (a->ended || !may_pass(rc) || clock_now() - since > patience(a, step))
 			return rc;
 		log_info(a->cfg.log, "step %llu: once more, as %s", (unsigned long long)step, e->msg);
 		rc = a->cfg.pause(a->cfg.ctx, e);
@@ -443,17 +433,20 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 	return ERR_OK;
 }
 
-enum err_code allreduce_verify(struct allreduce *a, struct err *e)
+enum err_code allreduce_verify(struct allreduce *a, bool *compared, struct err *e)
 {
 	const struct job *job = a->cfg.job;
 	enum err_code rc = ERR_OK;
 
+	*compared = a->begun;
+	if (!a->begun)
+		return ERR_OK;
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		if (!job->table[i].sparse)
 			rc = client_want(a->client, a->p->table[i], CLIENT_NOW, NULL, a->p->g[i], e);
 	if (!rc)
 		rc = client_wait(a->client, CLIENT_NOW, e);
-	for (size_t i = 0; !rc && a->begun && i < job->ntables; i++)
+	for (size_t i = 0; !rc && i < job->ntables; i++)
 		if (!job->table[i].sparse && memcmp(a->p->g[i], a->p->w[i], table_elements(a->p->table[i]) * sizeof(float)) != 0)
 			rc = err_set(e, ERR_FAILED, "table \"%s\": the servers' parameters are not those of the workers", job->table[i].name);
 	return rc;

@@ -59,8 +59,9 @@ enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *firs
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e);
 
 /* At the end, when all is handed over: are the servers' parameters those of the workers?
- * ERR_FAILED, with the first table that differs; p->g is written over. */
-enum err_code allreduce_verify(struct allreduce *a, struct err *e);
+ * ERR_FAILED, with the first table that differs; p->g is written over.  *compared: false
+ * when this worker has taken no step, and so has none. */
+enum err_code allreduce_verify(struct allreduce *a, bool *compared, struct err *e);
 
 /* Sent to other workers so far. */
 uint64_t allreduce_bytes(const struct allreduce *a);

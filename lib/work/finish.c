@@ -19,11 +19,12 @@ static enum err_code tell_done(struct worker *w, struct err *e)
 
 static enum err_code verify(struct worker *w, struct err *e)
 {
-	enum err_code rc = allreduce_verify(w->ring, e);
+	bool compared;
+	enum err_code rc = allreduce_verify(w->ring, &compared, e);
 
 	if (rc == ERR_FAILED)
 		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
-	else if (!rc)
+	else if (!rc && compared)
 		log_info(w->cfg->log, "the servers' parameters are those of the workers, in every bit");
 	return rc == ERR_FAILED ? ERR_OK : rc;
 }

@@ -81,6 +81,8 @@ static enum err_code meet(struct worker *w, struct step_times *t, bool *over, st
 	if (!rc && (first || w->batch.sparse))
 		rc = params_pull(&w->params, &w->batch, w->step, first, e);
 	t->pulled = clock_now();
+	if (!rc)
+		kept_save(w);
 	return rc;
 }
 

@@ -361,10 +361,11 @@ static enum err_code live(struct worker *w, struct err *e)
 
 static void worker_release(struct worker *w)
 {
+	/* Says goodbye: what is queued until then is others' memory. */
+	client_free(w->client);
 	allreduce_free(w->ring);
 	local_free(w->local);
 	params_release(&w->params);
-	client_free(w->client);
 	feed_free(w->feed);
 	cluster_close(w->cluster);
 	job_release(&w->job);

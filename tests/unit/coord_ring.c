@@ -88,9 +88,9 @@ static void taken_over(void)
 	before = entries(&s);
 	s.worker[2].key = s.worker[1].key;
 	join(&s, 2, 1);
-	ok(ring_is(&s, "1 0:0:20"), "a slot that is taken over is out with its old holder");
+	ok(ring_is(&s, "0 0:0:20 1:0:21"), "whose slot is taken over is in it until servers have fenced him");
 	vote(&s, 0, true, 1, 1);
-	ok(ring_is(&s, "1 0:0:20 1:1:22") && entries(&s) == before + 1, "and in with the new one, of which an entry tells all");
+	ok(ring_is(&s, "1 0:0:20 1:1:22") && entries(&s) == before + 1, "then the new one is, of which an entry tells all");
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":9}");
 	ok(ring_is(&s, "2 1:1:22"), "who is done is out");
 	scene_close(&s);

@@ -77,6 +77,14 @@ static void without_a_mean(void)
 	all_clock(&x, 2, 1);
 	push_w(&x, 0, 1, 1, NAN, &r);
 	ok(r.status == PUSH_REFUSED && shard_closed(x.shard) == 2 && pull_w(&x, 2) == before, "a mean that is not finite is refused, and closes it");
+	all_clock(&x, 2, 2);
+	push_w(&x, 0, 2, 1, 0x1p90f, &r);
+	ok(r.status == PUSH_REFUSED && shard_closed(x.shard) == 3 && pull_w(&x, 3) == before, "so is one beyond all bounds, as for any push");
+	clock_of(&x, 0, 3, 1);
+	shard_owe(x.shard, 1, inc_of(1), 3, W, 0, 1);
+	clock_of(&x, 1, 3, 1);
+	ok(push_w(&x, 0, 3, 1, 1, &r) == SHARD_OK && shard_closed(x.shard) == 4, "who says that he pushes is not waited for, as another has");
+	before = pull_w(&x, 4);
 	{
 		float g[N] = { 1, 1, 1, 1 };
 		struct push p = { .slot = SHARD_OUTSIDE, .table = W, .examples = 1, .payload = (const uint8_t *)g, .len = sizeof g };

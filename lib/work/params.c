@@ -74,7 +74,8 @@ void params_release(struct params *p)
 {
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
 		free(p->w[i]);
-		if (!p->flat || !p->table[i]->reduced)
+		/* The layout may be gone by now. */
+		if (!p->flat || p->job->table[i].sparse)
 			free(p->g[i]);
 		free(p->kept[i]);
 	}

@@ -20,7 +20,7 @@ need_numpy() {
 }
 
 # train FILE [ps-ctl run options]: the result is in $RESULT; prints the logs
-# when it is not done.
+# when it is not done; and no process may have crashed.
 train() {
 	local file=$1
 	shift
@@ -29,6 +29,10 @@ train() {
 	if [ "$(res .state)" != done ]; then
 		echo "$RESULT"
 		cat stderr "${file%.json}".run/*.log
+		return 1
+	fi
+	# Whoever has done its part ends well, too.
+	if grep "ended by SIG[^KT]" stderr; then
 		return 1
 	fi
 }

@@ -21,7 +21,7 @@ job() {
 		for (k = 0; k < 60; k++) printf "%.3f,", rand() + (i % 3 == k % 3); print i % 3 } }' >train.csv
 	cat >c.json <<-END
 	{ "servers": $1, "workers": $2, "via": "allreduce", "lease": "1s" ${4:-},
-	  "job": { "model": "mlp", "hidden": [3000], "data": "train.csv?label=last", "eval": "train.csv?label=last",
+	  "job": { "model": "mlp", "hidden": [${HIDDEN:-3000}], "data": "train.csv?label=last", "eval": "train.csv?label=last",
 	           "steps": $3, "batch": 8, "lr": ${LR:-0.02} ${5:-} } }
 	END
 }
@@ -32,6 +32,19 @@ pid_of() { cat "$RUN/$1.pid"; }
 whole() {
 	[ "$(http GET /v1/servers | jq '[.servers[] | select(.state == "live")] | length')" -eq 3 ] &&
 		http GET /v1/layout | jq -e '[.tables[].runs[] | (.[2] | length == 2) and .[3] == -1] | all' >/dev/null
+}
+
+# server_pid N: as the coordinator knows it.
+server_pid() { http GET /v1/servers | jq -r ".servers[$1].pid"; }
+is_replaced() { [ "$(server_pid "$1")" != "$2" ] && whole; }
+
+# replace_server N: killed, started again by ps-ctl, and all copies are there again.
+replace_server() {
+	local pid
+	wait_for 20 whole
+	pid=$(server_pid "$1")
+	kill -9 "$pid"
+	wait_for 20 is_replaced "$1" "$pid"
 }
 
 # The job ends well, and the evaluator has found servers and workers alike.
@@ -114,27 +127,23 @@ another() {
 }
 
 @test "killed in every order while it trains: the servers end as the workers" {
-	LR=0.0005 job 3 4 2000 ', "replicas": 2' ', "optimizer": "adam"'
+	LR=0.0005 HIDDEN=1500 job 3 4 5000 ', "replicas": 2' ', "optimizer": "adam"'
 	begin c.json
 	wait_for 20 step_is_past 10
 	for i in 0 1 2 3 0 2; do
 		kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)"
 		another $i
 		if [ "$i" = 2 ]; then
-			# ps-ctl starts it again.
-			wait_for 20 whole
-			kill -9 "$(pid_of server-2)"
+			replace_server 2
 		elif [ "$i" = 3 ]; then
 			# The coordinator, with its partitions.
-			wait_for 20 whole
-			kill -9 "$(pid_of server-0)"
-			wait_for 20 eval '[ "$(status .workers)" = 4 ]'
+			replace_server 0
 		fi
 		at=$(status .step)
 		wait_for 30 step_is_past $((at + 10))
 	done
 	ends_alike
-	[ "$(http GET /v1/result | jq .steps)" -eq 2000 ]
+	[ "$(http GET /v1/result | jq .steps)" -eq 5000 ]
 }
 
 @test "all workers at once are killed: others begin where the servers are" {

@@ -165,9 +165,10 @@ another() {
 			"data": "rows.libsvm", "steps": 1500, "batch": 4, "optimizer": "adagrad", "lr": 0.1 } }' >c.json
 		begin c.json
 		for i in 0 1 2 1; do
-			wait_for 20 step_is_past $(($(status .step) + 5))
-			# It may be over by now.
-			kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)" || true
+			at=$(status .step)
+			wait_for 20 eval 'over || step_is_past $((at + 5))'
+			! over || break
+			kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)" 2>/dev/null || true
 			another $i
 		done
 		ends_alike

@@ -62,6 +62,18 @@ bool suite_available(enum suite s)
 	return row_of(s) != NULL;
 }
 
+enum err_code suites_choose(const char *name, enum suite *local, enum suite *remote, struct err *e)
+{
+	*local = SUITE_POLY1305;
+	*remote = SUITE_CHACHA20POLY1305;
+	if (strcmp(name, "auto") == 0)
+		return ERR_OK;
+	if (!suite_parse(name, local) || !suite_available(*local))
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", name);
+	*remote = *local;
+	return ERR_OK;
+}
+
 uint8_t suite_mask(void)
 {
 	uint8_t mask = 0;

@@ -34,6 +34,9 @@ bool suite_parse(const char *name, enum suite *out);
 bool suite_is_sealed(enum suite s);
 /* Known, and this processor has it.  After key_init. */
 bool suite_available(enum suite s);
+/* "auto" (clear between processes of one host, sealed to others), or one for both.
+ * ERR_CONFIG: it is not available here. */
+enum err_code suites_choose(const char *name, enum suite *local, enum suite *remote, struct err *e);
 /* Bit n for every suite number n that is available here. */
 uint8_t suite_mask(void);
 

@@ -458,7 +458,7 @@ void asks_move(struct client *c)
 
 /* ---- waiting ------------------------------------------------------------------------------------ */
 
-static bool all_here(struct client *c)
+bool client_has_all(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->asks || c->link[i]->open_doubts)
@@ -466,17 +466,12 @@ static bool all_here(struct client *c)
 	return true;
 }
 
-bool client_has_all(struct client *c)
-{
-	return all_here(c);
-}
-
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 {
 	enum err_code rc;
 
 	c->first_answer = 0;
-	rc = client_turn(c, all_here, step, e);
+	rc = client_turn(c, client_has_all, step, e);
 	if (!c->first_answer)
 		c->first_answer = clock_now();
 	if (rc)

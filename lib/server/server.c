@@ -25,16 +25,13 @@ static unsigned default_threads(void)
  * names a suite for all. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e)
 {
-	enum suite suite;
+	enum suite local, remote;
+	enum err_code rc = suites_choose(name, &local, &remote, e);
 
-	atomic_store(&s->local_suite, SUITE_POLY1305);
-	atomic_store(&s->remote_suite, SUITE_CHACHA20POLY1305);
-	if (strcmp(name, "auto") == 0)
-		return ERR_OK;
-	if (!suite_parse(name, &suite) || !suite_available(suite))
-		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", name);
-	atomic_store(&s->local_suite, suite);
-	atomic_store(&s->remote_suite, suite);
+	if (rc)
+		return rc;
+	atomic_store(&s->local_suite, local);
+	atomic_store(&s->remote_suite, remote);
 	return ERR_OK;
 }
 

@@ -105,7 +105,7 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	rc.local = a->local[0] ? a->local : NULL;
 	code = door_listen(cfg, listen, e);
 	if (!code)
-		code = door_suites(&cfg->job->conf, &rc, e);
+		code = suites_choose(cfg->job->conf.suite, &rc.local_suite, &rc.remote_suite, e);
 	if (!code)
 		code = conf_server_rule(&cfg->job->conf, &a->rule, e);
 	if (!code)
@@ -185,28 +185,31 @@ static size_t members_at(const struct allreduce *a, uint64_t step, struct ring_m
 	return n;
 }
 
-/* The k-th partition of all has the k-th of those who have the mean as its sender. */
-static bool is_ours(const struct allreduce *a, size_t k)
+/* Among how many are we which, at this step?  *rank is their number when we are none. */
+static size_t seats_at(const struct allreduce *a, uint64_t step, size_t *rank)
 {
-	size_t n = 0, rank = SIZE_MAX;
+	size_t n = 0;
 
+	*rank = SIZE_MAX;
 	for (size_t i = 0; i < a->nseats; i++)
-		if (a->seat[i].from <= a->going.step) {
+		if (a->seat[i].from <= step) {
 			if (a->seat[i].who.slot == a->slot)
-				rank = n;
+				*rank = n;
 			n++;
 		}
-	return n && k % n == rank;
+	*rank = *rank < n ? *rank : n;
+	return n;
 }
 
-static enum err_code send_table(struct allreduce *a, size_t i, size_t first, struct err *e)
+/* The k-th partition of all has the k-th of the n who have the mean as its sender. */
+static enum err_code send_table(struct allreduce *a, size_t i, size_t first, size_t rank, size_t n, struct err *e)
 {
 	const struct table *t = a->p->table[i];
 	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->flat) : NULL;
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t part = 0; !rc && part < t->nparts; part++)
-		if (!a->sent[first + part] && is_ours(a, first + part)) {
+		if (!a->sent[first + part] && (first + part) % n == rank) {
 			rc = client_push_mean(a->client, t, a->going.step, part, mean, e);
 			a->sent[first + part] = !rc;
 		}
@@ -216,11 +219,11 @@ static enum err_code send_table(struct allreduce *a, size_t i, size_t first, str
 static enum err_code send_mean(struct allreduce *a, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	size_t first = 0;
+	size_t first = 0, rank, n = seats_at(a, a->going.step, &rank);
 
-	for (size_t i = 0; !rc && i < a->cfg.job->ntables; i++)
+	for (size_t i = 0; !rc && n && i < a->cfg.job->ntables; i++)
 		if (!a->cfg.job->table[i].sparse) {
-			rc = send_table(a, i, first, e);
+			rc = send_table(a, i, first, rank, n, e);
 			first += a->p->table[i]->nparts;
 		}
 	/* Else with the next view. */
@@ -381,14 +384,10 @@ static bool may_pass(enum err_code rc)
  * others have the rest of it to go on without. */
 static int64_t patience(const struct allreduce *a, uint64_t step)
 {
-	int64_t deadline = a->cfg.job->conf.deadline, n = 0, rank = 0;
+	int64_t deadline = a->cfg.job->conf.deadline;
+	size_t rank, n = seats_at(a, step, &rank);
 
-	for (size_t i = 0; i < a->nseats; i++)
-		if (a->seat[i].from <= step) {
-			rank += a->seat[i].who.slot < a->slot;
-			n++;
-		}
-	return n > 1 ? deadline - deadline / 4 * rank / (n - 1) : deadline;
+	return n > 1 ? deadline - deadline / 4 * (int64_t)rank / (int64_t)(n - 1) : deadline;
 }
 
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e)

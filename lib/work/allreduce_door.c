@@ -37,15 +37,3 @@ void door_local(const struct allreduce_config *cfg, bool by_slot, char out[stati
 		snprintf(out, NET_TEXT, "%s", path);
 	free(path);
 }
-
-enum err_code door_suites(const struct conf *c, struct ring_config *rc, struct err *e)
-{
-	rc->local_suite = SUITE_POLY1305;
-	rc->remote_suite = SUITE_CHACHA20POLY1305;
-	if (strcmp(c->suite, "auto") == 0)
-		return ERR_OK;
-	if (!suite_parse(c->suite, &rc->local_suite) || !suite_available(rc->local_suite))
-		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", c->suite);
-	rc->remote_suite = rc->local_suite;
-	return ERR_OK;
-}

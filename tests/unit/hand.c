@@ -268,6 +268,17 @@ static void bounded(void)
 	free(ids);
 }
 
+/* Of slots 0 and 1, given to relay 777, with 4 examples each; g: N floats. */
+static void sum_of_two(struct world *x, uint8_t *buf, const float *g)
+{
+	sum_put_head(buf, 2, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		shard_give(x->shard, i, 777, inc_of(i));
+		sum_put_who(buf + SUM_HEAD + i * SUM_WHO, &(struct sum_who){ i, 4, inc_of(i) });
+	}
+	memcpy(buf + sum_head_bytes(2), g, N * sizeof *g);
+}
+
 static void from_relays(void)
 {
 	struct world x;
@@ -278,12 +289,7 @@ static void from_relays(void)
 	struct out *o;
 
 	open_relay(&x, 3);
-	for (uint32_t i = 0; i < 2; i++)
-		shard_give(x.shard, i, 777, inc_of(i));
-	sum_put_head(buf, 2, 0);
-	for (uint32_t i = 0; i < 2; i++)
-		sum_put_who(buf + SUM_HEAD + i * SUM_WHO, &(struct sum_who){ i, 4, inc_of(i) });
-	memcpy(buf + sum_head_bytes(2), g, sizeof g);
+	sum_of_two(&x, buf, g);
 	ok(sum_parse(buf, sum_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
 	   r.status == PUSH_MERGED && r.safe_steps == 1 && !is_safe(&x, &r), "a sum of another relay is taken");
 	push_w(&x, 2, 0, 2, 3, &r);
@@ -309,12 +315,7 @@ static void from_two_ways(void)
 	for (uint32_t i = 0; i < 3; i++)
 		shard_owe(x.shard, i, inc_of(i), 0, W, 0, 1);
 	push_w(&x, 0, 0, 2, 3, &r);
-	for (uint32_t i = 0; i < 2; i++)
-		shard_give(x.shard, i, 777, inc_of(i));
-	sum_put_head(buf, 2, 0);
-	for (uint32_t i = 0; i < 2; i++)
-		sum_put_who(buf + SUM_HEAD + i * SUM_WHO, &(struct sum_who){ i, 4, inc_of(i) });
-	memcpy(buf + sum_head_bytes(2), g, sizeof g);
+	sum_of_two(&x, buf, g);
 	ok(!shard_went(x.shard, W, 0, 0, 0), "a push in an open sum has not gone");
 	ok(sum_parse(buf, sum_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
 	   r.status == PUSH_SPLIT, "a sum of which a part was taken is split");

@@ -3,22 +3,19 @@
 #include "ckpt/read.h"
 #include "codec/codec.h"
 #include "format/safetensors.h"
-#include "kern/vec.h"
 #include "shard/copy.h"
-#include "shard/hand.h"
 
-/* The k-th optimizer slot of n elements that follow one another. */
-static void slot_pointers(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
+void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
 {
 	for (unsigned k = 0; k < rule->nslots; k++)
 		out[k] = state + k * n;
 }
 
-static void init_state(const struct shard_config *cfg, size_t n, float *state)
+void part_init_state(const struct shard_config *cfg, size_t n, float *state)
 {
 	float *slot[OPTIM_MAX_SLOTS];
 
-	slot_pointers(state, n, cfg->rule, slot);
+	part_slots(state, n, cfg->rule, slot);
 	for (unsigned k = 0; k < cfg->rule->nslots; k++)
 		for (size_t i = 0; i < n; i++)
 			slot[k][i] = cfg->rule->slot_init[k];
@@ -66,13 +63,11 @@ static enum err_code no_memory(const struct part *p, struct err *e)
 enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 {
 	const struct shard_config *cfg = &s->cfg;
-	uint32_t cols = p->table->cols;
 	enum err_code rc;
 
 	part_retire(p, &s->budget);
 	if (p->table->sparse) {
-		p->rows = rows_new(cfg->relay ? hand_stride(cols) : cols * (1 + cfg->rule->nslots));
-		p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
+		part_rows_alloc(p, cfg);
 		return ERR_OK;
 	}
 	rc = part_book(p, cfg, &s->budget, e);
@@ -159,7 +154,7 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 	if (t->sparse) {
 		rc = read_rows(p, cfg->restore, t, &info, e);
 	} else {
-		slot_pointers(p->state, p->n, cfg->rule, slot);
+		part_slots(p->state, p->n, cfg->rule, slot);
 		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
 	}
 	p->version = info.version;
@@ -186,7 +181,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 		rc = init_from_file(p, cfg->init_file, e);
 	else
 		init_fill(p->table, table_part_begin(p->index), p->n, p->w);
-	init_state(cfg, p->n, p->state);
+	part_init_state(cfg, p->n, p->state);
 	return rc;
 }
 
@@ -202,11 +197,8 @@ void part_retire(struct part *p, struct budget *b)
 	free(p->prev);
 	stamps_free(p->stamps);
 	p->stamps = NULL;
-	rows_free(p->rows);
-	rows_free(p->acc_rows);
-	rows_free(p->prev_rows);
 	p->w = p->state = p->acc = p->spare = p->prev = NULL;
-	p->rows = p->acc_rows = p->prev_rows = NULL;
+	part_rows_free(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }
@@ -301,7 +293,7 @@ static void update_dense(struct part *p, const struct shard_config *cfg, uint64_
 	struct optim_hyper h = hyper_at(cfg, step);
 	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
-	slot_pointers(p->state, p->n, cfg->rule, slot);
+	part_slots(p->state, p->n, cfg->rule, slot);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 
@@ -315,82 +307,13 @@ static void update_dense(struct part *p, const struct shard_config *cfg, uint64_
 	}
 }
 
-static float *row_for_update(struct part *p, const struct shard_config *cfg, uint64_t id)
-{
-	uint32_t cols = p->table->cols;
-	bool made;
-	float *row = rows_put(p->rows, id, &made);
-
-	if (row && made) {
-		init_fill(p->table, init_row_place(p->table, id), cols, row);
-		init_state(cfg, cols, row + cols);
-	}
-	return row;
-}
-
-static bool update_row(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, uint64_t id,
-    const float *g, float scale)
-{
-	uint32_t cols = p->table->cols;
-	float *row = row_for_update(p, cfg, id), *slot[OPTIM_MAX_SLOTS], *old;
-	bool made;
-
-	if (!row)
-		return false;
-	if (p->prev_rows) {
-		old = rows_put(p->prev_rows, id, &made);
-		if (!old)
-			return false;
-		if (made)
-			memcpy(old, row, cols * sizeof *old);
-	}
-	slot_pointers(row + cols, cols, cfg->rule, slot);
-	cfg->rule->step(h, p->version + 1, p->table->decay, cols, row, slot, g, scale);
-	return true;
-}
-
-static uint64_t id_at(const struct push *push, uint32_t i)
-{
-	uint64_t id;
-
-	memcpy(&id, push->ids + (size_t)i * 8, sizeof id);
-	return id;
-}
-
 /* ---- bsp ----------------------------------------------------------------- */
-
-/* The values of all rows: in place, or in *room, to be freed.  NULL: no memory. */
-static const float *row_values(const struct part *p, const struct push *push, float **room)
-{
-	const struct codec *codec = codec_by_id(push->codec);
-	size_t n = (size_t)push->nrows * p->table->cols;
-
-	*room = codec->view ? NULL : mem_try_array(n + 1, sizeof **room);
-	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room) : NULL;
-}
-
-static bool accumulate_rows(struct part *p, const struct push *push)
-{
-	uint32_t cols = p->table->cols;
-	float *room, *acc;
-	const float *g = row_values(p, push, &room);
-	bool good = g, made;
-
-	for (uint32_t i = 0; good && i < push->nrows; i++) {
-		acc = rows_put(p->acc_rows, id_at(push, i), &made);
-		if (acc)
-			vec_axpy(cols, (float)push->examples, g + (size_t)i * cols, acc);
-		good = acc;
-	}
-	free(room);
-	return good;
-}
 
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
 	(void)cfg;
 	if (p->table->sparse) {
-		if (!accumulate_rows(p, push))
+		if (!part_rows_accumulate(p, push))
 			return false;
 	} else {
 		codec_by_id(push->codec)->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
@@ -421,30 +344,11 @@ bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, 
 	keep_previous(p, sum != NULL);
 	if (!p->table->sparse && sum)
 		update_dense(p, cfg, step, sum, scale);
-	for (uint32_t i = 0; i < nrows; i++) {
-		uint64_t id;
-
-		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		if (!update_row(p, cfg, &h, id, sum + (size_t)i * p->table->cols, scale))
-			return false;
-	}
+	if (!part_rows_update(p, cfg, &h, ids, nrows, sum, scale))
+		return false;
 	if (sum)
 		p->version++;
 	p->step = step + 1;
-	return true;
-}
-
-static bool close_rows(struct part *p, const struct shard_config *cfg, float scale)
-{
-	struct optim_hyper h = hyper_at(cfg, p->step);
-
-	for (size_t i = 0; i < rows_count(p->acc_rows); i++) {
-		uint64_t id;
-		const float *g = rows_at(p->acc_rows, i, &id);
-
-		if (!update_row(p, cfg, &h, id, g, scale))
-			return false;
-	}
 	return true;
 }
 
@@ -454,8 +358,10 @@ bool part_close(struct part *p, const struct shard_config *cfg, uint64_t example
 
 	FAIL_POINT("part_close");
 	if (p->contributions && p->table->sparse) {
+		struct optim_hyper h = hyper_at(cfg, p->step);
+
 		keep_previous(p, true);
-		fits = close_rows(p, cfg, examples ? 1.0f / (float)examples : 0.0f);
+		fits = part_rows_close(p, cfg, &h, examples ? 1.0f / (float)examples : 0.0f);
 		p->version++;
 		p->step++;
 	} else {
@@ -479,17 +385,13 @@ void part_reopen(struct part *p)
 bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
 	const struct codec *codec = codec_by_id(push->codec);
-	float *room = NULL, dense[PART_ELEMENTS];
+	float dense[PART_ELEMENTS];
 	bool good = true;
 
 	if (p->table->sparse) {
-		const float *g = row_values(p, push, &room);
 		struct optim_hyper h = hyper_at(cfg, push->step);
 
-		good = g;
-		for (uint32_t i = 0; good && i < push->nrows; i++)
-			good = update_row(p, cfg, &h, id_at(push, i), g + (size_t)i * p->table->cols, 1.0f);
-		free(room);
+		good = part_rows_apply(p, cfg, &h, push);
 	} else {
 		update_dense(p, cfg, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
 	}

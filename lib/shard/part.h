@@ -138,6 +138,11 @@ void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims
 /* Does the slot say that it pushes, or has pushed, here at this step? */
 bool part_claimed(const struct part *p, uint32_t slot, uint64_t step);
 
+/* The k-th of the rule's vectors of n elements that follow one another; and their
+ * initial values. */
+void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS]);
+void part_init_state(const struct shard_config *cfg, size_t n, float *state);
+
 /* One update of a step from a sum of gradients (dense: n floats; else rows),
  * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
 bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
@@ -150,6 +155,19 @@ bool part_close(struct part *p, const struct shard_config *cfg, uint64_t example
 void part_reopen(struct part *p);
 /* One update straight from a push. */
 bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push);
+
+/* part_rows.c: the same of a sparse partition.  False: no memory. */
+void part_rows_alloc(struct part *p, const struct shard_config *cfg);
+void part_rows_free(struct part *p);
+bool part_rows_accumulate(struct part *p, const struct push *push);
+/* One update from the n gradients of these rows, from what was accumulated, or straight
+ * from a push. */
+bool part_rows_update(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const uint8_t *ids,
+    uint32_t n, const float *g, float scale);
+bool part_rows_close(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, float scale);
+bool part_rows_apply(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const struct push *push);
+/* The values of n rows, in a deterministic run those of before the last step. */
+void part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float *out);
 
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
 /* fn for every partition that has, or had, a place here, with its lock held and

@@ -356,26 +356,6 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	return a;
 }
 
-static void copy_rows(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float *out)
-{
-	uint32_t cols = p->table->cols;
-
-	for (uint32_t i = 0; i < n; i++, out += cols) {
-		const float *row = NULL;
-		uint64_t id;
-
-		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		if (previous)
-			row = rows_get(p->prev_rows, id);
-		if (!row)
-			row = rows_get(p->rows, id);
-		if (row)
-			memcpy(out, row, cols * sizeof *out);
-		else
-			init_fill(p->table, init_row_place(p->table, id), cols, out);
-	}
-}
-
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
     uint32_t n, float *out, uint64_t *version)
 {
@@ -389,7 +369,7 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
 	if (a == SHARD_OK && s->cfg.relay) {
 		*version = p->version;
 	} else if (a == SHARD_OK) {
-		copy_rows(p, wants_previous(s, p, step), ids, n, out);
+		part_rows_show(p, wants_previous(s, p, step), ids, n, out);
 		*version = p->version;
 	}
 	pthread_mutex_unlock(&p->lock);

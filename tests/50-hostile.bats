@@ -7,7 +7,7 @@ load lib/helper
 setup() {
 	setup_dir
 	RUN=$T/wire.run
-	printf '{"name":"wire","servers":1,"sync":"asp","row_ids":"cached"}' > "$T/wire.json"
+	printf '{"name":"wire","servers":1,"sync":"asp","row_ids":"cached","pull_delta":true}' > "$T/wire.json"
 	ps-ctl start "$T/wire.json"
 	curl -sf --unix-socket "$RUN/ctl.sock" -H 'content-type: application/json' -d \
 		'{"tables":[{"name":"w","sparse":false,"rows":1000,"cols":70},{"name":"s","sparse":true,"rows":100,"cols":2}]}' \
@@ -61,6 +61,10 @@ hostile() {
 
 @test "blocks of row ids: wrong ones are refused, unknown names asked for" {
 	hostile keys
+}
+
+@test "pulls of changed rows that are no pulls of changed rows are refused" {
+	hostile changed_rows
 }
 
 @test "values that are not finite are refused by receipt" {

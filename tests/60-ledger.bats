@@ -97,8 +97,8 @@ check() {
 @test "twenty processes of all kinds are killed, two copies: nothing is lost, nothing counts twice" {
 	declare -A soaks
 	all="workers servers coordinator"
-	soak bsp 90s REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=12 EVERY=0.3 VICTIMS="$all"
-	soak asp 90s REPLICAS=2 SERVERS=3 SYNC=asp KILLS=8 EVERY=0.3 VICTIMS="$all"
+	soak bsp 90s REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=12 EVERY=0.3 VICTIMS="$all" SET=pull_delta=true
+	soak asp 90s REPLICAS=2 SERVERS=3 SYNC=asp KILLS=8 EVERY=0.3 VICTIMS="$all" SET=pull_delta=true
 	is_well bsp
 	is_well asp
 }

@@ -99,6 +99,49 @@ below() {
 	done
 }
 
+@test "pull_delta: the same bits, and rows that have not changed do not come again" {
+	wide
+	det=(deterministic=true on_worker_loss=wait:30s row_ids=cached epochs=20)
+	# Most rows are zero, and stay so.
+	for also in "" "pull_codec=f16" "servers=3"; do
+		by "${det[@]}" optimizer=ftrl l1=1 $also
+		want=$(res .model_digest) pulled=$(res .pulled_bytes) all=$(res '(.pulled_bytes + .pushed_bytes)')
+		by "${det[@]}" optimizer=ftrl l1=1 $also pull_delta=true
+		figure "pulled $pulled and $(res .pulled_bytes) bytes"
+		has .model_digest "$want"
+		below .pulled_bytes "$pulled * 0.4"
+		below '(.pulled_bytes + .pushed_bytes)' "$all"
+	done
+	# All rows of a batch change: it is no dearer than what it says of them.
+	by "${det[@]}"
+	want=$(res .model_digest) pulled=$(res .pulled_bytes)
+	by "${det[@]}" pull_delta=true
+	has .model_digest "$want"
+	below .pulled_bytes "$pulled * 1.01"
+	for mode in ssp:2 asp; do
+		by sync=$mode optimizer=ftrl l1=1 epochs=20 pull_delta=true
+		below .pulled_bytes "$(jq -n "$(res .rows_offered) * 4 * 0.4")"
+	done
+}
+
+@test "pull_delta: servers and a worker are killed, and the rows are the same" {
+	wide
+	det=(--set deterministic=true --set on_worker_loss=wait:30s --set row_ids=cached --set epochs=100 --set optimizer=ftrl --set l1=1)
+	train c.json "${det[@]}"
+	want=$(res .model_digest)
+	RUN=$T/c.run
+	begin c.json "${det[@]}" --set pull_delta=true --set replicas=2 --max-restarts 3
+	wait_for 20 step_is_past 100
+	kill -9 "$(cat "$RUN/server-1.pid")"
+	kill -9 "$(cat "$RUN/worker-0.pid")"
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	RESULT=$(http GET /v1/result)
+	has .state done
+	has .model_digest "$want"
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
 @test "codecs for rows: the loss of raw, with feedback" {
 	wide
 	by row_ids=packed

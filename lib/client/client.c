@@ -473,7 +473,8 @@ void client_free(struct client *c)
 	}
 	encode_forget(c);
 	rows_forget(c);
-	keys_zip_free(c->zip);
+	known_forget(c);
+	zip_free(c->zip);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);
 	free((void *)c->version);

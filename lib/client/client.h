@@ -103,6 +103,10 @@ uint64_t client_version(struct client *c, const struct table *t, uint32_t part);
  * must stay until client_wait returns. */
 enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
     float *dst, struct err *e);
+/* The same; but rows that this client has pulled so before, and which have not changed
+ * since, need not travel again.  Up to 64 MiB of rows are remembered for that. */
+enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
+    float *dst, struct err *e);
 /* Until everything wanted is there, and every push of earlier steps has its
  * receipt: then gradients may be written over. */
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);

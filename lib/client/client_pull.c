@@ -5,14 +5,6 @@
 #include "client/relayed.h"
 #include "codec/delta.h"
 
-/* Rows asked for in one record: bounded by its 1 MiB both ways. */
-static uint32_t rows_a_record(const struct table *t)
-{
-	uint32_t by_ids = RECORD_MAX / 8, by_rows = RECORD_MAX / (t->cols * 4);
-
-	return by_ids < by_rows ? by_ids : by_rows;
-}
-
 /* ---- versions: what the last pull of each partition had ------------------------------ */
 
 uint64_t *version_at(struct client *c, const struct table *t, uint32_t part)
@@ -178,68 +170,6 @@ enum err_code client_want(struct client *c, const struct table *t, uint64_t step
 	return client_want_parts(c, t, step, false, 0, t->nparts, base, dst, e);
 }
 
-/* The rows of one partition, cut to records. */
-static enum err_code want_part(struct client *c, const struct table *t, uint64_t step, uint32_t part,
-    const uint64_t *ids, const uint32_t *pos, uint32_t n, float *dst, struct err *e)
-{
-	uint32_t most = rows_a_record(t);
-	struct link *l = link_of_pull(c, t, part, step, e);
-
-	if (!l)
-		return ERR_NOTREADY;
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t k = n - at < most ? n - at : most;
-		struct ask *a = ask_add(c, l, REC_PULL_ROWS, t, step);
-
-		a->part = part;
-		a->dst = dst;
-		a->n = k;
-		a->ids = mem_array(k, sizeof *a->ids);
-		a->pos = mem_array(k, sizeof *a->pos);
-		for (uint32_t i = 0; i < k; i++) {
-			a->pos[i] = pos[at + i];
-			a->ids[i] = ids[pos[at + i]];
-		}
-		if (l->state == LINK_UP)
-			link_send_ask(l, a);
-	}
-	return ERR_OK;
-}
-
-void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order)
-{
-	uint32_t *part = mem_array(n, sizeof *part);
-
-	for (size_t i = 0; i < n; i++) {
-		part[i] = table_part_of(t, ids[i]);
-		start[part[i] + 1]++;
-	}
-	for (uint32_t p = 0; p < t->nparts; p++)
-		start[p + 1] += start[p];
-	for (size_t i = n; i-- > 0;)
-		order[--start[part[i] + 1]] = (uint32_t)i;
-	/* start[p + 1] has come down to the beginning of p: shift it back. */
-	for (uint32_t p = 0; p < t->nparts; p++)
-		start[p] = start[p + 1];
-	start[t->nparts] = (uint32_t)n;
-	free(part);
-}
-
-enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
-    float *dst, struct err *e)
-{
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_array(n, sizeof *order);
-	enum err_code rc = ERR_OK;
-
-	rows_by_part(t, ids, n, start, order);
-	for (uint32_t p = 0; !rc && p < t->nparts; p++)
-		if (start[p + 1] > start[p])
-			rc = want_part(c, t, step, p, ids, order + start[p], start[p + 1] - start[p], dst, e);
-	free(start);
-	free(order);
-	return rc;
-}
-
 /* ---- answers -------------------------------------------------------------------------------- */
 
 static struct ask **place_of(struct link *l, uint64_t seq)
@@ -273,11 +203,11 @@ static enum err_code take_changed(const struct ask *a, const struct record *r, c
 	size_t n = table_part_elements(a->table, r->part);
 	const float *base = a->base ? a->base + table_part_begin(r->part) : NULL;
 
-	if (!base || !codec || delta_check(codec, payload, r->len, n) == CODEC_MALFORMED)
+	if (!base || !codec || delta_check(codec, payload, r->len, n, 1) == CODEC_MALFORMED)
 		return err_set(e, ERR_PROTO, "changes of parameters that are not as they should be");
 	if (base != dst)
 		memcpy(dst, base, n * sizeof *dst);
-	delta_apply(codec, payload, r->len, n, dst);
+	delta_apply(codec, payload, r->len, n, 1, NULL, dst);
 	return ERR_OK;
 }
 
@@ -317,26 +247,6 @@ static void free_ask(struct ask *a)
 	free(a);
 }
 
-static enum err_code take_rows(const struct client_hooks *h, const struct ask *a, const struct record *r, const uint8_t *payload,
-    struct err *e)
-{
-	size_t cols = a->table->cols, floats = a->n * cols;
-	const struct codec *codec = codec_by_id(r->codec);
-	float *room;
-	const float *x;
-
-	if (a->type != REC_PULL_ROWS || !codec || codec->check(payload, r->len, floats) == CODEC_MALFORMED)
-		return err_set(e, ERR_PROTO, "rows that were not asked for");
-	room = codec->lossy ? mem_array(floats + 1, sizeof *room) : NULL;
-	x = codec_values(codec, payload, r->len, floats, room);
-	if (h)
-		h->rows(h->ctx, a->table, a->part, a->step, a->ids, a->n, x, r->total);
-	for (uint32_t i = 0; !h && i < a->n; i++)
-		memcpy(a->dst + a->pos[i] * cols, x + i * cols, cols * sizeof *x);
-	free(room);
-	return ERR_OK;
-}
-
 static enum err_code answered(struct ask **p)
 {
 	struct ask *a = *p;
@@ -372,7 +282,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 		if (!rc && h)
 			h->dense(h->ctx, a->table, r->part, a->step, dst, r->total);
 	} else if (r->type == REC_ROWS) {
-		rc = take_rows(h, a, r, payload, e);
+		rc = rows_take(l, a, r, payload, e);
 	} else if (a->type == REC_SCAN) {
 		buf_append(a->scanned, payload, r->len);
 		a->last = r->flags & RECORD_LAST;
@@ -405,6 +315,9 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 	if (a->type != REC_PULL) {
 		struct ask **p;
 
+		/* Who answers now may be a relay, or at another version. */
+		free(a->since);
+		a->since = NULL;
 		l = link_of_pull(c, a->table, a->part, a->step, NULL);
 		l = l ? l : old;
 		for (p = &l->asks; *p; p = &(*p)->next)

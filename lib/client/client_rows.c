@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "client/client_state.h"
+#include "codec/since.h"
 #include "kern/vec.h"
 
 /* Rows of sparse tables: how their ids travel, which of them do, and what the others
@@ -29,6 +30,13 @@ static bool in_block(const struct client *c, const uint64_t *ids, size_t n)
 	return c->cfg.coding.ids != CLIENT_IDS_RAW && n <= KEYS_MAX && keys_ascend(ids, n);
 }
 
+static struct zip *zip_of(struct client *c)
+{
+	if (!c->zip)
+		c->zip = zip_new();
+	return c->zip;
+}
+
 /* Its name only, where the server keeps the list; else whole, and kept from now on. */
 static size_t put_ids(struct link *l, const uint64_t *ids, size_t n, uint8_t *out)
 {
@@ -36,8 +44,6 @@ static size_t put_ids(struct link *l, const uint64_t *ids, size_t n, uint8_t *ou
 	uint8_t name[KEYS_NAME];
 	const uint64_t *none;
 
-	if (!l->client->zip)
-		l->client->zip = keys_zip_new();
 	if (keep) {
 		keys_name(ids, n, name);
 		if (!l->kept)
@@ -46,7 +52,7 @@ static size_t put_ids(struct link *l, const uint64_t *ids, size_t n, uint8_t *ou
 			return keys_put_name(name, n, out);
 		keycache_put(l->kept, name, n, NULL);
 	}
-	return keys_put(l->client->zip, ids, n, keep, out);
+	return keys_put(zip_of(l->client), ids, n, keep, out);
 }
 
 void rows_ask(struct link *l, const struct ask *a, struct record *r, struct buf *body)
@@ -55,12 +61,17 @@ void rows_ask(struct link *l, const struct ask *a, struct record *r, struct buf 
 
 	if (c->cfg.coding.pull_codec && a->step != CLIENT_NOW)
 		r->codec = c->cfg.coding.pull_codec->id;
-	if (!in_block(c, a->ids, a->n)) {
+	if (in_block(c, a->ids, a->n)) {
+		r->flags |= RECORD_KEYS;
+		buf_commit(body, put_ids(l, a->ids, a->n, buf_reserve(body, keys_bound(a->n))));
+	} else {
 		buf_append(body, a->ids, (size_t)a->n * 8);
-		return;
 	}
-	r->flags |= RECORD_KEYS;
-	buf_commit(body, put_ids(l, a->ids, a->n, buf_reserve(body, keys_bound(a->n))));
+	if (!a->since)
+		return;
+	r->flags |= RECORD_DELTA;
+	r->total = body->len;
+	buf_commit(body, since_put(zip_of(c), a->since, a->n, buf_reserve(body, since_bound(a->n))));
 }
 
 static void forget(struct link *l, const uint64_t *ids, size_t n)

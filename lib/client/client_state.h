@@ -21,7 +21,7 @@ struct ask {
 	uint32_t left;                  /* answers still to come */
 	float *dst;                     /* PULL: of the table; PULL_ROWS: of the want */
 	const float *base;              /* PULL: the table as it was at these versions, by partition; or NULL */
-	uint64_t *since;
+	uint64_t *since;                /* PULL_ROWS: as of which version each row is known; NULL: none is asked so */
 	bool early;                     /* PULL: each partition as soon as it is there */
 	bool tell;                      /* PULL: that, and no values; not early: when all are at the step */
 	uint64_t vector;                /* PULL: of what the update rule keeps; 0: the parameters */
@@ -95,7 +95,10 @@ struct client {
 	size_t nresiduals, nvelocities;
 	struct rows **kept;             /* by sparse table: what is still to be pushed of its rows */
 	size_t nkept;
-	struct keys_zip *zip;
+	struct known *known;            /* by table: rows as they were pulled last */
+	size_t nknown;
+	uint32_t known_generation;      /* of the layout, that their versions are of */
+	struct zip *zip;
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
@@ -153,14 +156,24 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 void link_free_asks(struct link *l);
 /* The layout has changed: ask those who answer now. */
 void asks_move(struct client *c);
-/* Places 0..n-1 by partition: those of p are order[start[p]] ..
- * order[start[p+1]-1].  start: nparts + 1 zeroes. */
-void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
 uint64_t *version_at(struct client *c, const struct table *t, uint32_t part);
 
 /* Another question to this link, not sent yet. */
 struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step);
 struct ask *ask_find(struct link *l, uint64_t seq);
+
+/* client_pull_rows.c */
+/* Places 0..n-1 by partition: those of p are order[start[p]] ..
+ * order[start[p+1]-1].  start: nparts + 1 zeroes. */
+void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
+enum err_code rows_take(struct link *l, const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e);
+
+/* client_known.c: sparse rows as they came last. */
+/* Put what is known of the rows in their places, and make a->since. */
+void known_ask(struct client *c, struct ask *a);
+/* All rows are in their places, as of this version. */
+void known_take(struct client *c, const struct ask *a, uint64_t version);
+void known_forget(struct client *c);
 
 /* client_push.c */
 /* Push it, and keep it until its receipt; takes its body, unless it fails. */

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/endian.h"
+#include "base/mem.h"
 #include "codec/places.h"
 
 #define HEAD 8u
+/* So many values are decoded on the stack. */
 #define VALUES 65536u
 
 static size_t padded(size_t n)
@@ -13,12 +15,13 @@ static size_t padded(size_t n)
 	return (n + 3) / 4 * 4;
 }
 
-size_t delta_bound(const struct codec *c, size_t k)
+/* A place takes a second byte only where 128 are left out before it, and so on. */
+size_t delta_bound(const struct codec *c, size_t k, size_t n, size_t width)
 {
-	return HEAD + padded(k * PLACE_BYTES) + c->bound(0, k);
+	return HEAD + padded(k + n / 128) + c->bound(0, k * width);
 }
 
-size_t delta_encode(const struct codec *c, const uint16_t *place, const float *x, size_t k, uint8_t *out)
+size_t delta_encode(const struct codec *c, const uint32_t *place, const float *x, size_t k, size_t width, uint8_t *out)
 {
 	uint8_t *at = out + HEAD, *values;
 	size_t next = 0;
@@ -31,7 +34,7 @@ size_t delta_encode(const struct codec *c, const uint16_t *place, const float *x
 	put_le32(out + 4, (uint32_t)(at - out - HEAD));
 	values = out + HEAD + padded((size_t)(at - out) - HEAD);
 	memset(at, 0, (size_t)(values - at));
-	return (size_t)(values - out) + c->encode(0, NULL, x, k, values);
+	return (size_t)(values - out) + c->encode(0, NULL, x, k * width, values);
 }
 
 /* Where the values begin; 0 when that is behind the end. */
@@ -42,12 +45,12 @@ static size_t values_at(const uint8_t *p, size_t len)
 	return len < HEAD || places > len - HEAD || HEAD + padded(places) > len ? 0 : HEAD + padded(places);
 }
 
-enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len, size_t n)
+enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len, size_t n, size_t width)
 {
 	const uint8_t *at = p + HEAD, *end;
 	size_t values = values_at(p, len), k, next = 0;
 
-	if (!values || n > VALUES)
+	if (!values)
 		return CODEC_MALFORMED;
 	k = get_le32(p);
 	end = at + get_le32(p + 4);
@@ -63,20 +66,21 @@ enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len
 			return CODEC_MALFORMED;
 		else
 			at++;
-	return at == p + values ? c->check(p + values, len - values, k) : CODEC_MALFORMED;
+	return at == p + values ? c->check(p + values, len - values, k * width) : CODEC_MALFORMED;
 }
 
-void delta_apply(const struct codec *c, const uint8_t *p, size_t len, size_t n, float *x)
+void delta_apply(const struct codec *c, const uint8_t *p, size_t len, size_t n, size_t width, const uint32_t *pos, float *x)
 {
 	const uint8_t *at = p + HEAD, *end = at + get_le32(p + 4);
 	size_t values = values_at(p, len), k = get_le32(p), next = 0;
-	float room[VALUES];
-	const float *v = codec_values(c, p + values, len - values, k, room);
+	float small[VALUES], *large = k * width > VALUES && !c->view ? mem_array(k * width, sizeof *large) : NULL;
+	const float *v = codec_values(c, p + values, len - values, k * width, large ? large : small);
 
-	for (size_t i = 0; i < k; i++) {
+	for (size_t i = 0; i < k; i++, v += width) {
 		size_t place = place_get(&at, end, next, n);
 
-		x[place] = v[i];
+		memcpy(x + (pos ? pos[place] : place) * width, v, width * sizeof *x);
 		next = place + 1;
 	}
+	free(large);
 }

@@ -1,48 +1,11 @@
 #include "codec/keys.h"
 
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "base/endian.h"
-#include "base/mem.h"
 
 #define PLACE64 10u             /* bytes of the longest LEB128 */
-#define ZIP_LEVEL 1
-#define ZIP_LEAST 256u          /* bytes from which zstd is tried */
-
-struct keys_zip {
-	ZSTD_CCtx *in;
-	ZSTD_DCtx *out;
-	uint8_t *room;
-	size_t cap;
-};
-
-struct keys_zip *keys_zip_new(void)
-{
-	return mem_alloc(sizeof(struct keys_zip));
-}
-
-void keys_zip_free(struct keys_zip *z)
-{
-	if (!z)
-		return;
-	ZSTD_freeCCtx(z->in);
-	ZSTD_freeDCtx(z->out);
-	free(z->room);
-	free(z);
-}
-
-static uint8_t *room(struct keys_zip *z, size_t n)
-{
-	if (n > z->cap) {
-		free(z->room);
-		z->room = mem_try_array(1, n);
-		z->cap = z->room ? n : 0;
-	}
-	return z->room;
-}
 
 bool keys_ascend(const uint64_t *ids, size_t n)
 {
@@ -80,24 +43,7 @@ static size_t finish(uint8_t *out, size_t n, enum keys_form form, bool keep, siz
 	return KEYS_HEAD + padded(len);
 }
 
-/* Into the place of the bytes; 0: not worth it. */
-static size_t zip(struct keys_zip *z, uint8_t *bytes, size_t len)
-{
-	uint8_t *to = z && len >= ZIP_LEAST ? room(z, len) : NULL;
-	size_t got;
-
-	if (z && !z->in)
-		z->in = ZSTD_createCCtx();
-	if (!to || !z->in)
-		return 0;
-	got = ZSTD_compressCCtx(z->in, to, len - len / 16, bytes, len, ZIP_LEVEL);
-	if (ZSTD_isError(got))
-		return 0;
-	memcpy(bytes, to, got);
-	return got;
-}
-
-size_t keys_put(struct keys_zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out)
+size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out)
 {
 	uint8_t *at = out + KEYS_HEAD;
 	size_t len, zipped;
@@ -112,7 +58,7 @@ size_t keys_put(struct keys_zip *z, const uint64_t *ids, size_t n, bool keep, ui
 		next = ids[i] + 1;
 	}
 	len = (size_t)(at - out) - KEYS_HEAD;
-	zipped = zip(z, out + KEYS_HEAD, len);
+	zipped = zip_shrink(z, out + KEYS_HEAD, len);
 	return finish(out, n, zipped ? KEYS_ZIPPED : KEYS_PACKED, keep, zipped ? zipped : len);
 }
 
@@ -158,20 +104,15 @@ static bool next_id(const uint8_t **p, const uint8_t *end, uint64_t *next, bool 
 	return false;
 }
 
-bool keys_get(struct keys_zip *z, const struct keys_block *b, uint64_t *ids)
+bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids)
 {
 	const uint8_t *p = b->bytes, *end = p + b->len;
-	size_t most = (size_t)b->n * PLACE64, got;
+	size_t got;
 	uint64_t next = 0;
 
 	if (b->form == KEYS_ZIPPED) {
-		if (!z->out)
-			z->out = ZSTD_createDCtx();
-		p = room(z, most + 1);
-		if (!p || !z->out)
-			return false;
-		got = ZSTD_decompressDCtx(z->out, z->room, most, b->bytes, b->len);
-		if (ZSTD_isError(got))
+		p = zip_expand(z, b->bytes, b->len, (size_t)b->n * PLACE64, &got);
+		if (!p)
 			return false;
 		end = p + got;
 	}

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codec/zip.h"
+
 /* Ascending lists of row ids as bytes, each with the head u32 n, u8 form, u8 1 when the
  * receiver shall keep it, u16 0, u32 bytes, u32 0; then so many bytes, and zeroes up to
  * a multiple of 8. */
@@ -19,11 +21,6 @@ enum keys_form {
 #define KEYS_MAX 524288u
 #define KEYS_KEEP_MAX 131072u
 
-/* zstd's own memory, for one thread at a time; may be NULL where nothing is zipped. */
-struct keys_zip;
-struct keys_zip *keys_zip_new(void);
-void keys_zip_free(struct keys_zip *z);
-
 bool keys_ascend(const uint64_t *ids, size_t n);
 /* SipHash-2-4 with 128 bits of all n: lists of one session are told apart by it, and no
  * session sees another's. */
@@ -31,7 +28,7 @@ void keys_name(const uint64_t *ids, size_t n, uint8_t name[static KEYS_NAME]);
 /* Bytes that a list takes at most. */
 size_t keys_bound(size_t n);
 /* A list that ascends, zipped where that is less; how many bytes. */
-size_t keys_put(struct keys_zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out);
+size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out);
 size_t keys_put_name(const uint8_t name[static KEYS_NAME], size_t n, uint8_t *out);
 
 struct keys_block {
@@ -45,6 +42,6 @@ struct keys_block {
 bool keys_parse(const uint8_t *p, size_t len, struct keys_block *out);
 /* The n ids of a list that is not only named; false when they are others, or do not
  * ascend. */
-bool keys_get(struct keys_zip *z, const struct keys_block *b, uint64_t *ids);
+bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids);
 
 #endif

@@ -57,7 +57,7 @@ static enum shard_answer answer_encoded(struct peer *p, uint64_t step, const str
 static enum shard_answer answer_changed(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, size_t n,
     struct record *out, bool *known)
 {
-	uint16_t place[PART_ELEMENTS / 2];
+	uint32_t place[PART_ELEMENTS / 2];
 	float w[PART_ELEMENTS / 2];
 	uint8_t small[BATCHER_SMALL], *body;
 	size_t k;
@@ -67,10 +67,10 @@ static enum shard_answer answer_changed(struct peer *p, uint64_t step, const str
 	*known = a != SHARD_OK || k != SIZE_MAX;
 	if (a != SHARD_OK || !*known)
 		return a;
-	body = room_for(p, delta_bound(codec, k), small);
+	body = room_for(p, delta_bound(codec, k, n, 1), small);
 	out->codec = codec->id;
 	out->flags |= RECORD_DELTA;
-	out->len = (uint32_t)delta_encode(codec, place, w, k, body);
+	out->len = (uint32_t)delta_encode(codec, place, w, k, 1, body);
 	send_answer(p, out, body, small);
 	return a;
 }

@@ -12,5 +12,7 @@ enum keys_found { KEYS_FOUND, KEYS_MISSED, KEYS_WRONG };
  * send them whole. */
 enum keys_found peer_keys(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
     struct keys_block *b, const uint64_t **ids);
+/* What the lane's thread compresses with. */
+struct zip *lane_zip(struct lane *l);
 
 #endif

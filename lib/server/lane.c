@@ -294,7 +294,7 @@ void lanes_stop(struct server *s)
 	for (unsigned i = 0; s->lane && i < s->nlanes; i++) {
 		views_unref(s->lane[i].views);
 		loop_free(s->lane[i].loop);
-		keys_zip_free(s->lane[i].zip);
+		zip_free(s->lane[i].zip);
 	}
 	free(s->lane);
 }

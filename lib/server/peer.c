@@ -342,8 +342,7 @@ struct conn *peer_take_out(struct peer *p)
 	loop_del(l->loop, &p->h);
 	while ((q = p->pulls)) {
 		p->pulls = q->next;
-		free(q->body);
-		free(q);
+		pull_free(q);
 	}
 	batcher_release(&p->batcher);
 	buf_release(&p->receipts);

@@ -31,6 +31,13 @@ static void keep(struct peer *p, uint32_t n)
 	p->ids = NULL;
 }
 
+struct zip *lane_zip(struct lane *l)
+{
+	if (!l->zip)
+		l->zip = zip_new();
+	return l->zip;
+}
+
 enum keys_found peer_keys(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
     struct keys_block *b, const uint64_t **ids)
 {
@@ -38,9 +45,7 @@ enum keys_found peer_keys(struct peer *p, const struct record *r, const uint8_t 
 		return KEYS_WRONG;
 	if (b->form == KEYS_NAMED)
 		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids) ? KEYS_FOUND : missing(p, r);
-	if (!p->lane->zip)
-		p->lane->zip = keys_zip_new();
-	if (!room(p, b->n) || !keys_get(p->lane->zip, b, p->ids))
+	if (!room(p, b->n) || !keys_get(lane_zip(p->lane), b, p->ids))
 		return KEYS_WRONG;
 	*ids = p->ids;
 	if (b->keep && b->n <= KEYS_KEEP_MAX)

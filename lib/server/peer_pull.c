@@ -1,8 +1,10 @@
 #include "base/endian.h"
 #include "base/mem.h"
 #include "codec/codec.h"
+#include "codec/since.h"
 #include "server/dense.h"
 #include "server/keys.h"
+#include "server/sparse.h"
 #include "server/uplink.h"
 
 static struct shard *shard_of(const struct peer *p)
@@ -23,6 +25,12 @@ static bool fits(const struct peer *p, const struct msg_run *run)
 static size_t rows_most(const struct table *t)
 {
 	return RECORD_MAX / 4 / t->cols;
+}
+
+/* Bytes of the row ids; with RECORD_DELTA there follows which of the rows are had. */
+static size_t ids_len(const struct record *r)
+{
+	return r->flags & RECORD_DELTA ? r->total : r->len;
 }
 
 /* Is the request well-formed?  What it names is looked up when it is answered. */
@@ -46,54 +54,80 @@ static bool valid(const struct peer *p, const struct record *r, const uint8_t *p
 		return false;
 	if (r->type == REC_SCAN)
 		return true;
-	return r->flags & RECORD_KEYS || (r->len % 8 == 0 && r->len / 8 <= rows_most(t));
+	return ids_len(r) <= r->len && (r->flags & RECORD_KEYS || (ids_len(r) % 8 == 0 && ids_len(r) / 8 <= rows_most(t)));
 }
 
-/* What is asked for, as it is kept until it is answered: row ids plainly. */
-static enum keys_found unpack(struct peer *p, struct record *r, const uint8_t **payload)
+/* What is asked for, as it is kept until it is answered: row ids plainly, and as of which
+ * versions they are had. */
+static enum keys_found unpack_rows(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
 {
-	const uint64_t *ids = NULL;
+	size_t len = ids_len(r), n = len / 8;
+	const uint64_t *ids = (const uint64_t *)(const void *)payload;
 	struct keys_block b = { 0 };
-	enum keys_found found;
+	enum keys_found found = KEYS_FOUND;
 
-	if (r->type != REC_PULL_ROWS || !(r->flags & RECORD_KEYS))
+	if (r->flags & RECORD_KEYS) {
+		found = peer_keys(p, r, payload, len, rows_most(shard_table(shard_of(p), r->table)), &b, &ids);
+		n = b.n;
+		if (found == KEYS_FOUND && b.whole != len)
+			found = KEYS_WRONG;
+	}
+	if (found != KEYS_FOUND)
+		return found;
+	q->rec.len = (uint32_t)n * 8;
+	q->body = mem_alloc(n * 8 + 1);
+	if (n)
+		memcpy(q->body, ids, n * 8);
+	if (!(r->flags & RECORD_DELTA))
 		return KEYS_FOUND;
-	found = peer_keys(p, r, *payload, r->len, rows_most(shard_table(shard_of(p), r->table)), &b, &ids);
-	if (found == KEYS_FOUND && b.whole != r->len)
-		found = KEYS_WRONG;
-	if (found == KEYS_FOUND)
-		r->len = b.n * 8;
-	*payload = (const uint8_t *)ids;
-	return found;
+	q->since = mem_array(n + 1, sizeof *q->since);
+	return since_get(lane_zip(p->lane), payload + len, r->len - len, n, q->since) ? KEYS_FOUND : KEYS_WRONG;
 }
 
-enum conn_verdict peer_pull(struct peer *p, const struct record *asked, const uint8_t *payload)
+static enum keys_found unpack(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
 {
-	struct record whole = *asked, *r = &whole;
-	enum keys_found found = KEYS_WRONG;
-	struct pull *q;
-
-	if (valid(p, r, payload))
-		found = unpack(p, r, &payload);
-	if (found == KEYS_MISSED)
-		return CONN_TAKEN;
-	if (found == KEYS_WRONG) {
-		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
-		return CONN_DROP;
-	}
-	if (p->pull_bytes + r->len + sizeof *q > PEER_CREDIT) {
-		peer_nack(p, r, ERR_LIMIT, "more than %u MiB of questions in flight", PEER_CREDIT >> 20);
-		return CONN_DROP;
-	}
-	q = mem_alloc(sizeof *q);
-	q->rec = *r;
+	if (r->type == REC_PULL_ROWS)
+		return unpack_rows(p, r, payload, q);
 	q->body = mem_alloc(r->len + 1);
 	if (r->len)
 		memcpy(q->body, payload, r->len);
-	p->pull_bytes += r->len + sizeof *q;
-	*p->pulls_last = q;
-	p->pulls_last = &q->next;
-	return CONN_TAKEN;
+	return KEYS_FOUND;
+}
+
+static size_t bytes_of(const struct pull *q)
+{
+	return q->rec.len * (q->since ? 2 : 1) + sizeof *q;
+}
+
+void pull_free(struct pull *q)
+{
+	free(q->since);
+	free(q->body);
+	free(q);
+}
+
+enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	enum keys_found found = KEYS_WRONG;
+	struct pull *q = mem_alloc(sizeof *q);
+
+	q->rec = *r;
+	if (valid(p, r, payload))
+		found = unpack(p, r, payload, q);
+	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= PEER_CREDIT) {
+		p->pull_bytes += bytes_of(q);
+		*p->pulls_last = q;
+		p->pulls_last = &q->next;
+		return CONN_TAKEN;
+	}
+	pull_free(q);
+	if (found == KEYS_MISSED)
+		return CONN_TAKEN;
+	if (found == KEYS_WRONG)
+		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
+	else
+		peer_nack(p, r, ERR_LIMIT, "more than %u MiB of questions in flight", PEER_CREDIT >> 20);
+	return CONN_DROP;
 }
 
 /* ---- answering ------------------------------------------------------------------------ */
@@ -142,10 +176,17 @@ static uint64_t since(const struct pull *q)
 	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8) : UINT64_MAX;
 }
 
+/* As it is asked for, where that codec is for pulls. */
+static const struct codec *codec_of(const struct pull *q)
+{
+	const struct codec *codec = codec_by_id(q->rec.codec);
+
+	return codec && codec->pulls ? codec : codec_by_id(0);
+}
+
 /* One dense partition. */
 static enum answered answer_dense(struct peer *p, struct pull *q)
 {
-	const struct codec *codec = codec_by_id(q->rec.codec);
 	struct record out = answer_head(p, q, REC_PULLED);
 	struct msg_run run;
 	enum shard_answer a;
@@ -159,7 +200,7 @@ static enum answered answer_dense(struct peer *p, struct pull *q)
 	else if (q->rec.offset)
 		a = dense_state(p, step_of(q), q->rec.offset, &out);
 	else
-		a = dense_answer(p, step_of(q), codec && codec->pulls ? codec : codec_by_id(0), since(q), &out);
+		a = dense_answer(p, step_of(q), codec_of(q), since(q), &out);
 	if (a != SHARD_OK)
 		return not_shown(p, q, a);
 	if (++q->part == run.count) {
@@ -172,26 +213,8 @@ static enum answered answer_dense(struct peer *p, struct pull *q)
 static enum answered answer_rows(struct peer *p, struct pull *q)
 {
 	struct record out = answer_head(p, q, REC_ROWS);
-	const struct table *t = shard_table(shard_of(p), q->rec.table);
-	uint32_t n = q->rec.len / 8;
-	size_t floats = (size_t)n * t->cols;
-	const struct codec *codec = codec_by_id(q->rec.codec);
-	float *values = mem_array(floats + 1, sizeof *values);
-	uint8_t *body = (uint8_t *)values;
-	enum shard_answer a;
+	enum shard_answer a = sparse_answer(p, step_of(q), codec_of(q), q->body, q->rec.len / 8, q->since, &out);
 
-	out.len = (uint32_t)floats * 4;
-	a = shard_pull_rows(shard_of(p), q->rec.table, q->rec.part, step_of(q), q->body, n, values, &out.total);
-	if (a == SHARD_OK && codec && codec->pulls) {
-		body = mem_alloc(codec->bound(0, floats) + 1);
-		out.codec = codec->id;
-		out.len = (uint32_t)codec->encode(0, NULL, values, floats, body);
-	}
-	if (a == SHARD_OK)
-		batcher_add(&p->batcher, p->conn, &out, body);
-	if (body != (uint8_t *)values)
-		free(body);
-	free(values);
 	return a == SHARD_OK ? ANSWER_DONE : not_shown(p, q, a);
 }
 
@@ -279,9 +302,8 @@ bool peer_answer_pulls(struct peer *p)
 		p->pulls = q->next;
 		if (!p->pulls)
 			p->pulls_last = &p->pulls;
-		p->pull_bytes -= q->rec.len + sizeof *q;
-		free(q->body);
-		free(q);
+		p->pull_bytes -= bytes_of(q);
+		pull_free(q);
 	}
 	return p->pulls != NULL;
 }

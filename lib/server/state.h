@@ -45,6 +45,7 @@ struct pull {
 	struct pull *next;
 	struct record rec;
 	uint8_t *body;
+	uint64_t *since;                /* of rows: as of which version each is had; NULL: none is */
 	size_t run;                     /* cursor: run, then partition within it */
 	uint32_t part;
 	bool wanted;                    /* a relay has been asked to fetch it */
@@ -109,7 +110,7 @@ struct lane {
 	struct peer *peers;
 	struct views *views;            /* the last that came; NULL before */
 	unsigned npeers, half_open;
-	struct keys_zip *zip;           /* NULL before it is wanted */
+	struct zip *zip;           /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
 };
 
@@ -238,6 +239,7 @@ enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint
 enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload);
 /* True when it stopped because enough is queued. */
 bool peer_answer_pulls(struct peer *p);
+void pull_free(struct pull *q);
 
 /* host.c: the coordinator in this process */
 enum err_code host_start(struct server *s, struct err *e);

@@ -30,7 +30,7 @@ static uint64_t row_bytes(const struct part *p, const struct shard_config *cfg)
 	uint32_t cols = p->table->cols;
 	uint64_t copies = 1 + cfg->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
 
-	return (copies + sums) * cols * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
+	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
 }
 
 bool part_has_room(const struct part *p, const struct shard_config *cfg, struct budget *b, const struct push *push)

@@ -143,8 +143,7 @@ static enum shard_answer take_state(struct shard *s, struct part *p, const struc
 		return SHARD_BAD;
 	}
 	p->version = in->version;
-	if (p->stamps)
-		stamps_reset(p->stamps, p->version);
+	part_forget_changes(p);
 	p->step = in->c->step;
 	p->prev_same = get_le32(in->list + 4);
 	p->prev_version = p->version - !p->prev_same;

@@ -158,8 +158,7 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
 	}
 	p->version = info.version;
-	if (p->stamps)
-		stamps_reset(p->stamps, p->version);
+	part_forget_changes(p);
 	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
 	p->prev_same = true;
 	return rc;

@@ -41,6 +41,12 @@ struct part {
 	struct stamps *stamps;          /* NULL: not wanted */
 	/* sparse: rows of (1 + nslots) * cols; acc and prev by id */
 	struct rows *rows, *acc_rows, *prev_rows;
+	/* Where pulls may ask for what has changed: which of a row's floats is not one, but says
+	 * when its values were changed last (0: not wanted); the version before which nothing is
+	 * known of that; room for the row that is updated, as it was. */
+	uint32_t stamp_at;
+	uint64_t known_since;
+	float *was;
 
 	uint64_t booked, lent;          /* bytes, of budget.used and budget.lent */
 	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
@@ -159,6 +165,8 @@ bool part_apply(struct part *p, const struct shard_config *cfg, const struct pus
 /* part_rows.c: the same of a sparse partition.  False: no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
 void part_rows_free(struct part *p);
+/* What is there has come whole, with this version: of changes before nothing is known. */
+void part_forget_changes(struct part *p);
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update from the n gradients of these rows, from what was accumulated, or straight
  * from a push. */
@@ -166,8 +174,11 @@ bool part_rows_update(struct part *p, const struct shard_config *cfg, const stru
     uint32_t n, const float *g, float scale);
 bool part_rows_close(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, float scale);
 bool part_rows_apply(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const struct push *push);
-/* The values of n rows, in a deterministic run those of before the last step. */
-void part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float *out);
+/* The values of n rows, in a deterministic run those of before the last step, and their
+ * version.  Where `since` says as of which version each is had (codec/since.h), place gets
+ * those of them, by their numbers, that may have changed; returns how many. */
+uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
+    float *out, uint32_t *place, uint64_t *version);
 
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
 /* fn for every partition that has, or had, a place here, with its lock held and

@@ -333,7 +333,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 }
 
 enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
-    size_t most, uint16_t *place, float *out, size_t *n, uint64_t *version)
+    size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	const float *w;
@@ -356,25 +356,32 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	return a;
 }
 
-enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, float *out, uint64_t *version)
+enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	*k = n;
 	pthread_mutex_lock(&p->lock);
 	a = s->cfg.relay ? hand_rows(p, step, ids, n, out) : may_show(s, p, step);
-	if (a == SHARD_OK && s->cfg.relay) {
+	if (a == SHARD_OK && s->cfg.relay)
 		*version = p->version;
-	} else if (a == SHARD_OK) {
-		part_rows_show(p, wants_previous(s, p, step), ids, n, out);
-		*version = p->version;
-	}
+	else if (a == SHARD_OK)
+		*k = part_rows_show(p, wants_previous(s, p, step), ids, n, since, out, place, version);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
+}
+
+enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, float *out, uint64_t *version)
+{
+	uint32_t k;
+
+	return shard_pull_changed_rows(s, table, part, step, ids, n, NULL, out, NULL, &k, version);
 }
 
 static int by_id(const void *a, const void *b)

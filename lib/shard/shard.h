@@ -165,11 +165,15 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 /* The same, but only what has changed since that version: its places, ascending, and
  * values; *n of them.  *n SIZE_MAX: they are more than `most`, or it is not known. */
 enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
-    size_t most, uint16_t *place, float *out, size_t *n, uint64_t *version);
+    size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version);
 /* Rows in the order of ids (n * cols floats); a row that is not there yet has
  * its initial value. */
 enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
     uint32_t n, float *out, uint64_t *version);
+/* The same of who has them as of versions (codec/since.h): place, room for n, gets those
+ * of them, by their numbers, that may have changed since; *k of them. */
+enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version);
 /* Up to *n rows with ids above `after` (or from the first when `begin`), in
  * ascending order: ids into ids, floats into out.  *n is what was copied,
  * *more whether there are others. */

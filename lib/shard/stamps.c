@@ -82,7 +82,7 @@ void stamps_note(struct stamps *s, uint64_t version, size_t at, size_t n, const 
 	}
 }
 
-size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint16_t *place)
+size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint32_t *place)
 {
 	uint16_t after = since - s->base > SPAN ? SPAN : (uint16_t)(since - s->base);
 	size_t k;
@@ -99,7 +99,7 @@ size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint16_
 			continue;
 		for (size_t i = at; i < at + n; i++)
 			if (s->at[i] > after) {
-				*place++ = (uint16_t)i;
+				*place++ = (uint32_t)i;
 				left--;
 			}
 	}

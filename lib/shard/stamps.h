@@ -20,6 +20,6 @@ void stamps_reset(struct stamps *s, uint64_t version);
 void stamps_note(struct stamps *s, uint64_t version, size_t at, size_t n, const float *old, const float *now);
 /* The places of what has been changed after `since`, ascending; SIZE_MAX when they are
  * more than `most`, or not known. */
-size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint16_t *place);
+size_t stamps_since(const struct stamps *s, uint64_t since, size_t most, uint32_t *place);
 
 #endif

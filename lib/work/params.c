@@ -114,11 +114,17 @@ void params_good(struct params *p, uint64_t step)
 	p->fresh = true;
 }
 
+/* May a pull build on what is here?  Outside of the steps parameters are exact; what is
+ * here may not be. */
+static bool may_build(const struct params *p, uint64_t step)
+{
+	return p->job->conf.pull_delta && (step != CLIENT_NOW || strcmp(p->job->conf.pull_codec, "raw") == 0);
+}
+
 /* What the last pull has brought, where the next may build on it. */
 static const float *base_of(const struct params *p, size_t i, uint64_t step)
 {
-	/* Outside of the steps parameters are exact; what is here may not be. */
-	if (!p->pulled || !p->job->conf.pull_delta || (step == CLIENT_NOW && strcmp(p->job->conf.pull_codec, "raw") != 0))
+	if (!p->pulled || !may_build(p, step))
 		return NULL;
 	return p->aside ? p->kept[i] : p->w[i];
 }
@@ -156,7 +162,8 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 		}
 		rc = room(p, i, b->nids * p->job->table[i].cols, e);
 		if (!rc && b->nids)
-			rc = client_want_rows(p->client, p->table[i], step, b->id, b->nids, p->w[i], e);
+			rc = (may_build(p, step) ? client_want_changed_rows : client_want_rows)(p->client, p->table[i], step, b->id,
+			    b->nids, p->w[i], e);
 	}
 	if (!rc)
 		rc = client_wait(p->client, step, e);

@@ -250,7 +250,8 @@ enum err_code plan_measure(struct plan *p, const struct conf *c, struct plan_cos
 
 /* What of a dense table comes with a pull: all of it, or with pull_delta what pushes have
  * changed, at random as far as is known: each a share of its values, which sgd and adagrad
- * leave alone elsewhere.  Places take about as many bits as their distances need. */
+ * leave alone elsewhere.  Places take about as many bits as their distances need.  Rows of
+ * sparse tables are taken to have changed. */
 static double pulled_value(const struct conf *c, const struct plan_costs *k)
 {
 	bool alone = strcmp(c->job.optimizer, "sgd") == 0 || strcmp(c->job.optimizer, "adagrad") == 0;

@@ -290,7 +290,8 @@ static enum err_code await_receipts(struct worker *w, struct err *e)
 		ids[v] = ledger_row(w->rows, v, cell_of(w, w->step));
 		ids[n + v] = ledger_row(w->rows, v, cell_of(w, w->step - 1));
 	}
-	rc = client_want_rows(w->client, w->rows, w->step, ids, w->step > w->from ? 2 * n : n, rows, e);
+	rc = (w->conf.pull_delta ? client_want_changed_rows : client_want_rows)(w->client, w->rows, w->step, ids,
+	    w->step > w->from ? 2 * n : n, rows, e);
 	if (!rc)
 		rc = client_want(w->client, w->dense, w->step, NULL, w->seen, e);
 	if (!rc)

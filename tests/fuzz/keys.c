@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-	struct keys_zip *zip = keys_zip_new();
+	struct zip *zip = zip_new();
 	uint8_t *p = malloc(n + 1);
 	struct keys_block b;
 	uint64_t *ids;
@@ -23,6 +23,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		free(ids);
 	}
 	free(p);
-	keys_zip_free(zip);
+	zip_free(zip);
 	return 0;
 }

@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
 
-KEYS, NO_KEYS = 64, 26
+DELTA, KEYS, NO_KEYS = 32, 64, 26
 HELPERS = 4
 RUN, CASE = sys.argv[1], sys.argv[2]
 CLUSTER = ps.Cluster(RUN)
@@ -254,6 +254,35 @@ def case_keys():
         record = s.receive()
         if record.type != ps.ROWS:
             sys.exit(f"50000 rows: answered by {record.type}")
+
+
+def case_changed_rows():
+    """Pulls of rows that have changed: as of which versions they are had is well-formed or refused."""
+    fields = {"table": CLUSTER.tables["s"]["id"], "part": 0, **EPOCH}
+    delta = {"flags": ps.NOW | DELTA, **fields}
+    ids = struct.pack("<3Q", 0, 1, 2)
+    had = struct.pack("<QB", 0, 0)
+    for what, total, tail in (
+            ("ids past the end", 1 << 60, b""), ("ids of 23 bytes", 23, had + bytes([1, 1, 1])), ("no versions", 24, b""),
+            ("half a version", 24, bytes(7)), ("versions of two", 24, had + bytes([1, 1])),
+            ("versions of four", 24, had + bytes([1] * 4)), ("no such age", 24, had + bytes([1, 66, 1])),
+            ("no such form", 24, struct.pack("<QB", 0, 2) + bytes([1, 1, 1])), ("versions alone", 0, had + bytes([1] * 3)),
+            ("what is not zstd", 24, struct.pack("<QB", 0, 1) + bytes(64))):
+        refused(what, ps.PULL_ROWS, ids + tail, total=total, **delta)
+    refused("versions behind a block that is shorter", ps.PULL_ROWS, block(3, 1, bytes(3)) + had + bytes([1] * 3), total=32,
+            **{**fields, "flags": ps.NOW | DELTA | KEYS})
+    s = session()
+    for payload, total, flags in ((ids, 24, DELTA), (block(3, 1, bytes(3)), 24, DELTA | KEYS)):
+        # Nobody has pushed: what is had of the beginning is as it was; what is not had comes.
+        for tail, size in ((bytes([1, 1, 1]), 8), (bytes([1, 0, 0]), 24), (bytes([0, 0, 0]), 24)):
+            s.send(ps.PULL_ROWS, payload + had + tail, total=total, seq=1, **{**fields, "flags": ps.NOW | flags})
+            record = s.receive()
+            if record.type != ps.ROWS or len(record.payload) != size:
+                sys.exit(f"three rows: answered by {record.type} of {len(record.payload)} bytes")
+    # What a stranger says it has from times to come it is given.
+    s.send(ps.PULL_ROWS, ids + struct.pack("<QB", 1 << 40, 0) + bytes([1] * 3), total=24, **delta)
+    if len(s.receive().payload) != 24:
+        sys.exit("versions of times to come are believed")
 
 
 def case_nonfinite():

@@ -8,7 +8,7 @@
 #include "tap.h"
 
 static struct rng rng;
-static struct keys_zip *zip;
+static struct zip *zip;
 
 /* n ids that ascend, of about so many bits. */
 static uint64_t *list(size_t n, unsigned bits)
@@ -154,11 +154,11 @@ static void both_ends(void)
 int main(void)
 {
 	rng_init(&rng, 5);
-	zip = keys_zip_new();
+	zip = zip_new();
 	there_and_back();
 	ends();
 	mutated();
 	both_ends();
-	keys_zip_free(zip);
+	zip_free(zip);
 	return tap_done();
 }

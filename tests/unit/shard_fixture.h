@@ -105,17 +105,23 @@ static inline uint32_t part_of(const struct world *x, uint64_t id)
 	return table_part_of(&x->layout.table[ROWS], id);
 }
 
-static inline enum shard_answer push_row(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
-    uint64_t id,
-    float value, struct receipt *r)
+/* A push of n rows of COLS values to a partition of table rows. */
+static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32_t slot, uint64_t step,
+    uint32_t examples, const uint64_t *ids, const float *g, uint32_t n, struct receipt *r)
 {
-	float g[COLS] = { value, 2 * value };
-	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = ROWS,
-	    .part = part_of(x, id),
-		.examples = examples, .payload = (const uint8_t *)g, .len = sizeof g, .nrows = 1,
-		.ids = (const uint8_t *)&id };
+	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = ROWS, .part = part,
+		.examples = examples, .payload = (const uint8_t *)g, .len = n * COLS * sizeof *g, .nrows = n,
+		.ids = (const uint8_t *)ids };
 
 	return shard_push(x->shard, &p, r);
+}
+
+static inline enum shard_answer push_row(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
+    uint64_t id, float value, struct receipt *r)
+{
+	float g[COLS] = { value, 2 * value };
+
+	return push_rows(x, part_of(x, id), slot, step, examples, &id, g, 1, r);
 }
 
 static inline enum shard_answer clock_of(struct world *x, uint32_t slot, uint64_t step, uint32_t examples)

@@ -1,0 +1,70 @@
+#include "codec/zip.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base/mem.h"
+
+#define LEVEL 1
+#define LEAST 256u              /* bytes from which it is tried */
+
+struct zip {
+	ZSTD_CCtx *in;
+	ZSTD_DCtx *out;
+	uint8_t *room;
+	size_t cap;
+};
+
+struct zip *zip_new(void)
+{
+	return mem_alloc(sizeof(struct zip));
+}
+
+void zip_free(struct zip *z)
+{
+	if (!z)
+		return;
+	ZSTD_freeCCtx(z->in);
+	ZSTD_freeDCtx(z->out);
+	free(z->room);
+	free(z);
+}
+
+static uint8_t *room(struct zip *z, size_t n)
+{
+	if (n > z->cap) {
+		free(z->room);
+		z->room = mem_try_array(1, n);
+		z->cap = z->room ? n : 0;
+	}
+	return z->room;
+}
+
+size_t zip_shrink(struct zip *z, uint8_t *bytes, size_t len)
+{
+	uint8_t *to = z && len >= LEAST ? room(z, len) : NULL;
+	size_t got;
+
+	if (z && !z->in)
+		z->in = ZSTD_createCCtx();
+	if (!to || !z->in)
+		return 0;
+	got = ZSTD_compressCCtx(z->in, to, len - len / 16, bytes, len, LEVEL);
+	if (ZSTD_isError(got))
+		return 0;
+	memcpy(bytes, to, got);
+	return got;
+}
+
+const uint8_t *zip_expand(struct zip *z, const uint8_t *p, size_t len, size_t most, size_t *got)
+{
+	uint8_t *to = room(z, most + 1);
+
+	if (!z->out)
+		z->out = ZSTD_createDCtx();
+	if (!to || !z->out)
+		return NULL;
+	*got = ZSTD_decompressDCtx(z->out, to, most, p, len);
+	return ZSTD_isError(*got) ? NULL : to;
+}

@@ -43,15 +43,11 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	l->down_since = 0;
 	l->retry = LINK_RETRY_MIN;
 	l->session = ++l->client->sessions;
+	/* The same server again: nothing was lost. */
 	for (size_t i = 0; i < l->ndoubts; i++)
-		if (!l->doubt[i].settled) {
-			link_send_doubt(l, &l->doubt[i]);
-			/* The same server again: nothing was lost. */
-			if (!l->doubt[i].moved)
-				l->client->lost_at = 0;
-		}
-	if (l->clock_due)
-		link_send_clock(l);
+		if (!l->doubt[i].settled && !l->doubt[i].moved)
+			l->client->lost_at = 0;
+	link_resend(l);
 	if (l->done_due)
 		link_send_done(l);
 	for (struct ask *a = l->asks; a; a = a->next)

@@ -79,7 +79,7 @@ static void claim(struct client *c, const struct doubt *d)
 		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part, d->alone);
 }
 
-void doubt_add(struct link *l, const struct doubt *d)
+static void keep_doubt(struct link *l, const struct doubt *d)
 {
 	if (!l->open_doubts)
 		clear_doubts(l);
@@ -89,20 +89,67 @@ void doubt_add(struct link *l, const struct doubt *d)
 	}
 	l->doubt[l->ndoubts++] = *d;
 	l->open_doubts++;
+}
+
+void doubt_add(struct link *l, const struct doubt *d)
+{
+	keep_doubt(l, d);
 	if (l->state == LINK_UP)
 		link_send_doubt(l, &l->doubt[l->ndoubts - 1]);
 }
 
+/* True also tells that every server knows what was pushed by this layout. */
+static bool none_due(struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->clock_due)
+			return false;
+	c->confirmed = c->layout.epoch;
+	return true;
+}
+
+/* Is it of a step whose CLOCK has not been said yet?  Then it goes behind the CLOCK of the
+ * step before: a server holds it until that step is complete, and reads no further. */
+static bool is_ahead(const struct client *c, const struct doubt *d)
+{
+	return c->clocked && !d->mean && d->step != CLIENT_NOW && d->step > c->clock_step;
+}
+
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e)
 {
-	struct link *l = link_of_push(c, d, e);
+	/* What is claimed from now on is of this step: who has not heard the CLOCK of the one
+	 * before would not hear any more what that claims. */
+	enum err_code rc = is_ahead(c, d) ? client_turn(c, none_due, d->step, e) : ERR_OK;
+	struct link *l = rc ? NULL : link_of_push(c, d, e);
 
 	if (!l)
-		return ERR_NOTREADY;
+		return rc ? rc : ERR_NOTREADY;
 	d->pulled = *version_at(c, d->table, d->part);
 	doubt_add(l, d);
 	claim(c, d);
 	return ERR_OK;
+}
+
+static void send_open(struct link *l, bool ahead)
+{
+	for (size_t i = 0; i < l->ndoubts; i++)
+		if (!l->doubt[i].settled && is_ahead(l->client, &l->doubt[i]) == ahead)
+			link_send_doubt(l, &l->doubt[i]);
+}
+
+void link_resend(struct link *l)
+{
+	send_open(l, false);
+	if (l->clock_due)
+		link_send_clock(l);
+	send_open(l, true);
+}
+
+static void claim_open(struct client *c, const struct doubt *open, size_t n, bool ahead)
+{
+	for (size_t k = 0; k < n; k++)
+		if (is_ahead(c, &open[k]) == ahead)
+			claim(c, &open[k]);
 }
 
 void doubts_move(struct client *c)
@@ -130,16 +177,20 @@ void doubts_move(struct client *c)
 		struct link *l = link_of_push(c, &open[k], NULL);
 
 		/* On no server: it stays in doubt with the first until another layout. */
-		doubt_add(l ? l : c->link[0], &open[k]);
-		claim(c, &open[k]);
+		keep_doubt(l ? l : c->link[0], &open[k]);
 	}
-	free(open);
+	claim_open(c, open, n, false);
 	/* Copies that are new to a server are so to what it knows of the step. */
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->state == LINK_UP && c->clocked && link_hears(c->link[i])) {
-			c->link[i]->clock_due = true;
-			link_send_clock(c->link[i]);
-		}
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (l->state != LINK_UP)
+			continue;
+		l->clock_due |= c->clocked && link_hears(l);
+		link_resend(l);
+	}
+	claim_open(c, open, n, true);
+	free(open);
 }
 
 void link_free_doubts(struct link *l)
@@ -251,16 +302,6 @@ static bool all_written(struct client *c)
 		if (l->used && (l->state != LINK_UP || l->batcher.n || conn_queued(l->conn)))
 			return false;
 	}
-	return true;
-}
-
-/* True also tells that every server knows what was pushed by this layout. */
-static bool none_due(struct client *c)
-{
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->clock_due)
-			return false;
-	c->confirmed = c->layout.epoch;
 	return true;
 }
 

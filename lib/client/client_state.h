@@ -183,6 +183,8 @@ struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t
 void doubt_add(struct link *l, const struct doubt *d);
 void link_send_doubt(struct link *l, const struct doubt *d);
 void link_send_clock(struct link *l);
+/* All that is open once more, each push behind the CLOCKs that it builds on. */
+void link_resend(struct link *l);
 void link_send_done(struct link *l);
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);

@@ -1,0 +1,213 @@
+/* What a client sends once more, when the layout has changed or a session has broken, goes
+ * in an order that no server can be held up by: a push never before the CLOCK of the step
+ * before it.  The server is a thread that notes what it hears. */
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/clock.h"
+#include "client/client.h"
+#include "tap.h"
+#include "wire/msg.h"
+#include "wire/net.h"
+
+enum { HEARD = 64 };
+
+struct ear {
+	struct conn_identity id;
+	struct key_pair key;
+	int listener;
+	char addr[NET_TEXT];
+	struct conn *conn;
+	pthread_t thread;
+	pthread_mutex_t lock;           /* heard, n */
+	char heard[HEARD][24];
+	unsigned n;
+	_Atomic bool answers, hang_up, over;
+};
+
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
+    struct err *e)
+{
+	(void)ctx, (void)key, (void)info, (void)e;
+	reply->max_record = RECORD_MAX;
+	return ERR_OK;
+}
+
+static void live(void *ctx, const struct hs_server_info *server)
+{
+	(void)ctx, (void)server;
+}
+
+static void note(struct ear *x, const struct record *r)
+{
+	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq, .epoch = r->epoch, .generation = r->generation };
+
+	pthread_mutex_lock(&x->lock);
+	if (x->n < HEARD)
+		snprintf(x->heard[x->n++], sizeof *x->heard, "%u %s %llu", r->epoch, record_type_name(r->type),
+		    (unsigned long long)r->step);
+	pthread_mutex_unlock(&x->lock);
+	if (r->type == REC_CLOCK && atomic_load(&x->answers))
+		conn_send(x->conn, &out, NULL);
+}
+
+static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	const uint8_t *body;
+	struct record sub;
+	struct err e;
+	size_t at = 0;
+
+	if (r->type != REC_BATCH)
+		note(ctx, r);
+	else
+		while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+			note(ctx, &sub);
+	return CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
+
+static bool is_over(void *ctx)
+{
+	struct ear *x = ctx;
+
+	return atomic_load(&x->over) || atomic_exchange(&x->hang_up, false);
+}
+
+/* One session after the other. */
+static void *serve(void *ctx)
+{
+	struct ear *x = ctx;
+
+	while (!atomic_load(&x->over)) {
+		struct pollfd p = { x->listener, POLLIN, 0 };
+		int fd = poll(&p, 1, 50) == 1 ? net_accept(x->listener) : -1;
+
+		if (fd < 0)
+			continue;
+		x->conn = conn_accept(fd, &x->id, SUITE_POLY1305, 1, &handler, x);
+		conn_until(x->conn, is_over, x, 60 * NSEC_PER_SEC, NULL);
+		conn_free(x->conn);
+	}
+	return NULL;
+}
+
+static void ear_open(struct ear *x, const uint8_t *psk)
+{
+	memset(x, 0, sizeof *x);
+	key_pair_generate(&x->key);
+	hs_identity_init(&x->id.hs, &x->key, psk);
+	pthread_mutex_init(&x->lock, NULL);
+	atomic_store(&x->answers, true);
+	if (net_listen("127.0.0.1:0", 8, &x->listener, x->addr, NULL) || pthread_create(&x->thread, NULL, serve, x))
+		abort();
+}
+
+static void ear_close(struct ear *x)
+{
+	atomic_store(&x->over, true);
+	pthread_join(x->thread, NULL);
+	close(x->listener);
+	pthread_mutex_destroy(&x->lock);
+}
+
+/* Pump the client until the server has heard n records in all. */
+static bool heard(struct ear *x, struct client *c, unsigned n)
+{
+	int64_t end = clock_now() + 20 * NSEC_PER_SEC;
+	unsigned now = 0;
+
+	while (now < n && clock_now() < end) {
+		client_poke(c);
+		pthread_mutex_lock(&x->lock);
+		now = x->n;
+		pthread_mutex_unlock(&x->lock);
+	}
+	return now >= n;
+}
+
+static bool was(struct ear *x, unsigned i, const char *what)
+{
+	bool same;
+
+	pthread_mutex_lock(&x->lock);
+	same = i < x->n && strcmp(x->heard[i], what) == 0;
+	if (!same)
+		printf("# %u: \"%s\", not \"%s\"\n", i, i < x->n ? x->heard[i] : "", what);
+	pthread_mutex_unlock(&x->lock);
+	return same;
+}
+
+static enum err_code view(struct client *c, struct ear *x, struct layout *l, uint32_t epoch)
+{
+	char key[48];
+	json_t *v;
+	enum err_code rc;
+	struct err e;
+
+	key_to_text(x->key.pk, key);
+	l->epoch = epoch;
+	l->generation = 1;
+	v = json_pack("{s:[{s:b, s:s, s:s}], s:o}", "servers", "live", 1, "tcp", x->addr, "key", key, "layout", layout_to_json(l));
+	rc = client_view(c, v, &e);
+	if (rc)
+		printf("# %s\n", e.msg);
+	json_decref(v);
+	return rc;
+}
+
+static void sent_again(void)
+{
+	static const float g[4] = { 1, 2, 3, 4 };
+	struct table shape = { .name = "w", .rows = 4, .cols = 1 }, *t;
+	struct identity id = { .dirfd = -1 };
+	struct key_pair key;
+	struct log log;
+	struct client_config cfg = { .id = &id, .slot = 0, .incarnation = 7, .transport = "tcp", .deadline = 20 * NSEC_PER_SEC,
+	    .log = &log, .cancel_fd = -1 };
+	const uint8_t psk[32] = { 9 };
+	struct client *c;
+	struct layout l = { 0 };
+	struct ear x;
+	struct err e;
+
+	log_init(&log, "client", 2, LOG_LEVEL_ERROR);
+	ear_open(&x, psk);
+	key_pair_generate(&key);
+	hs_identity_init(&id.conn.hs, &key, psk);
+	layout_reserve(&l);
+	layout_add(&l, &shape, &t, NULL);
+	layout_place(&l, (const uint16_t[]){ 0 }, 1, 1);
+	client_new(&cfg, &c, NULL);
+	ok(!view(c, &x, &l, 1), "a client, and a server that gives no receipts");
+	ok(!client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
+	       !client_push(c, &client_layout(c)->table[0], 1, 1, g, &e) && heard(&x, c, 3),
+	    "a step, and a push of the next");
+	ok(was(&x, 0, "1 PUSH 0") && was(&x, 1, "1 CLOCK 0") && was(&x, 2, "1 PUSH 1"), "in this order");
+	atomic_store(&x.answers, false);
+	ok(!view(c, &x, &l, 2) && heard(&x, c, 6), "another layout: all is sent again");
+	ok(was(&x, 3, "2 PUSH 0") && was(&x, 4, "2 CLOCK 0") && was(&x, 5, "2 PUSH 1"), "in the same order");
+	atomic_store(&x.hang_up, true);
+	ok(heard(&x, c, 9), "the session breaks: all is sent again");
+	ok(was(&x, 6, "2 PUSH 0") && was(&x, 7, "2 CLOCK 0") && was(&x, 8, "2 PUSH 1"), "in the same order");
+	atomic_store(&x.answers, true);
+	atomic_store(&x.hang_up, true);
+	ok(heard(&x, c, 12) && !client_clock(c, 1, 1, &e) && heard(&x, c, 13) && was(&x, 12, "2 CLOCK 1"),
+	    "when the CLOCK is answered the next follows");
+	atomic_store(&x.over, true);
+	client_free(c);
+	ear_close(&x);
+	layout_release(&l);
+}
+
+int main(void)
+{
+	sent_again();
+	return tap_done();
+}

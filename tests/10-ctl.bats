@@ -210,7 +210,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 @test "--set: what is wrong with an assignment is not blamed on the file" {
 	write_cluster
 	for set in model=none optimizer=none schedule=none data=none.csv eval=none.csv init=none name=a/b epochs=0 \
-		codec=none l1=3 transport=shm lease=1ms; do
+		codec=none l1=3 transport=udp lease=1ms; do
 		run -78 ps-ctl run lin --set epochs=3 --set "$set"
 		[[ $output == "ps-ctl: --set $set: "* ]]
 	done

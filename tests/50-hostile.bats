@@ -28,7 +28,7 @@ rss() {
 }
 
 hostile() {
-	python3 "$BATS_TEST_DIRNAME/lib/hostile.py" "$RUN" "$1"
+	SERVER_PID=$PID python3 "$BATS_TEST_DIRNAME/lib/hostile.py" "$RUN" "$1"
 	# The same process, the same model, no more memory.
 	kill -0 "$PID"
 	ps-work pull w -C "$RUN" | sha256sum | cmp - "$T/before"
@@ -65,6 +65,10 @@ hostile() {
 
 @test "pulls of changed rows that are no pulls of changed rows are refused" {
 	hostile changed_rows
+}
+
+@test "shared memory: what is none is refused, and what is written there does no harm" {
+	hostile shared
 }
 
 @test "values that are not finite are refused by receipt" {

@@ -29,7 +29,7 @@ static const struct opt opts[] = {
 	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)", "push|pull|pushpull|allreduce", 0, 0 },
 	{ "bytes", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", "of a dense table (4M)", NULL, 4, 0x1p36 },
 	{ "iters", 0, OPT_INT, offsetof(struct options, iters), "N", "repetitions (50)", NULL, 1, 10000000 },
-	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix", 0, 0 },
+	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix|shm", 0, 0 },
 	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S", "protection, with a server of its own (poly1305)",
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
 	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 1, 100000000 },

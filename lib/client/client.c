@@ -32,6 +32,15 @@ void link_send(struct link *l, const struct record *r, const void *payload)
 	batcher_add(&l->batcher, l->conn, r, payload);
 }
 
+/* Without shared memory the socket carries all. */
+static void share(struct link *l)
+{
+	struct err e;
+
+	if (net_is_unix(conn_fd(l->conn)) && strcmp(l->client->cfg.transport, "shm") == 0 && conn_share(l->conn, &e))
+		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
+}
+
 /* Everything that is open is asked or said again; the server knows by its
  * identity what it has had before. */
 static void on_live(void *ctx, const struct hs_server_info *server)
@@ -43,6 +52,7 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	l->down_since = 0;
 	l->retry = LINK_RETRY_MIN;
 	l->session = ++l->client->sessions;
+	share(l);
 	/* The same server again: nothing was lost. */
 	for (size_t i = 0; i < l->ndoubts; i++)
 		if (!l->doubt[i].settled && !l->doubt[i].moved)
@@ -145,11 +155,11 @@ static const struct conn_handler handler = { .live = on_live, .place = on_place,
 
 static bool want_unix(const struct link *l)
 {
-	const struct client_config *cfg = &l->client->cfg;
+	const char *transport = l->client->cfg.transport;
 
-	if (!l->unix_path[0] || strcmp(cfg->transport, "tcp") == 0)
+	if (!l->unix_path[0] || strcmp(transport, "tcp") == 0)
 		return false;
-	return strcmp(cfg->transport, "unix") == 0 || access(l->unix_path, R_OK | W_OK) == 0;
+	return strcmp(transport, "auto") != 0 || access(l->unix_path, R_OK | W_OK) == 0;
 }
 
 static void dial(struct link *l)
@@ -255,39 +265,6 @@ struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part
 
 /* ---- the wheel ------------------------------------------------------------------------- */
 
-/* Up, and owes us something. */
-static bool is_silent(const struct link *l)
-{
-	return l->state == LINK_UP && (l->asks || l->open_doubts || l->clock_due || l->done_due);
-}
-
-static void say_waiting(struct client *c, uint64_t step, int64_t since)
-{
-	struct buf who = BUF_INIT;
-	int seconds = (int)((clock_now() - since) / NSEC_PER_SEC);
-
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (l->used && l->state != LINK_UP)
-			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp, seconds,
-			    l->fault.code ? l->fault.msg : "no answer yet");
-	}
-	if (c->cfg.who)
-		c->cfg.who(c->cfg.ctx, step, &who);
-	if (who.len)
-		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step, seconds, who.data);
-	/* No worker is behind: it is the servers, or the line to them. */
-	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (is_silent(l))
-			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: it is connected, and does not answer", l->id,
-			    l->tcp, seconds);
-	}
-	buf_release(&who);
-}
-
 static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, struct err *e)
 {
 	int64_t now = clock_now();
@@ -319,7 +296,7 @@ void client_serve(struct client *c, int ms)
 		if (l->state == LINK_UP)
 			batcher_flush(&l->batcher, l->conn);
 		p[i].fd = conn_fd(l->conn);
-		p[i].events = (short)(POLLIN | (conn_queued(l->conn) ? POLLOUT : 0));
+		p[i].events = conn_events(l->conn);
 	}
 	p[c->nlinks] = (struct pollfd){ c->cfg.cancel_fd, POLLIN, 0 };
 	if (poll(p, c->nlinks + 1, ms) < 0 && errno != EINTR)
@@ -335,7 +312,7 @@ void client_serve(struct client *c, int ms)
 			rc = net_connected(p[i].fd, l->tcp, &e);
 		if (!rc && p[i].revents & POLLOUT)
 			rc = conn_write(l->conn, &e);
-		if (!rc && p[i].revents & (POLLIN | POLLHUP | POLLERR))
+		if (!rc && (p[i].revents & (POLLIN | POLLHUP | POLLERR) || conn_ready(l->conn)))
 			rc = conn_read(l->conn, &e);
 		if (!rc)
 			rc = conn_write(l->conn, &e);
@@ -390,7 +367,7 @@ enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint
 			look = now + LOOK_EVERY;
 		}
 		if (now >= say && !ready(c)) {
-			say_waiting(c, step, begin);
+			client_say_waiting(c, step, begin);
 			say = now + SAY_AGAIN;
 		}
 		if (now - begin > c->cfg.deadline && !ready(c))

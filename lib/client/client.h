@@ -53,7 +53,7 @@ struct client_config {
 	/* Is there a coordinator that could tell of a server's death?  NULL: no. */
 	bool (*informed)(void *ctx);
 	uint64_t incarnation;
-	const char *transport;          /* auto, unix, tcp */
+	const char *transport;          /* auto, shm, unix, tcp */
 	int64_t deadline;               /* ns */
 	struct log *log;
 	/* Who is being waited for at this step, for the log; may be NULL. */

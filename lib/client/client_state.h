@@ -131,6 +131,9 @@ enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint
 void link_send(struct link *l, const struct record *r, const void *payload);
 struct record client_head(const struct client *c, enum msg_type type, uint64_t step);
 
+/* client_say.c: to the log, who is waited for at this step, and since when. */
+void client_say_waiting(struct client *c, uint64_t step, int64_t since);
+
 /* client_relay.c */
 static inline struct link *relay_link(const struct client *c)
 {

@@ -239,13 +239,6 @@ static enum err_code check_via(const struct conf *c, struct err *e)
 	return err_set(e, ERR_CONFIG, "%s with via allreduce", want);
 }
 
-static enum err_code check_transport(const struct conf *c, struct err *e)
-{
-	if (strcmp(c->transport, "shm") == 0)
-		return err_set(e, ERR_CONFIG, "transport: \"shm\" needs a later version, this one has unix and tcp");
-	return ERR_OK;
-}
-
 static enum err_code check_times(const struct conf *c, struct err *e)
 {
 	if (c->lease < 2 * c->heartbeat)
@@ -334,7 +327,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_via, check_transport, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_via, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -255,7 +255,7 @@ static void on_event(void *ctx, uint32_t events)
 
 	if (events & EPOLLOUT)
 		rc = conn_write(p->conn, &e);
-	if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !p->doomed)
+	if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) && !p->doomed)
 		rc = conn_read(p->conn, &e);
 	if (!rc && p->moves_files) {
 		files_serve(s->host, p);
@@ -413,9 +413,9 @@ void peer_settle(struct peer *p)
 		return;
 	}
 	count_bytes(p);
-	if (!conn_is_held(p->conn) && !p->doomed)
-		events |= EPOLLIN;
-	if (conn_queued(p->conn) || more)
+	/* The numbers of POLLIN and POLLOUT are those of EPOLLIN and EPOLLOUT. */
+	events = (uint32_t)conn_events(p->conn) & (p->doomed ? EPOLLOUT : EPOLLIN | EPOLLOUT);
+	if (more && !conn_queued(p->conn))
 		events |= EPOLLOUT;
 	loop_mod(p->lane->loop, &p->h, events);
 }

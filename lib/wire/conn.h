@@ -66,6 +66,15 @@ enum err_code conn_retry(struct conn *c, struct err *e);
 /* Write what the socket takes. */
 enum err_code conn_write(struct conn *c, struct err *e);
 
+/* Client, as soon as it is live, on a Unix socket: from now on records go by memory that both
+ * ends share, without tags: who else could write there?  ERR_IO, ERR_NOMEM: no such
+ * memory; the conn is as it was. */
+enum err_code conn_share(struct conn *c, struct err *e);
+/* What to poll conn_fd for (POLLIN, POLLOUT); whatever comes, conn_read is to be called
+ * when conn_ready is true, too: shared memory has records then. */
+short conn_events(const struct conn *c);
+bool conn_ready(const struct conn *c);
+
 /* Is there still somebody?  ERR_UNREACH: our handshake has had no answer for 3 s, or the
  * other host acknowledges nothing (net_is_silent).  For every now and then. */
 enum err_code conn_check(struct conn *c, int64_t now, struct err *e);

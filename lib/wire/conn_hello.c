@@ -11,6 +11,8 @@ static struct conn *conn_new(int fd, const struct conn_identity *id, const struc
 	struct conn *c = mem_alloc(sizeof *c);
 
 	c->fd = fd;
+	c->pass = c->passed = -1;
+	c->local = net_is_unix(fd);
 	c->began = clock_now();
 	c->id = id;
 	c->handler = handler;

@@ -1,9 +1,13 @@
 #ifndef WIRE_CONN_STATE_H
 #define WIRE_CONN_STATE_H
 
-/* Inside of a conn: shared by conn.c (records) and conn_hello.c (handshake). */
+/* Inside of a conn: shared by conn.c and conn_send.c (records), conn_hello.c (handshake) and
+ * conn_shm.c (shared memory). */
+#include <sys/socket.h>
+
 #include "wire/conn.h"
 #include "wire/net.h"
+#include "wire/shm.h"
 
 /* Look-ahead: what is read beyond the current record, so that small records
  * come many to a system call while large payloads go straight to their place. */
@@ -14,12 +18,18 @@
  * stolen the server's key. */
 enum conn_state { CONN_WAIT_MSG1, CONN_WAIT_HELLO, CONN_WAIT_MSG2, CONN_WAIT_FIRST, CONN_LIVE };
 
+/* One descriptor beside the bytes: cmsg(3), unix(7). */
+union passing {
+	char room[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr align;
+};
+
 /* One queued record: head and tags inside, the payload in `room` or borrowed. */
 struct out {
 	struct out *next;
 	const uint8_t *payload;
 	size_t len, total, sent, room_size;
-	bool raw;
+	bool raw, shared;               /* shared: by shared memory */
 	uint8_t head[RECORD_HEAD];
 	uint8_t tag[RECORD_TAG];
 	_Alignas(16) uint8_t room[];
@@ -28,7 +38,7 @@ struct out {
 struct conn {
 	struct session session;         /* first: the AES state wants alignment */
 	int fd;
-	bool server, held, bye, spent, silent;
+	bool server, local, held, bye, spent, silent;  /* local: a Unix socket */
 	int64_t began;
 	enum conn_state state;
 	enum suite suite;
@@ -54,6 +64,14 @@ struct conn {
 	unsigned nspare;
 	size_t queued;
 
+	/* Shared memory, NULL: none; a descriptor to go with REC_SHARE, and one that has come.
+	 * What is queued from now on goes there; what is read comes from there. */
+	struct shm *shm;
+	int pass, passed;
+	bool shares_out, shares_in, must_wake;
+	bool starved;                   /* there is no room until we are woken */
+	uint8_t *room;                  /* reserved there; NULL: not there */
+
 	char peer[NET_TEXT];
 	_Alignas(16) uint8_t look[LOOK];
 };
@@ -62,5 +80,20 @@ struct conn {
 enum err_code conn_handshake(struct conn *c, struct err *e);
 void conn_queue_raw(struct conn *c, const void *p, size_t n);
 void conn_forget_keys(struct conn *c);
+
+/* conn.c: a head that is verified; c->cur and the place of its payload.  A record that is
+ * whole.  n bytes of the queue have been written. */
+enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER], struct err *e);
+enum err_code conn_deliver(struct conn *c, struct err *e);
+void conn_written(struct conn *c, size_t n);
+
+/* conn_shm.c.  A REC_SHARE has come. */
+enum err_code conn_shared(struct conn *c, struct err *e);
+void conn_unshare(struct conn *c);
+enum err_code conn_read_shared(struct conn *c, struct err *e);
+enum err_code conn_write_shared(struct conn *c, struct err *e);
+/* Room for a payload, NULL: not there, or not now; and the record that it belongs to. */
+uint8_t *conn_room_shared(struct conn *c, uint32_t len);
+void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r);
 
 #endif

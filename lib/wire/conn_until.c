@@ -15,15 +15,15 @@ void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ct
 
 static enum err_code turn(struct conn *c, struct err *e)
 {
-	struct pollfd p = { c->fd, (short)(POLLIN | (c->queued ? POLLOUT : 0)), 0 };
+	struct pollfd p = { c->fd, conn_events(c), 0 };
 	enum err_code rc = ERR_OK;
 
 	if (poll(&p, 1, LOOK_EVERY) < 0 && errno != EINTR)
 		abort();
 	/* Reading first: a refusal comes before the end of what it refuses. */
-	if (p.revents & (POLLIN | POLLHUP | POLLERR))
+	if (p.revents & (POLLIN | POLLHUP | POLLERR) || conn_ready(c))
 		rc = conn_read(c, e);
-	if (!rc && p.revents & POLLOUT)
+	if (!rc && (p.revents & POLLOUT || c->shares_out))
 		rc = conn_write(c, e);
 	return rc ? rc : conn_check(c, clock_now(), e);
 }

@@ -201,7 +201,7 @@ static enum err_code batch_fault(const uint8_t *p, size_t left, struct record *r
 	rc = record_decode(p, r, e);
 	if (rc)
 		return rc;
-	if (r->type == REC_BATCH || r->type == REC_BYE || padded(r->len) > left - RECORD_HEADER)
+	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE || padded(r->len) > left - RECORD_HEADER)
 		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch", record_type_name(r->type));
 	if (r->flags & RECORD_TO_CLIENT)
 		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch", record_type_name(r->type));

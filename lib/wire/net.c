@@ -312,6 +312,14 @@ bool net_is_line_error(int why)
 	    why == ENONET;
 }
 
+bool net_is_unix(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof domain;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
+}
+
 bool net_peer_is_local(int fd)
 {
 	struct sockaddr_storage ss;

@@ -38,6 +38,7 @@ bool net_is_silent(int fd);
 bool net_is_line_error(int why);
 /* The address of this host from which addr ("host:port") is reached, with port 0. */
 enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e);
+bool net_is_unix(int fd);
 /* Is the other end on this host: a Unix socket or a loopback address? */
 bool net_peer_is_local(int fd);
 /* The peer in words, for logs: "127.0.0.1:4242", "unix". */

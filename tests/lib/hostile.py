@@ -3,6 +3,8 @@ it must; the bats file looks at the model and the process afterwards."""
 
 import base64
 import ctypes
+import fcntl
+import mmap
 import os
 import random
 import socket
@@ -283,6 +285,115 @@ def case_changed_rows():
     s.send(ps.PULL_ROWS, ids + struct.pack("<QB", 1 << 40, 0) + bytes([1] * 3), total=24, **delta)
     if len(s.receive().payload) != 24:
         sys.exit("versions of times to come are believed")
+
+
+SHARE, RING, SHM = 5, 4 << 20, 4096 + 2 * (4 << 20)
+
+
+def local():
+    return ps.Session(os.path.join(RUN, SERVER["unix"]), KEY, CLUSTER.psk, CLUSTER.secret)
+
+
+def memory(size=SHM, seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL):
+    fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def offer(fds):
+    """SHARE, and with it these descriptors."""
+    s = local()
+    socket.send_fds(s.sock, [s.encode(SHARE)], fds)
+    return s
+
+
+class Ring:
+    """A session that shares memory: the client's end, by hand (ps-protocol(7), Shared memory)."""
+
+    def __init__(self):
+        fd = memory()
+        self.session = offer([fd])
+        self.at = mmap.mmap(fd, SHM)
+        os.close(fd)
+        if self.session.receive().type != SHARE:
+            sys.exit("shared memory is not taken")
+
+    def number(self, where, value=None):
+        if value is not None:
+            self.at[where:where + 8] = struct.pack("<Q", value)
+        return struct.unpack("<Q", self.at[where:where + 8])[0]
+
+    def put(self, entry, length=None):
+        head = self.number(0)
+        self.at[4096 + head % RING:4096 + head % RING + len(entry)] = entry
+        self.number(0, head + (len(entry) + 63) // 64 * 64 if length is None else length)
+        self.session.sock.send(b"w")
+
+    def answer(self):
+        self.session.sock.settimeout(0.01)
+        for _ in range(500):
+            if self.number(128):
+                return self.at[4096 + RING + 5]
+            try:
+                if not self.session.sock.recv(100):
+                    break
+            except TimeoutError:
+                pass
+        sys.exit("no answer by shared memory")
+
+
+def case_shared():
+    """Memory that is shared: what is none is refused; what the other end writes there does no harm."""
+    pull = struct.pack("<III", TABLE["id"], 0, 1)
+    descriptors = f"/proc/{os.environ['SERVER_PID']}/fd"
+    for sock in (session(), local()):
+        sock.send(SHARE)
+        must_close(sock.sock, "memory that does not come")
+    before = len(os.listdir(descriptors))
+    for what, fd in (("what is no memory", os.open("/dev/null", os.O_RDWR)), ("memory that can be cut", memory(seals=0)),
+                     ("memory that can grow", memory(seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)),
+                     ("memory that is too small", memory(size=4096)), ("memory that is too large", memory(size=SHM + 4096))):
+        must_close(offer([fd]).sock, what)
+        os.close(fd)
+    fd = memory()
+    many = local()
+    for _ in range(20):
+        socket.send_fds(many.sock, [many.encode(ps.PULL, pull, flags=ps.NOW, **EPOCH)], [fd] * 100)
+    many.send(SHARE)
+    socket.send_fds(many.sock, [b"x"], [fd] * 100)
+    many.sock.close()
+    twice = Ring()
+    twice.put(ps.Session.header(SHARE, 0))
+    must_close(twice.session.sock, "memory offered twice")
+    ring = Ring()
+    ring.put(ps.Session.header(ps.PULL, 12, flags=ps.NOW, seq=3, **EPOCH) + pull)
+    if ring.answer() != 21:
+        sys.exit("a pull by shared memory is not answered")
+    good = ps.Session.header(ps.PULL, 12, flags=ps.NOW, **EPOCH) + pull
+    for what, entry, length in (
+            ("a head beyond the ring", good, RING + 64), ("a head that is no multiple", good, 100), ("a head before the tail", good, (1 << 64) - 64),
+            ("a record that is not all there", ps.Session.header(ps.PUSH, 1 << 20, **EPOCH), 128),
+            ("a payload beyond its limit", ps.Session.header(ps.PUSH, 1 << 30, **EPOCH), None),
+            ("an unknown type", ps.Session.header(200, 0), None), ("no magic number", b"\1" * 64, None),
+            ("the wrong direction", ps.Session.header(ps.PULL, 12, flags=ps.NOW | ps.TO_CLIENT, **EPOCH) + pull, None),
+            ("nothing but an end", bytes(64), None), ("a batch in a batch", ps.Session.header(ps.BATCH, 64) + ps.Session.header(ps.BATCH, 0), None)):
+        ring = Ring()
+        ring.put(entry, length)
+        must_close(ring.session.sock, what)
+    # Whoever never reads keeps nobody up, and is told no more than fits.
+    full = Ring()
+    for _ in range(2000):
+        full.put(good)
+    full.number(64 + 128, 12345 * 64)
+    full.session.sock.send(b"w")
+    full.session.sock.close()
+    for _ in range(500):
+        if len(os.listdir(descriptors)) <= before:
+            break
+        CLUSTER.pull("w")
+    else:
+        sys.exit(f"{len(os.listdir(descriptors))} descriptors are open, {before} were before")
 
 
 def case_nonfinite():

@@ -363,7 +363,6 @@ static void test_validate(void)
 		{ "{\"backup\": 1, \"workers\": 4, \"sync\": \"asp\"}", "backup: 1 is for sync bsp" },
 		{ "{\"accumulate\": 65536, \"local_steps\": 65536}", "local_steps: batch times accumulate times local_steps must be at most" },
 		{ "{\"outer\": \"nesterov\"}", "outer: \"nesterov\" is for local_steps above 1" },
-		{ "{\"transport\": \"shm\"}", "transport: \"shm\" needs a later version" },
 		{ "{\"name\": \"a/b\"}", "name: must be" },
 		{ "{\"name\": \"..\"}", "name: must be" },
 		{ "{\"lease\": \"200ms\"}", "lease: must be at least twice the heartbeat of 0.2 s, got 0.2 s" },

@@ -114,6 +114,7 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{  2, "CTL",        "WSRMA", 1048576 },
 	{  3, "NACK",       "",      512 },
 	{  4, "BATCH",      "WSRMA",  1048576 },
+	{  5, "SHARE",      "WSRMA", 0 },
 	{ 10, "PUSH",       "WA",   1048576 },
 	{ 11, "PUSH_ROWS",  "WA",   1048576 },
 	{ 12, "RECEIPT",    "",      1048576 },

@@ -1,0 +1,37 @@
+#include "base/clock.h"
+#include "client/client_state.h"
+
+/* Nobody is left to wonder what a worker waits for. */
+
+/* Up, and owes us something. */
+static bool is_silent(const struct link *l)
+{
+	return l->state == LINK_UP && (l->asks || l->open_doubts || l->clock_due || l->done_due);
+}
+
+void client_say_waiting(struct client *c, uint64_t step, int64_t since)
+{
+	struct buf who = BUF_INIT;
+	int seconds = (int)((clock_now() - since) / NSEC_PER_SEC);
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (l->used && l->state != LINK_UP)
+			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp, seconds,
+			    l->fault.code ? l->fault.msg : "no answer yet");
+	}
+	if (c->cfg.who)
+		c->cfg.who(c->cfg.ctx, step, &who);
+	if (who.len)
+		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step, seconds, who.data);
+	/* No worker is behind: it is the servers, or the line to them. */
+	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (is_silent(l))
+			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: it is connected, and does not answer", l->id,
+			    l->tcp, seconds);
+	}
+	buf_release(&who);
+}

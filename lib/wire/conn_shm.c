@@ -1,0 +1,178 @@
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "wire/conn_state.h"
+
+/* Records through memory that both ends share, once a session on a Unix socket has agreed
+ * to it: head and payload, without tags, for nobody else can write there.  The socket is
+ * left for waking each other, a byte each time, and to see the other end's end. */
+
+#define READ_BUDGET (2u << 20)
+
+enum err_code conn_share(struct conn *c, struct err *e)
+{
+	struct record r = { .type = REC_SHARE };
+	enum err_code rc = shm_new(&c->shm, &c->pass, e);
+
+	if (rc)
+		return rc;
+	conn_send(c, &r, NULL);
+	/* The server reads nothing more from the socket behind this. */
+	c->shares_out = true;
+	return ERR_OK;
+}
+
+/* What a client has offered, with the descriptor that came with it. */
+static enum err_code accept_offer(struct conn *c, struct err *e)
+{
+	struct record r = { .type = REC_SHARE };
+	enum err_code rc;
+
+	if (c->passed < 0 || c->shm)
+		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
+	rc = shm_join(c->passed, &c->shm, e);
+	close(c->passed);
+	c->passed = -1;
+	if (rc)
+		return rc;
+	conn_send(c, &r, NULL);
+	c->shares_out = true;
+	return ERR_OK;
+}
+
+enum err_code conn_shared(struct conn *c, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (c->server)
+		rc = accept_offer(c, e);
+	else if (!c->shares_out || c->shares_in)
+		rc = err_set(e, ERR_PROTO, "%s shares memory that was not offered", c->peer);
+	if (rc)
+		return rc;
+	c->shares_in = true;
+	/* What else has been read from the socket only wakes. */
+	c->look_at = c->look_len = 0;
+	return ERR_OK;
+}
+
+void conn_unshare(struct conn *c)
+{
+	shm_free(c->shm);
+	if (c->pass >= 0)
+		close(c->pass);
+	if (c->passed >= 0)
+		close(c->passed);
+}
+
+static enum err_code wake_peer(struct conn *c, struct err *e)
+{
+	/* When it does not fit the peer has not read those before, and will. */
+	if (send(c->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN)
+		return ERR_OK;
+	return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+uint8_t *conn_room_shared(struct conn *c, uint32_t len)
+{
+	uint8_t *at = c->shares_out && !c->out ? shm_reserve(c->shm, RECORD_HEADER + len) : NULL;
+
+	return at ? at + RECORD_HEADER : NULL;
+}
+
+void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r)
+{
+	record_encode(r, room - RECORD_HEADER);
+	c->bytes_out += RECORD_HEADER + r->len;
+	c->must_wake |= shm_commit(c->shm, RECORD_HEADER + r->len);
+}
+
+enum err_code conn_write_shared(struct conn *c, struct err *e)
+{
+	struct out *o;
+
+	for (c->starved = false; (o = c->out); conn_written(c, o->total)) {
+		uint8_t *at = shm_reserve(c->shm, o->total);
+
+		c->starved = !at;
+		if (!at)
+			break;
+		memcpy(at, o->head, RECORD_HEADER);
+		if (o->len)
+			memcpy(at + RECORD_HEADER, o->payload, o->len);
+		c->must_wake |= shm_commit(c->shm, o->total);
+	}
+	if (!c->must_wake)
+		return ERR_OK;
+	c->must_wake = false;
+	return wake_peer(c, e);
+}
+
+/* ---- receiving ------------------------------------------------------------------------ */
+
+/* Wakes that have come.  *end: there will be no more. */
+static enum err_code hear(struct conn *c, bool *end, struct err *e)
+{
+	ssize_t n;
+
+	do
+		n = recv(c->fd, c->look, sizeof c->look, MSG_DONTWAIT);
+	while (n == (ssize_t)sizeof c->look || (n < 0 && errno == EINTR));
+	*end = n == 0;
+	c->starved = false;
+	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
+}
+
+/* The head is copied before it is believed, and the payload before it is looked at. */
+static enum err_code take_record(struct conn *c, const uint8_t *at, size_t there, size_t *taken, struct err *e)
+{
+	uint8_t head[RECORD_HEADER];
+	enum err_code rc;
+
+	memcpy(head, at, sizeof head);
+	rc = conn_begin(c, head, e);
+	if (rc)
+		return rc;
+	*taken = RECORD_HEADER + c->cur.len;
+	if (*taken > there)
+		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s", c->cur.len, c->peer);
+	if (c->cur.len)
+		memcpy(c->dst, at + RECORD_HEADER, c->cur.len);
+	c->bytes_in += *taken;
+	c->must_wake |= shm_take(c->shm, *taken);
+	return conn_deliver(c, e);
+}
+
+enum err_code conn_read_shared(struct conn *c, struct err *e)
+{
+	size_t budget = READ_BUDGET, there, taken = 0;
+	bool broken, end = false;
+	enum err_code rc = c->held || shm_is_empty(c->shm) ? hear(c, &end, e) : ERR_OK;
+
+	while (!rc && !c->held && taken < budget) {
+		const uint8_t *at = shm_peek(c->shm, &there, &broken);
+
+		budget -= taken;
+		taken = 0;
+		if (broken)
+			rc = err_set(e, ERR_PROTO, "%s has spoiled the memory that is shared with it", c->peer);
+		else if (at)
+			rc = take_record(c, at, there, &taken, e);
+		else if (end)
+			rc = err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
+		else if (shm_doze(c->shm))
+			break;
+	}
+	if (rc || !c->must_wake)
+		return rc;
+	c->must_wake = false;
+	return wake_peer(c, e);
+}
+
+bool conn_ready(const struct conn *c)
+{
+	return c->shares_in && !c->held && !shm_is_empty(c->shm);
+}

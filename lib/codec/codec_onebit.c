@@ -1,5 +1,6 @@
 #include "codec/block.h"
 #include "codec/codec.h"
+#include "kern/clones.h"
 
 /* Blocks of 2048 values: the mean of those below 0 and of the others, two float32, then
  * a bit a value (1: not below 0), from the lowest on (Seide et al., "1-Bit Stochastic
@@ -20,6 +21,93 @@ static size_t onebit_bound(double arg, size_t n)
 	return onebit_len(n);
 }
 
+/* Sums run in so many lanes of double, value i in lane i modulo LANES, which are then
+ * added pairwise, upper half to lower half. */
+#define LANES 8u
+
+struct halves {
+	double sum[2];                  /* of those below 0, and of the others */
+	unsigned above;                 /* how many others */
+};
+
+static double sum_of(double *lane)
+{
+	for (size_t half = LANES / 2; half > 0; half /= 2)
+		for (size_t j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return lane[0];
+}
+
+/* Eight bytes of 0 or 1 as bits: the product brings byte j to bit 56 + j, and no two of its
+ * terms meet. */
+static inline uint8_t bits_of_bytes(const uint8_t *up)
+{
+	uint64_t w;
+
+	memcpy(&w, up, sizeof w);
+	return (uint8_t)(w * UINT64_C(0x0102040810204080) >> 56);
+}
+
+KERN_CLONES static void signs_of(size_t k, const float *restrict x, uint8_t *restrict up)
+{
+	for (size_t i = 0; i < k; i++)
+		up[i] = (uint8_t)!(x[i] < 0);
+}
+
+KERN_CLONES static void add_halves(size_t k, const float *restrict x, double *restrict low, double *restrict high)
+{
+	double below[LANES] = { 0 }, above[LANES] = { 0 };
+	size_t i = 0;
+
+	for (; i + LANES <= k; i += LANES)
+		for (size_t j = 0; j < LANES; j++) {
+			double v = (double)x[i + j];
+
+			below[j] += v < 0 ? v : 0;
+			above[j] += v < 0 ? 0 : v;
+		}
+	for (size_t j = 0; i + j < k; j++) {
+		double v = (double)x[i + j];
+
+		below[j] += v < 0 ? v : 0;
+		above[j] += v < 0 ? 0 : v;
+	}
+	memcpy(low, below, sizeof below);
+	memcpy(high, above, sizeof above);
+}
+
+/* The bits of a block, and what their means are made of. */
+static struct halves split_block(size_t k, const float *x, uint8_t *out)
+{
+	double low[LANES], high[LANES];
+	struct halves h = { .above = 0 };
+	uint8_t up[BLOCK] = { 0 };
+
+	signs_of(k, x, up);
+	for (size_t i = 0; i < k; i += 8) {
+		*out = bits_of_bytes(up + i);
+		h.above += (unsigned)__builtin_popcount(*out++);
+	}
+	add_halves(k, x, low, high);
+	h.sum[0] = sum_of(low);
+	h.sum[1] = sum_of(high);
+	return h;
+}
+
+/* Which mean each value of a block has: 32 at a time, as many bits as a word has. */
+#define WORD 32u
+
+KERN_CLONES static void sum_bits(size_t words, const uint8_t *restrict p, float low, float high, float *restrict sum)
+{
+	for (size_t i = 0; i < words; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, p + 4 * i, sizeof bits);
+		for (unsigned j = 0; j < WORD; j++)
+			sum[WORD * i + j] += bits & 1u << j ? high : low;
+	}
+}
+
 static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	uint8_t *at = out;
@@ -27,19 +115,11 @@ static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t 
 	(void)arg;
 	(void)rng;
 	for (size_t b = 0; b < n; b += BLOCK) {
-		size_t k = block_len(n, b, BLOCK), below = 0;
-		double sum[2] = { 0, 0 };
+		size_t k = block_len(n, b, BLOCK);
+		struct halves h = split_block(k, x + b, at + 8);
 
-		memset(at + 8, 0, (k + 7) / 8);
-		for (size_t i = 0; i < k; i++) {
-			bool up = !(x[b + i] < 0);
-
-			sum[up] += (double)x[b + i];
-			below += !up;
-			at[8 + i / 8] |= (uint8_t)(up << i % 8);
-		}
-		put_float(at, below ? (float)(sum[0] / (double)below) : 0);
-		put_float(at + 4, k > below ? (float)(sum[1] / (double)(k - below)) : 0);
+		put_float(at, k > h.above ? (float)(h.sum[0] / (double)(k - h.above)) : 0);
+		put_float(at + 4, h.above ? (float)(h.sum[1] / (double)h.above) : 0);
 		at += 8 + (k + 7) / 8;
 	}
 	return (size_t)(at - out);
@@ -72,7 +152,8 @@ static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, flo
 		size_t k = block_len(n, b, BLOCK);
 		float mean[2] = { weight * get_float(p), weight * get_float(p + 4) };
 
-		for (size_t i = 0; i < k; i++)
+		sum_bits(k / WORD, p + 8, mean[0], mean[1], sum + b);
+		for (size_t i = k / WORD * WORD; i < k; i++)
 			sum[b + i] += mean[p[8 + i / 8] >> i % 8 & 1];
 		p += 8 + (k + 7) / 8;
 	}

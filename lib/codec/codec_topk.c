@@ -4,6 +4,7 @@
 #include "codec/block.h"
 #include "codec/codec.h"
 #include "codec/places.h"
+#include "kern/clones.h"
 
 /* The values that are largest in magnitude, a fraction of all (one at least), exact:
  * u32 k, k float32, then their places (places.h).  Aji and Heafield, "Sparse
@@ -18,21 +19,21 @@ static size_t topk_bound(double arg, size_t n)
 
 /* Magnitudes as integers: those of floats are in the same order, and NaN is the
  * largest of all. */
-static uint32_t magnitude(float x)
+static inline int32_t magnitude(float x)
 {
-	uint32_t u;
+	int32_t u;
 
 	memcpy(&u, &x, sizeof u);
 	return u & 0x7fffffff;
 }
 
 /* The k-th largest, k from 1; a[] is mixed up.  Hoare's selection. */
-static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
+static int32_t kth_largest(int32_t *a, size_t n, size_t k)
 {
 	size_t low = 0, high = n - 1, want = k - 1;
 
 	while (low < high) {
-		uint32_t pivot = a[low + (high - low) / 2];
+		int32_t pivot = a[low + (high - low) / 2];
 		size_t i = low, j = high;
 
 		for (;;) {
@@ -42,7 +43,7 @@ static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
 				j--;
 			if (i >= j)
 				break;
-			uint32_t t = a[i];
+			int32_t t = a[i];
 
 			a[i++] = a[j];
 			a[j--] = t;
@@ -55,65 +56,141 @@ static uint32_t kth_largest(uint32_t *a, size_t n, size_t k)
 	return a[want];
 }
 
-/* Magnitudes by their upper bits; several counts, so that values that are alike do not
- * wait for each other. */
-#define BIN_SHIFT 19
-#define BINS (1u << (31 - BIN_SHIFT))
-#define COUNTS 4
+/* ---- candidates ------------------------------------------------------------------------ */
 
-/* The k-th largest magnitude, k from 1, and how many are above it: the bin that it lies
- * in by counting, then among those of that bin. */
-static uint32_t threshold(const float *x, size_t n, size_t k, size_t *above)
+/* Values looked at together: of a small fraction most such runs have none. */
+#define RUN 32u
+
+/* The places of all magnitudes from low on, ascending.  place: room for one more. */
+KERN_CLONES static size_t places_from(size_t n, const float *restrict x, int32_t low, uint32_t *restrict place)
 {
-	uint32_t *count = mem_array(COUNTS * BINS, sizeof *count), *a, bin = BINS, least;
+	size_t found = 0;
+
+	for (size_t i = 0, end; i < n; i = end) {
+		int32_t any = -1;
+
+		end = i + RUN <= n ? i + RUN : n;
+		if (end - i == RUN) {
+			any = 0;
+			for (size_t j = 0; j < RUN; j++)
+				any |= low - 1 - magnitude(x[i + j]);
+		}
+		for (size_t j = i; any < 0 && j < end; j++) {
+			place[found] = (uint32_t)j;
+			found += magnitude(x[j]) >= low;
+		}
+	}
+	return found;
+}
+
+/* Of one line of values in so many, at a place in them that is not the same in each: where
+ * a gradient has rows, they must not be looked at in the same columns. */
+#define LINE 16u
+#define LINES 16u
+/* Magnitudes by their upper bits. */
+#define GUESS_SHIFT 19
+#define GUESS_BINS (1u << (31 - GUESS_SHIFT))
+
+/* A bound that is likely to be reached by k values or more, but not by many more; 0 is by
+ * all.  Four deviations of the sample are added to what it is to have. */
+static int32_t guess(const float *x, size_t n, size_t k)
+{
+	double want = (double)k / LINES + 4 * sqrt((double)k / LINES) + 1;
+	uint16_t count[GUESS_BINS] = { 0 };
+	uint32_t bin = GUESS_BINS;
+	double have = 0;
+
+	if (n > (size_t)UINT16_MAX * LINES || k > n / 4)
+		return 0;
+	for (size_t i = 0; (i + 1) * LINE * LINES <= n; i++) {
+		const float *line = x + LINE * (i * LINES + ((uint32_t)i * UINT32_C(2654435761) >> 28));
+
+		for (size_t j = 0; j < LINE; j++)
+			count[magnitude(line[j]) >> GUESS_SHIFT]++;
+	}
+	while (bin > 0 && have < want)
+		have += count[--bin];
+	return (int32_t)(bin << GUESS_SHIFT);
+}
+
+/* ---- the threshold --------------------------------------------------------------------- */
+
+#define BINS 1024u
+
+/* The k-th largest of n, k from 1, and how many are above it: the bin that it lies in by
+ * counting, then among those of that bin.  room: for n. */
+static int32_t threshold(const int32_t *a, size_t n, size_t k, int32_t *room, size_t *above)
+{
+	int32_t min = INT32_MAX, max = 0, least;
+	uint32_t count[BINS] = { 0 }, bin = BINS, shift = 0;
 	size_t larger = 0, in_bin = 0, at = 0;
 
+	for (size_t i = 0; i < n; i++) {
+		min = a[i] < min ? a[i] : min;
+		max = a[i] > max ? a[i] : max;
+	}
+	while ((uint32_t)(max - min) >> shift >= BINS)
+		shift++;
 	for (size_t i = 0; i < n; i++)
-		count[(i % COUNTS) * BINS + (magnitude(x[i]) >> BIN_SHIFT)]++;
+		count[(uint32_t)(a[i] - min) >> shift]++;
 	while (larger + in_bin < k) {
 		larger += in_bin;
-		bin--;
-		in_bin = (size_t)count[bin] + count[BINS + bin] + count[2 * BINS + bin] + count[3 * BINS + bin];
+		in_bin = count[--bin];
 	}
-	free(count);
-	a = mem_array(in_bin, sizeof *a);
 	for (size_t i = 0; at < in_bin; i++)
-		if (magnitude(x[i]) >> BIN_SHIFT == bin)
-			a[at++] = magnitude(x[i]);
-	least = kth_largest(a, in_bin, k - larger);
+		if ((uint32_t)(a[i] - min) >> shift == bin)
+			room[at++] = a[i];
+	least = kth_largest(room, in_bin, k - larger);
 	*above = larger;
 	for (size_t i = 0; i < in_bin; i++)
-		*above += a[i] > least;
-	free(a);
+		*above += room[i] > least;
 	return least;
+}
+
+/* Of the values at these places the k largest; of those that are alike the first. */
+static uint8_t *put_largest(const float *x, const uint32_t *place, size_t n, size_t k, uint8_t *out)
+{
+	int32_t *mag = mem_regrow(NULL, 2 * n, sizeof *mag), least;
+	size_t above, ties, taken = 0, next = 0;
+	uint8_t *at = out + 4 + k * 4;
+
+	for (size_t i = 0; i < n; i++)
+		mag[i] = magnitude(x[place[i]]);
+	least = threshold(mag, n, k, mag + n, &above);
+	ties = k - above;
+	for (size_t i = 0; taken < k; i++) {
+		if (mag[i] < least || (mag[i] == least && !ties))
+			continue;
+		ties -= mag[i] == least;
+		put_float(out + 4 + taken++ * 4, x[place[i]]);
+		at = place_put(at, (uint32_t)(place[i] - next));
+		next = (size_t)place[i] + 1;
+	}
+	free(mag);
+	return at;
 }
 
 static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
-	size_t k = fraction_of(arg, n), above = 0, ties, taken = 0, next = 0;
-	uint32_t least = k ? threshold(x, n, k, &above) : 0;
-	uint8_t *at = out + 4 + k * 4;
+	size_t k = fraction_of(arg, n), found;
+	/* Not zeroed: most of it is never touched. */
+	uint32_t *place = mem_regrow(NULL, n + 1, sizeof *place);
+	uint8_t *end = out + 4;
 
 	(void)rng;
 	put_le32(out, (uint32_t)k);
-	ties = k - above;
-	for (size_t i = 0; taken < k; i++) {
-		uint32_t m = magnitude(x[i]);
-
-		if (m < least || (m == least && !ties))
-			continue;
-		ties -= m == least;
-		put_float(out + 4 + taken++ * 4, x[i]);
-		at = place_put(at, (uint32_t)(i - next));
-		next = i + 1;
-	}
-	return (size_t)(at - out);
+	found = places_from(n, x, guess(x, n, k), place);
+	if (found < k)
+		found = places_from(n, x, 0, place);
+	if (k)
+		end = put_largest(x, place, found, k, out);
+	free(place);
+	return (size_t)(end - out);
 }
 
 static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 {
 	const uint8_t *end = p + len, *at;
-	enum codec_check good = CODEC_GOOD;
 	size_t k, next = 0;
 
 	if (len < 4)
@@ -123,16 +200,15 @@ static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 		return CODEC_MALFORMED;
 	at = p + 4 + k * 4;
 	for (size_t i = 0; i < k; i++) {
-		float x = get_float(p + 4 + i * 4);
 		size_t place = place_get(&at, end, next, n);
 
 		if (place >= n)
 			return CODEC_MALFORMED;
-		if (!vec_all_bounded(1, &x))
-			good = CODEC_UNBOUNDED;
 		next = place + 1;
 	}
-	return at == end ? good : CODEC_MALFORMED;
+	if (at != end)
+		return CODEC_MALFORMED;
+	return vec_all_bounded(k, p + 4) ? CODEC_GOOD : CODEC_UNBOUNDED;
 }
 
 static void topk_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)

@@ -25,10 +25,39 @@ static size_t onebit_bound(double arg, size_t n)
  * added pairwise, upper half to lower half. */
 #define LANES 8u
 
-struct halves {
-	double sum[2];                  /* of those below 0, and of the others */
-	unsigned above;                 /* how many others */
+/* Values below 0, and the others, with zeroes in the places of what they are not. */
+struct split {
+	float low[BLOCK], high[BLOCK];
+	uint8_t up[BLOCK];              /* 1: not below 0 */
 };
+
+KERN_CLONES static unsigned split_block(size_t k, const float *restrict x, struct split *restrict s)
+{
+	unsigned above = 0;
+
+	for (size_t i = 0; i < k; i++) {
+		bool up = !(x[i] < 0);
+
+		s->low[i] = up ? 0 : x[i];
+		s->high[i] = up ? x[i] : 0;
+		s->up[i] = up;
+		above += up;
+	}
+	return above;
+}
+
+KERN_CLONES static void add_lanes(size_t k, const float *low, const float *high, double *restrict below, double *restrict above)
+{
+	double a[LANES] = { 0 }, b[LANES] = { 0 };
+
+	for (size_t i = 0; i < k; i += LANES)
+		for (size_t j = 0; j < LANES; j++) {
+			a[j] += (double)low[i + j];
+			b[j] += (double)high[i + j];
+		}
+	memcpy(below, a, sizeof a);
+	memcpy(above, b, sizeof b);
+}
 
 static double sum_of(double *lane)
 {
@@ -48,50 +77,21 @@ static inline uint8_t bits_of_bytes(const uint8_t *up)
 	return (uint8_t)(w * UINT64_C(0x0102040810204080) >> 56);
 }
 
-KERN_CLONES static void signs_of(size_t k, const float *restrict x, uint8_t *restrict up)
+static size_t encode_block(size_t k, const float *x, uint8_t *out)
 {
-	for (size_t i = 0; i < k; i++)
-		up[i] = (uint8_t)!(x[i] < 0);
-}
-
-KERN_CLONES static void add_halves(size_t k, const float *restrict x, double *restrict low, double *restrict high)
-{
-	double below[LANES] = { 0 }, above[LANES] = { 0 };
-	size_t i = 0;
-
-	for (; i + LANES <= k; i += LANES)
-		for (size_t j = 0; j < LANES; j++) {
-			double v = (double)x[i + j];
-
-			below[j] += v < 0 ? v : 0;
-			above[j] += v < 0 ? 0 : v;
-		}
-	for (size_t j = 0; i + j < k; j++) {
-		double v = (double)x[i + j];
-
-		below[j] += v < 0 ? v : 0;
-		above[j] += v < 0 ? 0 : v;
-	}
-	memcpy(low, below, sizeof below);
-	memcpy(high, above, sizeof above);
-}
-
-/* The bits of a block, and what their means are made of. */
-static struct halves split_block(size_t k, const float *x, uint8_t *out)
-{
+	size_t bytes = (k + 7) / 8;
 	double low[LANES], high[LANES];
-	struct halves h = { .above = 0 };
-	uint8_t up[BLOCK] = { 0 };
+	struct split s;
+	unsigned above = split_block(k, x, &s);
 
-	signs_of(k, x, up);
-	for (size_t i = 0; i < k; i += 8) {
-		*out = bits_of_bytes(up + i);
-		h.above += (unsigned)__builtin_popcount(*out++);
-	}
-	add_halves(k, x, low, high);
-	h.sum[0] = sum_of(low);
-	h.sum[1] = sum_of(high);
-	return h;
+	for (size_t i = k; i < bytes * 8; i++)
+		s.low[i] = s.high[i] = s.up[i] = 0;
+	add_lanes(bytes * 8, s.low, s.high, low, high);
+	put_float(out, k > above ? (float)(sum_of(low) / (double)(k - above)) : 0);
+	put_float(out + 4, above ? (float)(sum_of(high) / (double)above) : 0);
+	for (size_t i = 0; i < bytes; i++)
+		out[8 + i] = bits_of_bytes(s.up + 8 * i);
+	return 8 + bytes;
 }
 
 /* Which mean each value of a block has: 32 at a time, as many bits as a word has. */
@@ -114,14 +114,8 @@ static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t 
 
 	(void)arg;
 	(void)rng;
-	for (size_t b = 0; b < n; b += BLOCK) {
-		size_t k = block_len(n, b, BLOCK);
-		struct halves h = split_block(k, x + b, at + 8);
-
-		put_float(at, k > h.above ? (float)(h.sum[0] / (double)(k - h.above)) : 0);
-		put_float(at + 4, h.above ? (float)(h.sum[1] / (double)h.above) : 0);
-		at += 8 + (k + 7) / 8;
-	}
+	for (size_t b = 0; b < n; b += BLOCK)
+		at += encode_block(block_len(n, b, BLOCK), x + b, at);
 	return (size_t)(at - out);
 }
 

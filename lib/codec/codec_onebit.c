@@ -94,18 +94,20 @@ static size_t encode_block(size_t k, const float *x, uint8_t *out)
 	return 8 + bytes;
 }
 
-/* Which mean each value of a block has: 32 at a time, as many bits as a word has. */
-#define WORD 32u
-
-KERN_CLONES static void sum_bits(size_t words, const uint8_t *restrict p, float low, float high, float *restrict sum)
+/* And back: bit j of the byte in byte j alone, then bit 7 of each that is not 0. */
+KERN_CLONES static void bytes_of_bits(size_t n, const uint8_t *restrict bits, uint64_t *restrict up)
 {
-	for (size_t i = 0; i < words; i++) {
-		uint32_t bits;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t w = bits[i] * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
 
-		memcpy(&bits, p + 4 * i, sizeof bits);
-		for (unsigned j = 0; j < WORD; j++)
-			sum[WORD * i + j] += bits & 1u << j ? high : low;
+		up[i] = (w + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
 	}
+}
+
+KERN_CLONES static void sum_block(size_t k, const uint8_t *restrict up, float low, float high, float *restrict sum)
+{
+	for (size_t i = 0; i < k; i++)
+		sum[i] += up[i] ? high : low;
 }
 
 static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
@@ -144,11 +146,10 @@ static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, flo
 	(void)len;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float mean[2] = { weight * get_float(p), weight * get_float(p + 4) };
+		uint64_t up[BLOCK / 8];
 
-		sum_bits(k / WORD, p + 8, mean[0], mean[1], sum + b);
-		for (size_t i = k / WORD * WORD; i < k; i++)
-			sum[b + i] += mean[p[8 + i / 8] >> i % 8 & 1];
+		bytes_of_bits((k + 7) / 8, p + 8, up);
+		sum_block(k, (const uint8_t *)up, weight * get_float(p), weight * get_float(p + 4), sum + b);
 		p += 8 + (k + 7) / 8;
 	}
 }

@@ -58,59 +58,32 @@ static int32_t kth_largest(int32_t *a, size_t n, size_t k)
 
 /* ---- candidates ------------------------------------------------------------------------ */
 
-/* Values looked at together: of a small fraction most such runs have none. */
-#define RUN 32u
+/* So many are looked at together, in the first cache. */
+#define RUN 2048u
 
-/* The places of all magnitudes from low on, ascending.  place: room for one more. */
-KERN_CLONES static size_t places_from(size_t n, const float *restrict x, int32_t low, uint32_t *restrict place)
+KERN_CLONES static void mark_from(size_t n, const float *restrict x, int32_t low, uint8_t *restrict mark)
 {
-	size_t found = 0;
-
-	for (size_t i = 0, end; i < n; i = end) {
-		int32_t any = -1;
-
-		end = i + RUN <= n ? i + RUN : n;
-		if (end - i == RUN) {
-			any = 0;
-			for (size_t j = 0; j < RUN; j++)
-				any |= low - 1 - magnitude(x[i + j]);
-		}
-		for (size_t j = i; any < 0 && j < end; j++) {
-			place[found] = (uint32_t)j;
-			found += magnitude(x[j]) >= low;
-		}
-	}
-	return found;
+	for (size_t i = 0; i < n; i++)
+		mark[i] = magnitude(x[i]) >= low;
 }
 
-/* Of one line of values in so many, at a place in them that is not the same in each: where
- * a gradient has rows, they must not be looked at in the same columns. */
-#define LINE 16u
-#define LINES 16u
-/* Magnitudes by their upper bits. */
-#define GUESS_SHIFT 19
-#define GUESS_BINS (1u << (31 - GUESS_SHIFT))
-
-/* A bound that is likely to be reached by k values or more, but not by many more; 0 is by
- * all.  Four deviations of the sample are added to what it is to have. */
-static int32_t guess(const float *x, size_t n, size_t k)
+/* The places of all magnitudes from low on, ascending. */
+static size_t places_from(size_t n, const float *x, int32_t low, uint32_t *place)
 {
-	double want = (double)k / LINES + 4 * sqrt((double)k / LINES) + 1;
-	uint16_t count[GUESS_BINS] = { 0 };
-	uint32_t bin = GUESS_BINS;
-	double have = 0;
+	size_t found = 0;
+	uint64_t mark[RUN / 8];
 
-	if (n > (size_t)UINT16_MAX * LINES || k > n / 4)
-		return 0;
-	for (size_t i = 0; (i + 1) * LINE * LINES <= n; i++) {
-		const float *line = x + LINE * (i * LINES + ((uint32_t)i * UINT32_C(2654435761) >> 28));
+	for (size_t b = 0; b < n; b += RUN) {
+		size_t k = block_len(n, b, RUN);
 
-		for (size_t j = 0; j < LINE; j++)
-			count[magnitude(line[j]) >> GUESS_SHIFT]++;
+		mark[(k - 1) / 8] = 0;
+		mark_from(k, x + b, low, (uint8_t *)mark);
+		/* Eight at a time: of a small fraction most have none. */
+		for (size_t i = 0; i < k; i += 8)
+			for (uint64_t w = mark[i / 8]; w; w &= w - 1)
+				place[found++] = (uint32_t)(b + i) + (uint32_t)__builtin_ctzll(w) / 8;
 	}
-	while (bin > 0 && have < want)
-		have += count[--bin];
-	return (int32_t)(bin << GUESS_SHIFT);
+	return found;
 }
 
 /* ---- the threshold --------------------------------------------------------------------- */
@@ -147,6 +120,32 @@ static int32_t threshold(const int32_t *a, size_t n, size_t k, int32_t *room, si
 	return least;
 }
 
+/* ---- a guess --------------------------------------------------------------------------- */
+
+/* Looked at is one line of values in so many, at a place in them that is not the same in
+ * each: where a gradient has rows, they must not be looked at in the same columns. */
+#define LINE 16u
+#define LINES 16u
+#define SAMPLE 4096u
+
+/* A bound that is likely to be reached by k values or more, but not by many more; 0 is by
+ * all.  In the sample four deviations more are to reach it than would be right. */
+static int32_t guess(const float *x, size_t n, size_t k)
+{
+	size_t want = (size_t)((double)k / LINES + 4 * sqrt((double)k / LINES)) + 1, have = 0, above;
+	int32_t sample[SAMPLE], room[SAMPLE];
+
+	for (size_t i = 0; (i + 1) * LINE * LINES <= n && have < SAMPLE; i++) {
+		const float *line = x + LINE * (i * LINES + ((uint32_t)i * UINT32_C(2654435761) >> 28));
+
+		for (size_t j = 0; j < LINE; j++)
+			sample[have++] = magnitude(line[j]);
+	}
+	return n / LINES > SAMPLE || want > have / 4 ? 0 : threshold(sample, have, want, room, &above);
+}
+
+/* ---- encoding -------------------------------------------------------------------------- */
+
 /* Of the values at these places the k largest; of those that are alike the first. */
 static uint8_t *put_largest(const float *x, const uint32_t *place, size_t n, size_t k, uint8_t *out)
 {
@@ -174,7 +173,7 @@ static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n,
 {
 	size_t k = fraction_of(arg, n), found;
 	/* Not zeroed: most of it is never touched. */
-	uint32_t *place = mem_regrow(NULL, n + 1, sizeof *place);
+	uint32_t *place = mem_regrow(NULL, n, sizeof *place);
 	uint8_t *end = out + 4;
 
 	(void)rng;

@@ -23,7 +23,7 @@ static size_t int8_bound(double arg, size_t n)
 
 /* lrintf, of what is far below 2^22 in size: 3 * 2^22 leaves no bits behind the point, and
  * the lowest of the sum are the number's, as two's complement. */
-KERN_CLONES static void round_block(size_t k, const float *restrict x, float inverse, uint8_t *restrict out)
+KERN_CLONES static void round_bytes(size_t k, const float *restrict x, float inverse, uint8_t *restrict out)
 {
 	for (size_t i = 0; i < k; i++) {
 		float sum = x[i] * inverse + 0x1.8p23f;
@@ -34,7 +34,7 @@ KERN_CLONES static void round_block(size_t k, const float *restrict x, float inv
 	}
 }
 
-KERN_CLONES static void sum_block(size_t k, const uint8_t *restrict p, float scale, float *restrict sum)
+KERN_CLONES static void sum_bytes(size_t k, const uint8_t *restrict p, float scale, float *restrict sum)
 {
 	for (size_t i = 0; i < k; i++)
 		sum[i] += scale * (float)(int8_t)p[i];
@@ -57,7 +57,7 @@ static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n,
 		if (isnan(scale))
 			memset(at + 4, 0, k);
 		else
-			round_block(k, x + b, inverse, at + 4);
+			round_bytes(k, x + b, inverse, at + 4);
 		at += 4 + k;
 	}
 	return (size_t)(at - out);
@@ -88,7 +88,7 @@ static void int8_add(const uint8_t *p, size_t len, size_t n, float weight, float
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
 
-		sum_block(k, p + 4, weight * get_float(p), sum + b);
+		sum_bytes(k, p + 4, weight * get_float(p), sum + b);
 		p += 4 + k;
 	}
 }

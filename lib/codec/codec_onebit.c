@@ -31,7 +31,7 @@ struct split {
 	uint8_t up[BLOCK];              /* 1: not below 0 */
 };
 
-KERN_CLONES static unsigned split_block(size_t k, const float *restrict x, struct split *restrict s)
+KERN_CLONES static unsigned split_signs(size_t k, const float *restrict x, struct split *restrict s)
 {
 	unsigned above = 0;
 
@@ -59,12 +59,13 @@ KERN_CLONES static void add_lanes(size_t k, const float *low, const float *high,
 	memcpy(above, b, sizeof b);
 }
 
-static double sum_of(double *lane)
+/* Which NaN comes of two is the processor's choice. */
+static float mean_of(double *lane, size_t n)
 {
 	for (size_t half = LANES / 2; half > 0; half /= 2)
 		for (size_t j = 0; j < half; j++)
 			lane[j] += lane[j + half];
-	return lane[0];
+	return !n ? 0 : isnan(lane[0]) ? NAN : (float)(lane[0] / (double)n);
 }
 
 /* Eight bytes of 0 or 1 as bits: the product brings byte j to bit 56 + j, and no two of its
@@ -77,18 +78,18 @@ static inline uint8_t bits_of_bytes(const uint8_t *up)
 	return (uint8_t)(w * UINT64_C(0x0102040810204080) >> 56);
 }
 
-static size_t encode_block(size_t k, const float *x, uint8_t *out)
+static size_t onebit_block(size_t k, const float *x, uint8_t *out)
 {
 	size_t bytes = (k + 7) / 8;
 	double low[LANES], high[LANES];
 	struct split s;
-	unsigned above = split_block(k, x, &s);
+	unsigned above = split_signs(k, x, &s);
 
 	for (size_t i = k; i < bytes * 8; i++)
 		s.low[i] = s.high[i] = s.up[i] = 0;
 	add_lanes(bytes * 8, s.low, s.high, low, high);
-	put_float(out, k > above ? (float)(sum_of(low) / (double)(k - above)) : 0);
-	put_float(out + 4, above ? (float)(sum_of(high) / (double)above) : 0);
+	put_float(out, mean_of(low, k - above));
+	put_float(out + 4, mean_of(high, above));
 	for (size_t i = 0; i < bytes; i++)
 		out[8 + i] = bits_of_bytes(s.up + 8 * i);
 	return 8 + bytes;
@@ -104,7 +105,7 @@ KERN_CLONES static void bytes_of_bits(size_t n, const uint8_t *restrict bits, ui
 	}
 }
 
-KERN_CLONES static void sum_block(size_t k, const uint8_t *restrict up, float low, float high, float *restrict sum)
+KERN_CLONES static void sum_signs(size_t k, const uint8_t *restrict up, float low, float high, float *restrict sum)
 {
 	for (size_t i = 0; i < k; i++)
 		sum[i] += up[i] ? high : low;
@@ -117,7 +118,7 @@ static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t 
 	(void)arg;
 	(void)rng;
 	for (size_t b = 0; b < n; b += BLOCK)
-		at += encode_block(block_len(n, b, BLOCK), x + b, at);
+		at += onebit_block(block_len(n, b, BLOCK), x + b, at);
 	return (size_t)(at - out);
 }
 
@@ -149,7 +150,7 @@ static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, flo
 		uint64_t up[BLOCK / 8];
 
 		bytes_of_bits((k + 7) / 8, p + 8, up);
-		sum_block(k, (const uint8_t *)up, weight * get_float(p), weight * get_float(p + 4), sum + b);
+		sum_signs(k, (const uint8_t *)up, weight * get_float(p), weight * get_float(p + 4), sum + b);
 		p += 8 + (k + 7) / 8;
 	}
 }

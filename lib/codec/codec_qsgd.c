@@ -87,7 +87,7 @@ static struct halving halving_of(unsigned width)
 
 #define GROUPS (BLOCK / 8)
 
-KERN_CLONES static void spread(size_t groups, const struct halving *h, uint64_t *word)
+KERN_CLONES static void spread_groups(size_t groups, const struct halving *h, uint64_t *word)
 {
 	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
 	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
@@ -102,7 +102,7 @@ KERN_CLONES static void spread(size_t groups, const struct halving *h, uint64_t 
 	}
 }
 
-KERN_CLONES static void gather(size_t groups, const struct halving *h, uint64_t *word)
+KERN_CLONES static void join_groups(size_t groups, const struct halving *h, uint64_t *word)
 {
 	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
 	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
@@ -127,7 +127,7 @@ static void unpack(const uint8_t *p, size_t k, unsigned width, const struct halv
 	memset(padded + (k * width + 7) / 8, 0, 8);
 	for (size_t i = 0; i < groups; i++)
 		memcpy(&word[i], padded + i * width, sizeof *word);
-	spread(groups, h, word);
+	spread_groups(groups, h, word);
 }
 
 /* And back: what is behind k is zero. */
@@ -136,7 +136,7 @@ static void pack(uint64_t *word, size_t k, unsigned width, const struct halving 
 	size_t groups = (k + 7) / 8;
 	uint8_t padded[BLOCK + 8];
 
-	gather(groups, h, word);
+	join_groups(groups, h, word);
 	for (size_t i = 0; i < groups; i++)
 		memcpy(padded + i * width, &word[i], sizeof *word);
 	memcpy(out, padded, (k * width + 7) / 8);
@@ -176,7 +176,7 @@ static size_t qsgd_encode(double arg, struct rng *rng, const float *x, size_t n,
 	return (size_t)(at - out);
 }
 
-KERN_CLONES static uint8_t most(size_t k, const uint8_t *q)
+KERN_CLONES static uint8_t largest_of(size_t k, const uint8_t *q)
 {
 	uint8_t max = 0;
 
@@ -196,7 +196,7 @@ static bool levels_fit(const uint8_t *p, size_t k, unsigned levels, const struct
 	if (levels + 1 == 1u << (width - 1))
 		return true;
 	unpack(p, k, width, h, word);
-	return most(k, (const uint8_t *)word) >> 1 <= levels;
+	return largest_of(k, (const uint8_t *)word) >> 1 <= levels;
 }
 
 static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)

@@ -87,7 +87,7 @@ bool vec_all_bounded(size_t n, const void *x)
 
 /* Magnitudes are in the same order as their bits, and what is not finite is above all that
  * is; as signed numbers, as SSE2 compares no other. */
-KERN_CLONES static int32_t largest(size_t n, const float *x)
+KERN_CLONES static int32_t largest_bits(size_t n, const float *x)
 {
 	int32_t max = 0;
 
@@ -103,7 +103,7 @@ KERN_CLONES static int32_t largest(size_t n, const float *x)
 
 float vec_max_abs(size_t n, const float *x)
 {
-	int32_t u = largest(n, x);
+	int32_t u = largest_bits(n, x);
 	float max;
 
 	memcpy(&max, &u, sizeof max);

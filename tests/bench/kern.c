@@ -110,7 +110,7 @@ static double far(struct work *a, void (*fn)(struct work *))
 static void use(struct work *a, const struct optim_rule *rule)
 {
 	a->rule = rule;
-	a->t = 1;
+	a->t = 1000;                    /* beyond what adam corrects m for */
 	rule->defaults(&a->h);
 	for (size_t i = 0; i < PARTS; i++)
 		for (unsigned k = 0; k < rule->nslots; k++)

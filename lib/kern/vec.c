@@ -25,6 +25,18 @@ KERN_CLONES void vec_add(size_t n, const float *restrict x, float *restrict y)
 		y[i] += x[i];
 }
 
+KERN_CLONES void vec_xpay(size_t n, const float *restrict x, float a, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = a * y[i] + x[i];
+}
+
+KERN_CLONES void vec_mask(size_t n, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = x[i] == 0 ? 0 : y[i];
+}
+
 KERN_CLONES void vec_scale(size_t n, float a, float *x)
 {
 	for (size_t i = 0; i < n; i++)

@@ -15,6 +15,8 @@ void vec_axpy(size_t n, float a, const float *restrict x, float *restrict y);   
 /* y = 0 + a x: as vec_axpy to a vector of zeroes, in equal bits, which is not read. */
 void vec_axpy_first(size_t n, float a, const float *restrict x, float *restrict y);
 void vec_add(size_t n, const float *restrict x, float *restrict y);                  /* y += x */
+void vec_xpay(size_t n, const float *restrict x, float a, float *restrict y);        /* y = x + a y */
+void vec_mask(size_t n, const float *restrict x, float *restrict y);                 /* y = 0 where x is */
 void vec_scale(size_t n, float a, float *x);                                         /* x *= a */
 void vec_copy_scaled(size_t n, float a, const float *restrict x, float *restrict y); /* y = a x */
 void vec_add_scaled(size_t n, const float *restrict x, float s, float *restrict y);  /* y = s (y + x) */

@@ -73,7 +73,7 @@ static double ref_dot(size_t n, const float *x, const float *y)
 	return lane[0];
 }
 
-enum op { AXPY, AXPY_FIRST, ADD, SCALE, COPY_SCALED, ADD_SCALED, JOIN };
+enum op { AXPY, AXPY_FIRST, ADD, SCALE, COPY_SCALED, ADD_SCALED, JOIN, XPAY, MASK };
 
 static float ref_one(enum op op, float a, float x, float y)
 {
@@ -92,6 +92,10 @@ static float ref_one(enum op op, float a, float x, float y)
 		return ref_mul(ref_add(y, x), a);
 	case JOIN:
 		return ref_mul(ref_add(y, ref_mul(a, x)), a);
+	case XPAY:
+		return ref_add(ref_mul(a, y), x);
+	case MASK:
+		return x == 0 ? 0 : y;
 	}
 	return NAN;
 }
@@ -129,6 +133,12 @@ static void run(enum op op, size_t n, float a, const float *x, float *y)
 	case JOIN:
 		join(n, a, x, y);
 		break;
+	case XPAY:
+		vec_xpay(n, x, a, y);
+		break;
+	case MASK:
+		vec_mask(n, x, y);
+		break;
 	}
 }
 
@@ -157,10 +167,11 @@ static bool elementwise_agrees(enum op op, size_t n, size_t shift)
 static void test_elementwise(void)
 {
 	static const char *const names[] = {
-		"vec_axpy", "vec_axpy_first", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join",
+		"vec_axpy", "vec_axpy_first", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join", "vec_xpay",
+		"vec_mask",
 	};
 
-	for (int op = AXPY; op <= JOIN; op++) {
+	for (int op = AXPY; op <= MASK; op++) {
 		int bad = 0;
 
 		for (size_t n = 0; n < MAXN; n++)

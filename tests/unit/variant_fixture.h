@@ -27,6 +27,8 @@
 #define vec_axpy variant_axpy
 #define vec_axpy_first variant_axpy_first
 #define vec_add variant_add
+#define vec_xpay variant_xpay
+#define vec_mask variant_mask
 #define vec_scale variant_scale
 #define vec_copy_scaled variant_copy_scaled
 #define vec_add_scaled variant_add_scaled
@@ -105,6 +107,8 @@ static const struct optim_rule *const variant_rule[] = {
 #undef vec_axpy
 #undef vec_axpy_first
 #undef vec_add
+#undef vec_xpay
+#undef vec_mask
 #undef vec_scale
 #undef vec_copy_scaled
 #undef vec_add_scaled
@@ -175,6 +179,8 @@ static bool variant_vectors(size_t n, const float *x, const float *y)
 	BOTH(vec_axpy(n, f, x, a), variant_axpy(n, f, x, b));
 	BOTH(vec_axpy_first(n, f, x, a), variant_axpy_first(n, f, x, b));
 	BOTH(vec_add(n, x, a), variant_add(n, x, b));
+	BOTH(vec_xpay(n, x, f, a), variant_xpay(n, x, f, b));
+	BOTH(vec_mask(n, x, a), variant_mask(n, x, b));
 	BOTH(vec_scale(n, f, a), variant_scale(n, f, b));
 	BOTH(vec_copy_scaled(n, f, x, a), variant_copy_scaled(n, f, x, b));
 	BOTH(vec_add_scaled(n, x, f, a), variant_add_scaled(n, x, f, b));

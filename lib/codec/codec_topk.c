@@ -61,61 +61,107 @@ static int32_t kth_largest(int32_t *a, size_t n, size_t k)
 /* So many are looked at together, in the first cache. */
 #define RUN 2048u
 
-KERN_CLONES static void mark_from(size_t n, const float *restrict x, int32_t low, uint8_t *restrict mark)
+KERN_CLONES static void mark_above(size_t n, const float *restrict x, int32_t low, uint8_t *restrict mark)
 {
 	for (size_t i = 0; i < n; i++)
-		mark[i] = magnitude(x[i]) >= low;
+		mark[i] = magnitude(x[i]) > low;
 }
 
-/* The places of all magnitudes from low on, ascending. */
-static size_t places_from(size_t n, const float *x, int32_t low, uint32_t *place)
+/* The places of magnitudes above low among the k, up to RUN, from begin on. */
+static size_t places_above(const float *x, size_t begin, size_t k, int32_t low, uint32_t *place)
+{
+	uint64_t mark[RUN / 8];
+	size_t found = 0;
+
+	mark[(k - 1) / 8] = 0;
+	mark_above(k, x + begin, low, (uint8_t *)mark);
+	/* Eight at a time: of a small fraction most have none. */
+	for (size_t i = 0; i < k; i += 8)
+		for (uint64_t w = mark[i / 8]; w; w &= w - 1)
+			place[found++] = (uint32_t)(begin + i) + (uint32_t)__builtin_ctzll(w) / 8;
+	return found;
+}
+
+/* The places of magnitudes above low, ascending, and of those that are equal to it the first
+ * `ties`, and maybe a few more. */
+static size_t places_from(const float *x, size_t n, int32_t low, size_t ties, uint32_t *place)
 {
 	size_t found = 0;
-	uint64_t mark[RUN / 8];
 
 	for (size_t b = 0; b < n; b += RUN) {
-		size_t k = block_len(n, b, RUN);
+		size_t more = places_above(x, b, block_len(n, b, RUN), ties ? low - 1 : low, place + found);
 
-		mark[(k - 1) / 8] = 0;
-		mark_from(k, x + b, low, (uint8_t *)mark);
-		/* Eight at a time: of a small fraction most have none. */
-		for (size_t i = 0; i < k; i += 8)
-			for (uint64_t w = mark[i / 8]; w; w &= w - 1)
-				place[found++] = (uint32_t)(b + i) + (uint32_t)__builtin_ctzll(w) / 8;
+		for (size_t i = 0; ties && i < more; i++)
+			ties -= magnitude(x[place[found + i]]) == low;
+		found += more;
 	}
 	return found;
 }
 
 /* ---- the threshold --------------------------------------------------------------------- */
 
+/* Several counts, so that values that are alike do not wait for each other. */
 #define BINS 1024u
+#define COUNTS 4u
+/* So few are chosen among without counting. */
+#define FEW 512u
 
-/* The k-th largest of n, k from 1, and how many are above it: the bin that it lies in by
- * counting, then among those of that bin.  room: for n. */
-static int32_t threshold(const int32_t *a, size_t n, size_t k, int32_t *room, size_t *above)
+struct range {
+	int32_t min, max;
+};
+
+KERN_CLONES static void range_of(size_t n, const int32_t *a, struct range *r)
 {
-	int32_t min = INT32_MAX, max = 0, least;
-	uint32_t count[BINS] = { 0 }, bin = BINS, shift = 0;
-	size_t larger = 0, in_bin = 0, at = 0;
+	int32_t min = INT32_MAX, max = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		min = a[i] < min ? a[i] : min;
 		max = a[i] > max ? a[i] : max;
 	}
-	while ((uint32_t)(max - min) >> shift >= BINS)
+	*r = (struct range){ min, max };
+}
+
+/* Those in the bin of equal width that the *k-th largest lies in, in room, which may be a[];
+ * *k is then counted among them.  Returns how many. */
+static size_t narrow(const int32_t *a, size_t n, const struct range *r, size_t *k, int32_t *room)
+{
+	uint32_t count[BINS][COUNTS] = { 0 }, bin = BINS, shift = 0;
+	size_t larger = 0, in_bin = 0, at = 0;
+
+	while ((uint32_t)(r->max - r->min) >> shift >= BINS)
 		shift++;
 	for (size_t i = 0; i < n; i++)
-		count[(uint32_t)(a[i] - min) >> shift]++;
-	while (larger + in_bin < k) {
+		count[(uint32_t)(a[i] - r->min) >> shift][i % COUNTS]++;
+	while (larger + in_bin < *k) {
+		const uint32_t *c = count[--bin];
+
 		larger += in_bin;
-		in_bin = count[--bin];
+		in_bin = (size_t)c[0] + c[1] + c[2] + c[3];
 	}
 	for (size_t i = 0; at < in_bin; i++)
-		if ((uint32_t)(a[i] - min) >> shift == bin)
+		if ((uint32_t)(a[i] - r->min) >> shift == bin)
 			room[at++] = a[i];
-	least = kth_largest(room, in_bin, k - larger);
-	*above = larger;
-	for (size_t i = 0; i < in_bin; i++)
+	*k -= larger;
+	return in_bin;
+}
+
+/* The k-th largest of n, k from 1, and how many are above it.  room: for n. */
+static int32_t threshold(const int32_t *a, size_t n, size_t k, int32_t *room, size_t *above)
+{
+	size_t want = k;
+	struct range r;
+	int32_t least;
+
+	for (range_of(n, a, &r); n > FEW && r.min < r.max; range_of(n, a, &r)) {
+		n = narrow(a, n, &r, &k, room);
+		a = room;
+	}
+	*above = want - k;
+	if (r.min == r.max)
+		return r.min;
+	memmove(room, a, n * sizeof *a);
+	least = kth_largest(room, n, k);
+	for (size_t i = 0; i < n; i++)
 		*above += room[i] > least;
 	return least;
 }
@@ -146,45 +192,49 @@ static int32_t guess(const float *x, size_t n, size_t k)
 
 /* ---- encoding -------------------------------------------------------------------------- */
 
-/* Of the values at these places the k largest; of those that are alike the first. */
-static uint8_t *put_largest(const float *x, const uint32_t *place, size_t n, size_t k, uint8_t *out)
+/* The magnitude that the k largest reach, how many of them are equal to it, and their places,
+ * maybe among others.  Returns how many places. */
+static size_t choose(const float *x, size_t n, size_t k, uint32_t *place, int32_t *least, size_t *ties)
 {
-	int32_t *mag = mem_regrow(NULL, 2 * n, sizeof *mag), least;
-	size_t above, ties, taken = 0, next = 0;
-	uint8_t *at = out + 4 + k * 4;
+	int32_t low = guess(x, n, k), *mag;
+	size_t found = low ? places_from(x, n, low - 1, 0, place) : 0, above;
+	bool all = found < k;
 
-	for (size_t i = 0; i < n; i++)
-		mag[i] = magnitude(x[place[i]]);
-	least = threshold(mag, n, k, mag + n, &above);
-	ties = k - above;
-	for (size_t i = 0; taken < k; i++) {
-		if (mag[i] < least || (mag[i] == least && !ties))
-			continue;
-		ties -= mag[i] == least;
-		put_float(out + 4 + taken++ * 4, x[place[i]]);
-		at = place_put(at, (uint32_t)(place[i] - next));
-		next = (size_t)place[i] + 1;
-	}
+	found = all ? n : found;
+	/* Not zeroed, here and below: most of it is never touched. */
+	mag = mem_regrow(NULL, 2 * found, sizeof *mag);
+	for (size_t i = 0; i < found; i++)
+		mag[i] = magnitude(x[all ? i : place[i]]);
+	*least = threshold(mag, found, k, mag + found, &above);
+	*ties = k - above;
 	free(mag);
-	return at;
+	return all ? places_from(x, n, *least, *ties, place) : found;
 }
 
 static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
-	size_t k = fraction_of(arg, n), found;
-	/* Not zeroed: most of it is never touched. */
+	size_t k = fraction_of(arg, n), ties = 0, found = 0, taken = 0, next = 0;
 	uint32_t *place = mem_regrow(NULL, n, sizeof *place);
-	uint8_t *end = out + 4;
+	uint8_t *at = out + 4 + k * 4;
+	int32_t least = 0;
 
 	(void)rng;
 	put_le32(out, (uint32_t)k);
-	found = places_from(n, x, guess(x, n, k), place);
-	if (found < k)
-		found = places_from(n, x, 0, place);
 	if (k)
-		end = put_largest(x, place, found, k, out);
+		found = choose(x, n, k, place, &least, &ties);
+	/* Of those that are alike the first. */
+	for (size_t i = 0; i < found && taken < k; i++) {
+		int32_t m = magnitude(x[place[i]]);
+
+		if (m < least || (m == least && !ties))
+			continue;
+		ties -= m == least;
+		put_float(out + 4 + taken++ * 4, x[place[i]]);
+		at = place_put(at, (uint32_t)(place[i] - next));
+		next = (size_t)place[i] + 1;
+	}
 	free(place);
-	return (size_t)(end - out);
+	return (size_t)(at - out);
 }
 
 static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)

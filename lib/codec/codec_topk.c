@@ -125,22 +125,27 @@ KERN_CLONES static void range_of(size_t n, const int32_t *a, struct range *r)
  * *k is then counted among them.  Returns how many. */
 static size_t narrow(const int32_t *a, size_t n, const struct range *r, size_t *k, int32_t *room)
 {
-	uint32_t count[BINS][COUNTS] = { 0 }, bin = BINS, shift = 0;
+	uint32_t count[BINS][COUNTS] = { 0 }, bin = BINS, shift = 0, min = (uint32_t)r->min;
 	size_t larger = 0, in_bin = 0, at = 0;
 
-	while ((uint32_t)(r->max - r->min) >> shift >= BINS)
+	while (((uint32_t)r->max - min) >> shift >= BINS)
 		shift++;
 	for (size_t i = 0; i < n; i++)
-		count[(uint32_t)(a[i] - r->min) >> shift][i % COUNTS]++;
+		count[((uint32_t)a[i] - min) >> shift][i % COUNTS]++;
 	while (larger + in_bin < *k) {
 		const uint32_t *c = count[--bin];
 
 		larger += in_bin;
 		in_bin = (size_t)c[0] + c[1] + c[2] + c[3];
 	}
-	for (size_t i = 0; at < in_bin; i++)
-		if ((uint32_t)(a[i] - r->min) >> shift == bin)
-			room[at++] = a[i];
+	/* Without branches: which are in it is not to be foreseen. */
+	min += bin << shift;
+	for (size_t i = 0; at < in_bin; i++) {
+		int32_t v = a[i];
+
+		room[at] = v;
+		at += ((uint32_t)v - min) >> shift == 0;
+	}
 	*k -= larger;
 	return in_bin;
 }

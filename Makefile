@@ -58,6 +58,8 @@ all: $(BINS)
 # The numeric kernels: vectorised, and with the same bits on every machine.
 $(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
 $(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
+# They include the kernels, to have them for other instruction sets.
+$(BUILD)/tests/variant_%: private STD += -O3 -ffp-contract=off
 
 $(OBJ)/%.o: %.c Makefile
 	$(call say,CC,$<)

@@ -43,8 +43,7 @@ static float *velocity(struct client *c, const struct doubt *d)
 {
 	float *u = kept_of(&c->velocity, &c->nvelocities, d->table) + table_part_begin(d->part);
 
-	vec_scale(d->n, c->cfg.coding.momentum, u);
-	vec_add(d->n, d->g, u);
+	vec_xpay(d->n, d->g, c->cfg.coding.momentum, u);
 	return u;
 }
 
@@ -88,8 +87,8 @@ void encode_push(struct client *c, struct doubt *d)
 	else if (left)
 		memset(left, 0, d->n * sizeof *left);
 	/* Factor masking: what has been sent has no velocity any more. */
-	for (size_t i = 0; u && left && i < d->n; i++)
-		u[i] = left[i] == 0 ? 0 : u[i];
+	if (u && left)
+		vec_mask(d->n, left, u);
 }
 
 void encode_again(struct client *c, const struct doubt *d)

@@ -16,16 +16,6 @@ static inline size_t block_len(size_t n, size_t at, size_t block)
 	return n - at < block ? n - at : block;
 }
 
-/* The largest |x|; NaN when one is not finite. */
-static inline float block_max(const float *x, size_t n)
-{
-	float max = 0;
-
-	for (size_t i = 0; i < n; i++)
-		max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-	return vec_all_finite(n, x) ? max : NAN;
-}
-
 /* How many of n values such a fraction is: one at least, where there are any. */
 static inline size_t fraction_of(double fraction, size_t n)
 {

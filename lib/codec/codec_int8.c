@@ -1,5 +1,6 @@
 #include "codec/block.h"
 #include "codec/codec.h"
+#include "kern/clones.h"
 
 /* Blocks of 256 values: the scale, a float32, then a signed byte a value, -127 to
  * 127.  value = scale * byte, with the largest |value| of the block at 127 (Dettmers
@@ -20,6 +21,25 @@ static size_t int8_bound(double arg, size_t n)
 	return int8_len(n);
 }
 
+/* lrintf, of what is far below 2^22 in size: 3 * 2^22 leaves no bits behind the point, and
+ * the lowest of the sum are the number's, as two's complement. */
+KERN_CLONES static void round_bytes(size_t k, const float *restrict x, float inverse, uint8_t *restrict out)
+{
+	for (size_t i = 0; i < k; i++) {
+		float sum = x[i] * inverse + 0x1.8p23f;
+		uint32_t u;
+
+		memcpy(&u, &sum, sizeof u);
+		out[i] = (uint8_t)u;
+	}
+}
+
+KERN_CLONES static void sum_bytes(size_t k, const uint8_t *restrict p, float scale, float *restrict sum)
+{
+	for (size_t i = 0; i < k; i++)
+		sum[i] += scale * (float)(int8_t)p[i];
+}
+
 static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	uint8_t *at = out;
@@ -28,15 +48,17 @@ static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n,
 	(void)rng;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float scale = block_max(x + b, k) / 127, inverse = 1 / scale;
+		float scale = vec_max_abs(k, x + b) / 127, inverse = 1 / scale;
 
 		/* All zero, or so small that its inverse is not finite. */
 		if (scale == 0 || isinf(inverse))
 			scale = inverse = 0;
 		put_float(at, scale);
-		at += 4;
-		for (size_t i = 0; i < k; i++)
-			*at++ = (uint8_t)(int8_t)(isnan(scale) ? 0 : lrintf(x[b + i] * inverse));
+		if (isnan(scale))
+			memset(at + 4, 0, k);
+		else
+			round_bytes(k, x + b, inverse, at + 4);
+		at += 4 + k;
 	}
 	return (size_t)(at - out);
 }
@@ -65,10 +87,8 @@ static void int8_add(const uint8_t *p, size_t len, size_t n, float weight, float
 	(void)len;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float scale = weight * get_float(p);
 
-		for (size_t i = 0; i < k; i++)
-			sum[b + i] += scale * (float)(int8_t)p[4 + i];
+		sum_bytes(k, p + 4, weight * get_float(p), sum + b);
 		p += 4 + k;
 	}
 }

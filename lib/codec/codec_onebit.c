@@ -1,5 +1,6 @@
 #include "codec/block.h"
 #include "codec/codec.h"
+#include "kern/clones.h"
 
 /* Blocks of 2048 values: the mean of those below 0 and of the others, two float32, then
  * a bit a value (1: not below 0), from the lowest on (Seide et al., "1-Bit Stochastic
@@ -20,28 +21,104 @@ static size_t onebit_bound(double arg, size_t n)
 	return onebit_len(n);
 }
 
+/* Sums run in so many lanes of double, value i in lane i modulo LANES, which are then
+ * added pairwise, upper half to lower half. */
+#define LANES 8u
+
+/* Values below 0, and the others, with zeroes in the places of what they are not. */
+struct split {
+	float low[BLOCK], high[BLOCK];
+	uint8_t up[BLOCK];              /* 1: not below 0 */
+};
+
+KERN_CLONES static unsigned split_signs(size_t k, const float *restrict x, struct split *restrict s)
+{
+	unsigned above = 0;
+
+	for (size_t i = 0; i < k; i++) {
+		bool up = !(x[i] < 0);
+
+		s->low[i] = up ? 0 : x[i];
+		s->high[i] = up ? x[i] : 0;
+		s->up[i] = up;
+		above += up;
+	}
+	return above;
+}
+
+KERN_CLONES static void add_lanes(size_t k, const float *low, const float *high, double *restrict below, double *restrict above)
+{
+	double a[LANES] = { 0 }, b[LANES] = { 0 };
+
+	for (size_t i = 0; i < k; i += LANES)
+		for (size_t j = 0; j < LANES; j++) {
+			a[j] += (double)low[i + j];
+			b[j] += (double)high[i + j];
+		}
+	memcpy(below, a, sizeof a);
+	memcpy(above, b, sizeof b);
+}
+
+/* Which NaN comes of two is the processor's choice. */
+static float mean_of(double *lane, size_t n)
+{
+	for (size_t half = LANES / 2; half > 0; half /= 2)
+		for (size_t j = 0; j < half; j++)
+			lane[j] += lane[j + half];
+	return !n ? 0 : isnan(lane[0]) ? NAN : (float)(lane[0] / (double)n);
+}
+
+/* Eight bytes of 0 or 1 as bits: the product brings byte j to bit 56 + j, and no two of its
+ * terms meet. */
+static inline uint8_t bits_of_bytes(const uint8_t *up)
+{
+	uint64_t w;
+
+	memcpy(&w, up, sizeof w);
+	return (uint8_t)(w * UINT64_C(0x0102040810204080) >> 56);
+}
+
+static size_t onebit_block(size_t k, const float *x, uint8_t *out)
+{
+	size_t bytes = (k + 7) / 8;
+	double low[LANES], high[LANES];
+	struct split s;
+	unsigned above = split_signs(k, x, &s);
+
+	for (size_t i = k; i < bytes * 8; i++)
+		s.low[i] = s.high[i] = s.up[i] = 0;
+	add_lanes(bytes * 8, s.low, s.high, low, high);
+	put_float(out, mean_of(low, k - above));
+	put_float(out + 4, mean_of(high, above));
+	for (size_t i = 0; i < bytes; i++)
+		out[8 + i] = bits_of_bytes(s.up + 8 * i);
+	return 8 + bytes;
+}
+
+/* And back: bit j of the byte in byte j alone, then bit 7 of each that is not 0. */
+KERN_CLONES static void bytes_of_bits(size_t n, const uint8_t *restrict bits, uint64_t *restrict up)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t w = bits[i] * UINT64_C(0x0101010101010101) & UINT64_C(0x8040201008040201);
+
+		up[i] = (w + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & UINT64_C(0x0101010101010101);
+	}
+}
+
+KERN_CLONES static void sum_signs(size_t k, const uint8_t *restrict up, float low, float high, float *restrict sum)
+{
+	for (size_t i = 0; i < k; i++)
+		sum[i] += up[i] ? high : low;
+}
+
 static size_t onebit_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	uint8_t *at = out;
 
 	(void)arg;
 	(void)rng;
-	for (size_t b = 0; b < n; b += BLOCK) {
-		size_t k = block_len(n, b, BLOCK), below = 0;
-		double sum[2] = { 0, 0 };
-
-		memset(at + 8, 0, (k + 7) / 8);
-		for (size_t i = 0; i < k; i++) {
-			bool up = !(x[b + i] < 0);
-
-			sum[up] += (double)x[b + i];
-			below += !up;
-			at[8 + i / 8] |= (uint8_t)(up << i % 8);
-		}
-		put_float(at, below ? (float)(sum[0] / (double)below) : 0);
-		put_float(at + 4, k > below ? (float)(sum[1] / (double)(k - below)) : 0);
-		at += 8 + (k + 7) / 8;
-	}
+	for (size_t b = 0; b < n; b += BLOCK)
+		at += onebit_block(block_len(n, b, BLOCK), x + b, at);
 	return (size_t)(at - out);
 }
 
@@ -70,10 +147,10 @@ static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, flo
 	(void)len;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float mean[2] = { weight * get_float(p), weight * get_float(p + 4) };
+		uint64_t up[BLOCK / 8];
 
-		for (size_t i = 0; i < k; i++)
-			sum[b + i] += mean[p[8 + i / 8] >> i % 8 & 1];
+		bytes_of_bits((k + 7) / 8, p + 8, up);
+		sum_signs(k, (const uint8_t *)up, weight * get_float(p), weight * get_float(p + 4), sum + b);
 		p += 8 + (k + 7) / 8;
 	}
 }

@@ -61,78 +61,159 @@ KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsign
 	}
 }
 
-static void encode_block(const float *x, size_t k, unsigned levels, struct rng *rng, float max, uint8_t *out)
+/* ---- values of so many bits ------------------------------------------------------------ */
+
+/* Eight values are as many bytes as each has bits, and in 64 bits take three halvings to
+ * become a byte each: of 8 fields the upper 4 go to the upper half, of each 4 the upper 2 to
+ * theirs, of each 2 the upper one.  And back. */
+struct halving {
+	uint64_t mask[3];               /* of the lower half of the fields that are together */
+	unsigned up[3], width[3];       /* how far the others go, and where they lie */
+};
+
+static struct halving halving_of(unsigned width)
 {
-	unsigned width = bits_for(levels), have = 0;
+	struct halving h;
+	uint64_t every = 1;
+
+	for (unsigned i = 0, fields = 4; i < 3; i++, fields /= 2) {
+		h.mask[i] = ((UINT64_C(1) << fields * width) - 1) * every;
+		h.width[i] = fields * width;
+		h.up[i] = fields * (8 - width);
+		every |= every << 8 * fields;
+	}
+	return h;
+}
+
+#define GROUPS (BLOCK / 8)
+
+KERN_CLONES static void spread_groups(size_t groups, const struct halving *h, uint64_t *word)
+{
+	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
+	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
+
+	for (size_t i = 0; i < groups; i++) {
+		uint64_t x = word[i];
+
+		x = (x & m0) | (x & m0 << w0) << u0;
+		x = (x & m1) | (x & m1 << w1) << u1;
+		x = (x & m2) | (x & m2 << w2) << u2;
+		word[i] = x;
+	}
+}
+
+KERN_CLONES static void join_groups(size_t groups, const struct halving *h, uint64_t *word)
+{
+	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
+	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
+
+	for (size_t i = 0; i < groups; i++) {
+		uint64_t x = word[i];
+
+		x = (x & m2) | (x >> u2 & m2 << w2);
+		x = (x & m1) | (x >> u1 & m1 << w1);
+		x = (x & m0) | (x >> u0 & m0 << w0);
+		word[i] = x;
+	}
+}
+
+/* The values of a block, a byte each, and zeroes to a whole group. */
+static void unpack(const uint8_t *p, size_t k, unsigned width, const struct halving *h, uint64_t word[static GROUPS])
+{
+	size_t groups = (k + 7) / 8;
+	uint8_t padded[BLOCK + 8];
+
+	memcpy(padded, p, (k * width + 7) / 8);
+	memset(padded + (k * width + 7) / 8, 0, 8);
+	for (size_t i = 0; i < groups; i++)
+		memcpy(&word[i], padded + i * width, sizeof *word);
+	spread_groups(groups, h, word);
+}
+
+/* And back: what is behind k is zero. */
+static void pack(uint64_t *word, size_t k, unsigned width, const struct halving *h, uint8_t *out)
+{
+	size_t groups = (k + 7) / 8;
+	uint8_t padded[BLOCK + 8];
+
+	join_groups(groups, h, word);
+	for (size_t i = 0; i < groups; i++)
+		memcpy(padded + i * width, &word[i], sizeof *word);
+	memcpy(out, padded, (k * width + 7) / 8);
+}
+
+static void encode_block(const float *x, size_t k, unsigned levels, const struct halving *h, struct rng *rng, float max, uint8_t *out)
+{
 	float inverse = (float)levels / max;
+	uint64_t word[GROUPS] = { 0 };
 	uint16_t chance[BLOCK];
-	uint8_t q[BLOCK];
-	uint64_t word = 0;
 
 	if (!(max > 0) || isinf(inverse))
 		inverse = 0;
 	fill_random(rng, k, chance);
-	quantise(k, x, inverse, levels, chance, q);
-	for (size_t i = 0; i < k; i++) {
-		word |= (uint64_t)q[i] << have;
-		for (have += width; have >= 8; have -= 8) {
-			*out++ = (uint8_t)word;
-			word >>= 8;
-		}
-	}
-	if (have)
-		*out = (uint8_t)word;
+	quantise(k, x, inverse, levels, chance, (uint8_t *)word);
+	pack(word, k, bits_for(levels), h, out);
 }
 
 static size_t qsgd_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	unsigned levels = (unsigned)arg;
+	struct halving h = halving_of(bits_for(levels));
 	uint8_t *at = out;
 
 	*at++ = (uint8_t)levels;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float max = block_max(x + b, k);
+		float max = vec_max_abs(k, x + b);
 
 		put_float(at, max);
 		if (isnan(max))
 			memset(at + 4, 0, packed(k, levels));
 		else
-			encode_block(x + b, k, levels, rng, max, at + 4);
+			encode_block(x + b, k, levels, &h, rng, max, at + 4);
 		at += 4 + packed(k, levels);
 	}
 	return (size_t)(at - out);
 }
 
-/* Calls fn-like code for each value would be slow: both walks are written out. */
-static bool levels_fit(const uint8_t *p, size_t k, unsigned levels)
+KERN_CLONES static uint8_t largest_of(size_t k, const uint8_t *q)
 {
-	unsigned width = bits_for(levels), have = 0, over = 0;
-	uint64_t word = 0;
+	uint8_t max = 0;
 
-	for (size_t i = 0; i < k; i++) {
-		for (; have < width; have += 8)
-			word |= (uint64_t)*p++ << have;
-		over |= (word >> 1 & ((1u << (width - 1)) - 1)) > levels;
-		word >>= width;
-		have -= width;
-	}
-	return !over && word == 0;
+	for (size_t i = 0; i < k; i++)
+		max = q[i] > max ? q[i] : max;
+	return max;
+}
+
+/* No level is above L, and no bits stand behind the last value. */
+static bool levels_fit(const uint8_t *p, size_t k, unsigned levels, const struct halving *h)
+{
+	unsigned width = bits_for(levels);
+	uint64_t word[GROUPS];
+
+	if (k * width % 8 && p[k * width / 8] >> k * width % 8)
+		return false;
+	if (levels + 1 == 1u << (width - 1))
+		return true;
+	unpack(p, k, width, h, word);
+	return largest_of(k, (const uint8_t *)word) >> 1 <= levels;
 }
 
 static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 {
 	enum codec_check good = CODEC_GOOD;
 	unsigned levels = len ? p[0] : 0;
+	struct halving h;
 
 	if (levels < 1 || levels > LEVELS_MAX || len != qsgd_len(n, levels))
 		return CODEC_MALFORMED;
+	h = halving_of(bits_for(levels));
 	p++;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
 		float max = get_float(p);
 
-		if (max < 0 || !levels_fit(p + 4, k, levels))
+		if (max < 0 || !levels_fit(p + 4, k, levels, &h))
 			return CODEC_MALFORMED;
 		if (!vec_all_bounded(1, &max))
 			good = CODEC_UNBOUNDED;
@@ -141,29 +222,32 @@ static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 	return good;
 }
 
+/* A lowest bit of 1 is a minus, also of 0. */
+KERN_CLONES static void sum_levels(size_t k, const uint8_t *restrict q, float step, float *restrict sum)
+{
+	for (size_t i = 0; i < k; i++) {
+		float x = step * (float)(q[i] >> 1);
+		uint32_t u;
+
+		memcpy(&u, &x, sizeof u);
+		u ^= (uint32_t)q[i] << 31;
+		memcpy(&x, &u, sizeof x);
+		sum[i] += x;
+	}
+}
+
 static void qsgd_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	unsigned levels = *p++, width = bits_for(levels);
-	uint64_t mask = (1u << (width - 1)) - 1;
+	struct halving h = halving_of(width);
+	uint64_t word[GROUPS];
 
 	(void)len;
 	for (size_t b = 0; b < n; b += BLOCK) {
 		size_t k = block_len(n, b, BLOCK);
-		float step = weight * get_float(p) / (float)levels;
-		const uint8_t *at = p + 4;
-		uint64_t word = 0;
-		unsigned have = 0;
 
-		for (size_t i = 0; i < k; i++) {
-			float q;
-
-			for (; have < width; have += 8)
-				word |= (uint64_t)*at++ << have;
-			q = (float)(word >> 1 & mask);
-			sum[b + i] += word & 1 ? -step * q : step * q;
-			word >>= width;
-			have -= width;
-		}
+		unpack(p + 4, k, width, &h, word);
+		sum_levels(k, (const uint8_t *)word, weight * get_float(p) / (float)levels, sum + b);
 		p += 4 + packed(k, levels);
 	}
 }

@@ -15,36 +15,56 @@ static size_t randomk_bound(double arg, size_t n)
 	return HEAD + fraction_of(arg, n) * 4;
 }
 
-/* Where stretch i of k begins. */
-static size_t begin_of(size_t n, size_t k, size_t i)
+/* Stretch i of k begins at n * i / k, rounded down: each is as long as the shortest, or longer
+ * by one.  That of rng_below is done once for both lengths. */
+struct walk {
+	struct rng rng;
+	size_t begin, length, rest, k, over;
+	uint64_t skip[2];
+};
+
+static void walk_init(struct walk *w, uint64_t seed, size_t n, size_t k)
 {
-	return (size_t)((uint64_t)n * i / k);
+	*w = (struct walk){ .k = k };
+	rng_init(&w->rng, seed);
+	if (!k)
+		return;
+	w->length = n / k;
+	w->rest = n % k;
+	for (uint64_t i = 0; i < 2; i++)
+		w->skip[i] = -(w->length + i) % (w->length + i);
 }
 
-static size_t place_of(struct rng *rng, size_t n, size_t k, size_t i)
+static inline size_t walk_next(struct walk *w)
 {
-	size_t begin = begin_of(n, k, i);
+	bool longer = (w->over += w->rest) >= w->k;
+	uint64_t length = w->length + longer, x;
+	size_t begin = w->begin;
 
-	return begin + (size_t)rng_below(rng, begin_of(n, k, i + 1) - begin);
+	w->over -= longer ? w->k : 0;
+	w->begin += (size_t)length;
+	do
+		x = rng_next(&w->rng);
+	while (x < w->skip[longer]);
+	return begin + (size_t)(x % length);
 }
 
 static size_t randomk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	size_t k = fraction_of(arg, n);
 	uint64_t seed = rng_next(rng);
-	struct rng places;
+	struct walk places;
 
 	put_le64(out, seed);
 	put_le32(out + 8, (uint32_t)k);
-	rng_init(&places, seed);
+	walk_init(&places, seed, n, k);
 	for (size_t i = 0; i < k; i++)
-		put_float(out + HEAD + i * 4, x[place_of(&places, n, k, i)]);
+		put_float(out + HEAD + i * 4, x[walk_next(&places)]);
 	return HEAD + k * 4;
 }
 
 static enum codec_check randomk_check(const uint8_t *p, size_t len, size_t n)
 {
-	enum codec_check good = CODEC_GOOD;
 	size_t k;
 
 	if (len < HEAD)
@@ -52,24 +72,18 @@ static enum codec_check randomk_check(const uint8_t *p, size_t len, size_t n)
 	k = get_le32(p + 8);
 	if (k > n || len != HEAD + k * 4)
 		return CODEC_MALFORMED;
-	for (size_t i = 0; i < k; i++) {
-		float x = get_float(p + HEAD + i * 4);
-
-		if (!vec_all_bounded(1, &x))
-			good = CODEC_UNBOUNDED;
-	}
-	return good;
+	return vec_all_bounded(k, p + HEAD) ? CODEC_GOOD : CODEC_UNBOUNDED;
 }
 
 static void randomk_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	size_t k = get_le32(p + 8);
-	struct rng places;
+	struct walk places;
 
 	(void)len;
-	rng_init(&places, get_le64(p));
+	walk_init(&places, get_le64(p), n, k);
 	for (size_t i = 0; i < k; i++)
-		sum[place_of(&places, n, k, i)] += weight * get_float(p + HEAD + i * 4);
+		sum[walk_next(&places)] += weight * get_float(p + HEAD + i * 4);
 }
 
 const struct codec codec_randomk = {

@@ -26,6 +26,11 @@ static inline size_t place_get(const uint8_t **p, const uint8_t *end, size_t nex
 {
 	uint64_t gap = 0;
 
+	/* Most are near. */
+	if (*p < end && **p < 0x80) {
+		gap = *(*p)++;
+		return gap >= n - next ? n : next + (size_t)gap;
+	}
 	for (unsigned shift = 0; *p < end && shift < 35; shift += 7) {
 		uint8_t b = *(*p)++;
 

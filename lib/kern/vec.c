@@ -12,10 +12,29 @@ KERN_CLONES void vec_axpy(size_t n, float a, const float *restrict x, float *res
 		y[i] += a * x[i];
 }
 
+/* The sum with 0 makes of -0 what it would be in a vector of zeroes. */
+KERN_CLONES void vec_axpy_first(size_t n, float a, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = 0.0f + a * x[i];
+}
+
 KERN_CLONES void vec_add(size_t n, const float *restrict x, float *restrict y)
 {
 	for (size_t i = 0; i < n; i++)
 		y[i] += x[i];
+}
+
+KERN_CLONES void vec_xpay(size_t n, const float *restrict x, float a, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = a * y[i] + x[i];
+}
+
+KERN_CLONES void vec_mask(size_t n, const float *restrict x, float *restrict y)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] = x[i] == 0 ? 0 : y[i];
 }
 
 KERN_CLONES void vec_scale(size_t n, float a, float *x)
@@ -44,38 +63,63 @@ KERN_CLONES void vec_join(size_t n, float a, const float *restrict x, const floa
 
 /* Adding 256 - k to the exponent field of |x| carries into bit 31 exactly when
  * the field was k or more: 255 marks infinities and NaNs. */
-KERN_CLONES static uint32_t carry_of(size_t n, const float *x, uint32_t add)
+KERN_CLONES static uint32_t carry_of(size_t n, const uint8_t *x, uint32_t add)
 {
 	uint32_t any = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t u;
 
-		memcpy(&u, x + i, sizeof u);
+		memcpy(&u, x + i * sizeof u, sizeof u);
 		any |= (u & UINT32_C(0x7fffffff)) + add;
 	}
 	return any >> 31;
 }
 
-static bool all_below(size_t n, const float *x, uint32_t exponent)
+static bool all_below(size_t n, const uint8_t *x, uint32_t exponent)
 {
 	/* Blocks, so that a bad gradient is refused at its first bad block. */
 	enum { BLOCK = 4096 };
 
 	for (size_t i = 0; i < n; i += BLOCK)
-		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i, (256 - exponent) << 23))
+		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i * sizeof(float), (256 - exponent) << 23))
 			return false;
 	return true;
 }
 
 bool vec_all_finite(size_t n, const float *x)
 {
-	return all_below(n, x, 255);
+	return all_below(n, (const uint8_t *)x, 255);
 }
 
-bool vec_all_bounded(size_t n, const float *x)
+bool vec_all_bounded(size_t n, const void *x)
 {
 	return all_below(n, x, 127 + VEC_BOUND_LOG2);
+}
+
+/* Magnitudes are in the same order as their bits, and what is not finite is above all that
+ * is; as signed numbers, as SSE2 compares no other. */
+KERN_CLONES static int32_t largest_bits(size_t n, const float *x)
+{
+	int32_t max = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int32_t u;
+
+		memcpy(&u, x + i, sizeof u);
+		u &= 0x7fffffff;
+		max = u > max ? u : max;
+	}
+	return max;
+}
+
+float vec_max_abs(size_t n, const float *x)
+{
+	int32_t u = largest_bits(n, x);
+	float max;
+
+	memcpy(&max, &u, sizeof max);
+	return u < 0x7f800000 ? max : NAN;
 }
 
 /* A product of two floats is exact in double: only the additions round.

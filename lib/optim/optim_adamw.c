@@ -16,13 +16,16 @@ KERN_CLONES static void adamw_kernel(size_t n, const struct optim_hyper *h, floa
 {
 	float lr = h->lr, eps = h->eps, b1 = h->beta1, b2 = h->beta2;
 	float rest1 = 1 - b1, rest2 = 1 - b2;
+	bool whole1 = c1 == 1, whole2 = c2 == 1;
 
 	for (size_t i = 0; i < n; i++) {
 		float gi = g[i] * gscale;
 
 		m[i] = b1 * m[i] + rest1 * gi;
 		v[i] = b2 * v[i] + rest2 * (gi * gi);
-		w[i] -= lr * ((m[i] / c1) / (sqrtf(v[i] / c2) + eps) + l2 * w[i]);
+		float mean = whole1 ? m[i] : m[i] / c1, square = whole2 ? v[i] : v[i] / c2;
+
+		w[i] -= lr * (mean / (sqrtf(square) + eps) + l2 * w[i]);
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "ckpt/read.h"
 #include "codec/codec.h"
 #include "format/safetensors.h"
+#include "kern/vec.h"
 #include "shard/copy.h"
 
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
@@ -308,6 +309,21 @@ static void update_dense(struct part *p, const struct shard_config *cfg, uint64_
 
 /* ---- bsp ----------------------------------------------------------------- */
 
+/* The first of a step finds in acc what the step before has left there. */
+static void accumulate_dense(struct part *p, const struct push *push)
+{
+	const struct codec *codec = codec_by_id(push->codec);
+	const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
+
+	if (!p->contributions && g) {
+		vec_axpy_first(p->n, (float)push->examples, g, p->acc);
+		return;
+	}
+	if (!p->contributions)
+		memset(p->acc, 0, p->n * sizeof *p->acc);
+	codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
+}
+
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
 	(void)cfg;
@@ -315,7 +331,7 @@ bool part_accumulate(struct part *p, const struct shard_config *cfg, const struc
 		if (!part_rows_accumulate(p, push))
 			return false;
 	} else {
-		codec_by_id(push->codec)->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
+		accumulate_dense(p, push);
 	}
 	p->acc_examples += push->examples;
 	/* No rows: examples whose gradient is zero. */
@@ -373,8 +389,6 @@ void part_reopen(struct part *p)
 {
 	if (p->contributions && p->table->sparse)
 		rows_clear(p->acc_rows);
-	else if (p->contributions)
-		memset(p->acc, 0, p->n * sizeof *p->acc);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }

@@ -53,7 +53,7 @@ struct part {
 	double warmth, warm_for;        /* that work, and the steps it was done in, of late */
 	uint64_t measured;              /* steps since this became the head */
 	uint64_t acc_examples;          /* stated by the contributions in acc */
-	unsigned contributions;         /* of the open step, refused ones not counted */
+	unsigned contributions;         /* of the open step, refused ones not counted; 0: acc is of no step */
 
 	/* Its place in the chain, of the layout's present epoch. */
 	bool here;                      /* a whole copy */
@@ -153,7 +153,7 @@ void part_init_state(const struct shard_config *cfg, size_t n, float *state);
  * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
 bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
     const uint8_t *ids, uint64_t examples);
-/* acc += examples * gradient. */
+/* acc += examples * gradient; of a dense table the first contribution fills acc. */
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
 /* The open step's update from what was accumulated; the sum stays until
  * part_reopen. */

@@ -161,6 +161,163 @@ static void exact_numbers(void)
 	}
 }
 
+/* ---- the bytes --------------------------------------------------------------------------- */
+
+/* Fowler, Noll and Vo's hash, 1a. */
+static uint64_t hash(const void *p, size_t n)
+{
+	const uint8_t *at = p;
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ at[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* Values that are the same on every machine, some of them alike. */
+static void golden_values(float *x, size_t n)
+{
+	struct rng r;
+
+	rng_init(&r, 99);
+	for (size_t i = 0; i < n; i++) {
+		x[i] = (float)(rng_unit(&r) + rng_unit(&r) + rng_unit(&r) - 1.5);
+		if (i % 3 == 0)
+			x[i] = (float)(int)(x[i] * 8) / 8;
+	}
+}
+
+/* What a peer of another day has written and will read. */
+static void golden(void)
+{
+	static const uint64_t want[SPECS] = { UINT64_C(0x2e109fb25eab0f44), UINT64_C(0x1377f12a3076a009), UINT64_C(0x95e2ad3e7ab3837d), UINT64_C(0xe0b65177325f9970),
+		UINT64_C(0xd675c94dbb929769), UINT64_C(0x5f4bc7a241b46058), UINT64_C(0x11f61a98f8d31629), UINT64_C(0xe443c91ca1378050),
+		UINT64_C(0x3ae29e18bf5ca553), UINT64_C(0x027a0817af22d859), UINT64_C(0x54ca5d09c50a2a41), UINT64_C(0x3f9b8f1abbfd32d6),
+		UINT64_C(0xf82b645a4513c5eb) };
+	float x[N];
+
+	golden_values(x, N);
+	for (size_t i = 0; i < SPECS; i++) {
+		struct codec_spec s = spec_of(specs[i]);
+		uint8_t *p = malloc(s.codec->bound(s.arg, N));
+		struct rng r;
+		size_t len;
+
+		if (!p)
+			abort();
+		rng_init(&r, 5);
+		len = s.codec->encode(s.arg, &r, x, N, p);
+		ok(hash(p, len) == want[i], "%s: the bytes are what they were (0x%016llx)", specs[i], (unsigned long long)hash(p, len));
+		free(p);
+	}
+}
+
+struct ranked {
+	float x;
+	size_t place;
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	uint32_t u, v;
+
+	memcpy(&u, &x->x, sizeof u);
+	memcpy(&v, &y->x, sizeof v);
+	u &= 0x7fffffff;
+	v &= 0x7fffffff;
+	return u != v ? (u < v ? 1 : -1) : (x->place > y->place) - (x->place < y->place);
+}
+
+/* Values of which a look at some tells little: as they come; all alike; zeroes but for a few;
+ * large in one stretch; large in few columns; two sizes; what is not finite; as many bits as there are. */
+static void odd_values(unsigned kind, float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		float v = (float)rng_normal(&rng);
+		uint32_t u = (uint32_t)rng_next(&rng);
+
+		switch (kind) {
+		case 0: x[i] = v; break;
+		case 1: x[i] = i % 2 ? 2 : -2; break;
+		case 2: x[i] = u % 4096 ? 0 : v; break;
+		case 3: x[i] = i >= n / 3 && i < n / 3 + n / 50 ? 100 * v : v; break;
+		case 4: x[i] = i % 256 == 77 ? 100 * v : v * 1e-3f; break;
+		case 5: x[i] = u % 64 ? 1 : -3; break;
+		case 6: x[i] = u % 1000 ? v : u % 3000 ? INFINITY : NAN; break;
+		default: memcpy(&x[i], &u, sizeof u);
+		}
+	}
+}
+
+/* Those that sorting chooses: the largest, of those that are alike the first. */
+static void largest_exactly(void)
+{
+	static const double fractions[] = { 1e-6, 0.001, 0.01, 0.05, 0.3, 1 };
+	static const size_t sizes[] = { 1, 100, 4097, 65536 };
+	static struct ranked r[65536];
+	static float x[65536], y[65536];
+	const struct codec *c = codec_by_name("topk");
+
+	for (unsigned kind = 0; kind < 8; kind++) {
+		unsigned other = 0;
+
+		for (size_t i = 0; i < 4 * 6; i++) {
+			size_t n = sizes[i / 6], k = (size_t)ceil(fractions[i % 6] * (double)n), len;
+			uint8_t *p = malloc(c->bound(fractions[i % 6], n));
+
+			if (!p)
+				abort();
+			odd_values(kind, x, n);
+			for (size_t j = 0; j < n; j++)
+				r[j] = (struct ranked){ x[j], j };
+			qsort(r, n, sizeof *r, by_size);
+			len = c->encode(fractions[i % 6], &rng, x, n, p);
+			memset(y, 0, sizeof y);
+			/* What is not finite is added all the same. */
+			c->add(p, len, n, 1, y);
+			for (size_t j = 0; j < k; j++) {
+				float v = 0.0f + r[j].x;
+
+				other += memcmp(&y[r[j].place], &v, sizeof v) != 0 && !isnan(v);
+				y[r[j].place] = 0;
+			}
+			for (size_t j = 0; j < n; j++)
+				other += !(y[j] == 0);
+			free(p);
+		}
+		ok(other == 0, "topk: the same as by sorting, values of kind %u (%u not)", kind, other);
+	}
+}
+
+/* Places by the definition: of n values stretch i of k begins at n * i / k. */
+static void places_of_randomk(void)
+{
+	static const size_t sizes[] = { 1, 2, 10, 255, 4096, 5000 };
+	const struct codec *c = codec_by_name("randomk");
+	unsigned other = 0;
+	float x[N];
+	uint8_t p[12 + 4 * N];
+
+	for (size_t i = 0; i < N; i++)
+		x[i] = (float)i;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (unsigned percent = 1; percent <= 100; percent += 11) {
+			size_t n = sizes[i], len = c->encode(percent / 100.0, &rng, x, n, p), k = (len - 12) / 4;
+			struct rng r;
+			uint64_t seed;
+
+			memcpy(&seed, p, sizeof seed);
+			rng_init(&r, seed);
+			for (size_t j = 0; j < k; j++) {
+				size_t begin = n * j / k, place = begin + (size_t)rng_below(&r, n * (j + 1) / k - begin);
+
+				other += memcmp(p + 12 + 4 * j, &x[place], 4) != 0;
+			}
+		}
+	ok(other == 0, "randomk: the places that the seed says (%u not)", other);
+}
+
 /* ---- what is not finite, what is malformed --------------------------------------------------- */
 
 static void not_finite(void)
@@ -302,6 +459,9 @@ int main(void)
 	names();
 	there_and_back();
 	exact_numbers();
+	golden();
+	largest_exactly();
+	places_of_randomk();
 	not_finite();
 	mutated();
 	right_in_the_mean();

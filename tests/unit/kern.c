@@ -73,13 +73,15 @@ static double ref_dot(size_t n, const float *x, const float *y)
 	return lane[0];
 }
 
-enum op { AXPY, ADD, SCALE, COPY_SCALED, ADD_SCALED, JOIN };
+enum op { AXPY, AXPY_FIRST, ADD, SCALE, COPY_SCALED, ADD_SCALED, JOIN, XPAY, MASK };
 
 static float ref_one(enum op op, float a, float x, float y)
 {
 	switch (op) {
 	case AXPY:
 		return ref_add(y, ref_mul(a, x));
+	case AXPY_FIRST:
+		return ref_add(0, ref_mul(a, x));
 	case ADD:
 		return ref_add(y, x);
 	case SCALE:
@@ -90,6 +92,10 @@ static float ref_one(enum op op, float a, float x, float y)
 		return ref_mul(ref_add(y, x), a);
 	case JOIN:
 		return ref_mul(ref_add(y, ref_mul(a, x)), a);
+	case XPAY:
+		return ref_add(ref_mul(a, y), x);
+	case MASK:
+		return x == 0 ? 0 : y;
 	}
 	return NAN;
 }
@@ -109,6 +115,9 @@ static void run(enum op op, size_t n, float a, const float *x, float *y)
 	case AXPY:
 		vec_axpy(n, a, x, y);
 		break;
+	case AXPY_FIRST:
+		vec_axpy_first(n, a, x, y);
+		break;
 	case ADD:
 		vec_add(n, x, y);
 		break;
@@ -123,6 +132,12 @@ static void run(enum op op, size_t n, float a, const float *x, float *y)
 		break;
 	case JOIN:
 		join(n, a, x, y);
+		break;
+	case XPAY:
+		vec_xpay(n, x, a, y);
+		break;
+	case MASK:
+		vec_mask(n, x, y);
 		break;
 	}
 }
@@ -152,10 +167,11 @@ static bool elementwise_agrees(enum op op, size_t n, size_t shift)
 static void test_elementwise(void)
 {
 	static const char *const names[] = {
-		"vec_axpy", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join",
+		"vec_axpy", "vec_axpy_first", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join", "vec_xpay",
+		"vec_mask",
 	};
 
-	for (int op = AXPY; op <= JOIN; op++) {
+	for (int op = AXPY; op <= MASK; op++) {
 		int bad = 0;
 
 		for (size_t n = 0; n < MAXN; n++)
@@ -257,10 +273,55 @@ static void test_finite(void)
 	free(x);
 }
 
+static void test_any_address(void)
+{
+	uint8_t room[4 * MAXN + 4];
+	int bad = 0;
+
+	for (size_t n = 1; n < MAXN; n++)
+		for (size_t shift = 0; shift < 4; shift++) {
+			float large = -0x1p84f, x[MAXN];
+
+			fill(n, x);
+			memcpy(room + shift, x, 4 * n);
+			bad += !vec_all_bounded(n, room + shift);
+			memcpy(room + shift + 4 * (bits() % n), &large, 4);
+			bad += vec_all_bounded(n, room + shift);
+		}
+	ok(bad == 0, "vec_all_bounded looks at floats at any address");
+}
+
+static void test_max(void)
+{
+	static const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
+	int wrong = 0, missed = 0;
+
+	for (size_t n = 0; n < MAXN; n++) {
+		float *x = malloc((n + 1) * sizeof *x), want = 0;
+
+		fill(n, x);
+		for (size_t i = 0; i < n; i++)
+			want = fmaxf(want, fabsf(x[i]));
+		wrong += vec_max_abs(n, x) != want;
+		for (size_t i = 0; i < n; i++) {
+			float was = x[i];
+
+			x[i] = bad[i % 4];
+			missed += !isnan(vec_max_abs(n, x));
+			x[i] = was;
+		}
+		free(x);
+	}
+	ok(wrong == 0, "vec_max_abs is the largest magnitude");
+	ok(missed == 0, "vec_max_abs is NaN where one is not finite");
+}
+
 int main(void)
 {
 	test_elementwise();
 	test_sums();
 	test_finite();
+	test_any_address();
+	test_max();
 	return tap_done();
 }

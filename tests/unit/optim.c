@@ -307,6 +307,33 @@ static void test_adam_late(void)
 	ok(fabsf(w - 0.999f) < 1e-6f, "adam's first step is lr long");
 }
 
+/* What is 1 is not divided by: the bits of a division. */
+static void test_adam_uncorrected(void)
+{
+	static const uint64_t steps[] = { 1, 164, 165, 166, 167, 200, 17000, 17400, 1000000 };
+	const struct optim_rule *rule = optim_find("adam");
+	struct optim_hyper h;
+	unsigned other = 0;
+
+	rule->defaults(&h);
+	for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+		for (int i = 0; i < 1000; i++) {
+			float w = (float)uniform(), m = (float)uniform(), v = fabsf((float)uniform()), g = (float)uniform(), *s[] = { &m, &v };
+			volatile float c1 = (float)(1 - power((double)h.beta1, steps[k])), c2 = (float)(1 - power((double)h.beta2, steps[k]));
+			volatile float mean, square, by, want = w;
+			volatile float m1 = h.beta1 * m, m2 = (1 - h.beta1) * g, v1 = h.beta2 * v, g2 = g * g, v2 = (1 - h.beta2) * g2;
+
+			mean = (m1 + m2) / c1;
+			square = (v1 + v2) / c2;
+			by = h.lr * mean;
+			by = by / (sqrtf(square) + h.eps);
+			want = want - by;
+			rule->step(&h, steps[k], false, 1, &w, s, &g, 1);
+			other += w != want;
+		}
+	ok(other == 0, "adam: at any step the bits of the formula in float (%u not)", other);
+}
+
 static double at(const char *text, uint64_t step)
 {
 	struct schedule s;
@@ -390,6 +417,7 @@ int main(void)
 	}
 	test_ftrl();
 	test_adam_late();
+	test_adam_uncorrected();
 	test_schedules();
 	return tap_done();
 }

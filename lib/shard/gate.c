@@ -330,9 +330,14 @@ bool gate_owed(struct shard *s, const struct part *p, uint64_t step)
 	if (!p->owed || sync->mode.kind != SYNC_ssp || step <= lag)
 		return false;
 	pthread_mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; !owed && i < p->nlast && i < sync->nslots; i++)
-		for (uint64_t at = p->last[i]; !owed && sync->slot[i].active && at < p->due[i] && at < step - lag; at++)
+	for (uint32_t i = 0; !owed && i < p->nlast && i < sync->nslots; i++) {
+		const struct sync_slot *x = &sync->slot[i];
+		/* What a holder before this one has claimed, and never sent, will not come. */
+		uint64_t at = p->last[i] > x->until ? p->last[i] : x->until;
+
+		for (; !owed && x->active && at < p->due[i] && at < step - lag; at++)
 			owed = part_claimed(p, i, at);
+	}
 	pthread_mutex_unlock(&s->gate.lock);
 	return owed;
 }

@@ -336,6 +336,29 @@ static void at_once(void)
 	world_close(&x);
 }
 
+/* What a slot says at its CLOCK that it has pushed is waited for, and not when the slot
+ * has another holder. */
+static void owed(void)
+{
+	struct world x;
+	struct receipt r;
+	uint64_t version;
+	float w[N];
+
+	world_open(&x, "ssp:1", false, "sgd", 0.5f, 2);
+	shard_owe(x.shard, 1, inc_of(1), 0, W, 0, 1);
+	for (uint64_t step = 0; step < 3; step++) {
+		push_w(&x, 0, step, 10, 1, &r);
+		clock_of(&x, 0, step, 10);
+		clock_of(&x, 1, step, 10);
+	}
+	ok(shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK && shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_HOLD,
+	    "a push that its CLOCK tells of, and which is not here, is waited for when it is too old");
+	shard_admit(x.shard, 1, 4711, 3);
+	ok(shard_pull(x.shard, W, 0, 3, w, &version) == SHARD_OK, "it will not come when who pushed it has been replaced");
+	world_close(&x);
+}
+
 static void outside(void)
 {
 	struct world x;
@@ -388,6 +411,7 @@ int main(void)
 	deterministic_order();
 	previous_version();
 	at_once();
+	owed();
 	outside();
 	malformed();
 	return tap_done();

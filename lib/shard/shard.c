@@ -346,7 +346,9 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	a = may_show(s, p, step);
 	if (a == SHARD_OK && p->stamps) {
 		w = shown(s, p, step, version);
-		*n = stamps_since(p->stamps, since, most, place);
+		/* Who has what comes after the version that is shown: what has changed back is not known. */
+		if (since <= *version)
+			*n = stamps_since(p->stamps, since, most, place);
 		for (size_t i = 0; *n != SIZE_MAX && i < *n; i++)
 			out[i] = w[place[i]];
 	}

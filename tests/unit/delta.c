@@ -192,6 +192,9 @@ static void pulls(const char *mode, bool deterministic)
 	if (deterministic)
 		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version - 1, 4, place, w, &k, &now) && now == version - 1,
 		   "a step ago it was the version before");
+	if (deterministic)
+		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version, 4, place, w, &k, &now) && now == version - 1 && k == SIZE_MAX,
+		   "all of it comes to who has the version after it");
 	world_close(&x);
 }
 

@@ -93,6 +93,8 @@ static enum err_code read_stream(struct data_build *b, struct stream *s, const s
 		return err_set(e, ERR_FORMAT, "%s is %s but %s is %s; files of one list must have one format",
 		               stream_name(s), formats[i].title, b->first, b->d->format);
 	}
+	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
+	b->rows_before = b->d->rows;
 	return readers[i]->read(b, s, o, e);
 }
 

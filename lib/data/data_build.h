@@ -64,6 +64,11 @@ void data_build_row(struct data_build *b, size_t n);
 enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,
                                size_t cols, struct err *e);
 
+/* The file of IDX labels that goes with one of images, without the suffix that it may
+ * have, in a fresh string; NULL when the name does not say "images".  And the suffixes. */
+char *data_label_stem(const char *images);
+extern const char *const data_label_suffix[3];
+
 /* Bytes of the file for a message: made printable, cut to a decent length. */
 #define DATA_SHOWN 100
 void data_shown(char out[static DATA_SHOWN], const char *p, size_t n);

@@ -190,7 +190,7 @@ static void test_names(struct fixture *f)
 	clear(f);
 	write_text("s", "1 1:1 2:2\n2 3:1\n");
 	ok(!mapped(f, "s", &two, NULL) && mapped(f, "s", &two, NULL), "kept");
-	ok(!mapped(f, "s", &classes, NULL) && !mapped(f, "s?index_base=0", &two, NULL) &&
+	ok(!mapped(f, "s", &classes, NULL) && !mapped(f, "s", &real, NULL) && !mapped(f, "s?index_base=0", &two, NULL) &&
 	   !mapped(f, "s?format=libsvm", &two, NULL), "labels and options have their part in the name");
 	like = load(f, "s", &two, NULL);
 	ok(!mapped(f, "s", &two, like) && mapped(f, "s", &two, like), "and what evaluation takes from training");
@@ -198,9 +198,9 @@ static void test_names(struct fixture *f)
 	like = load(f, "s?index_base=0", &two, NULL);
 	ok(!mapped(f, "s", &two, like), "of other training data: another");
 	dataset_free(like);
-	ok(mapped(f, "s", &two, NULL) && files_kept(f) == 6, "each has its file");
+	ok(mapped(f, "s", &two, NULL) && files_kept(f) == 7, "each has its file");
 	write_text("s", "1 1:1 2:3\n2 3:1\n");
-	ok(!mapped(f, "s", &two, NULL) && mapped(f, "s", &two, NULL) && files_kept(f) == 6,
+	ok(!mapped(f, "s", &two, NULL) && mapped(f, "s", &two, NULL) && files_kept(f) == 7,
 	   "a file of the same length: another one, instead of the old");
 	touch("s", 1000000000, 5);
 	ok(!mapped(f, "s", &two, NULL), "another time");

@@ -38,11 +38,11 @@ static inline uint64_t data_num_load(const char *p)
 	return w ^ UINT64_C(0x3030303030303030);
 }
 
-/* The highest bit of each byte that is no digit. */
+/* The highest bit of each byte that is no digit, up to the first of them and, when that is
+ * a colon, the second: only bytes above a colon carry into the next. */
 static inline uint64_t data_num_others(uint64_t w)
 {
-	return (((w & UINT64_C(0x7f7f7f7f7f7f7f7f)) + UINT64_C(0x7676767676767676)) | w) &
-	       UINT64_C(0x8080808080808080);
+	return ((w + UINT64_C(0x7676767676767676)) | w) & UINT64_C(0x8080808080808080);
 }
 
 /* How many digits stand in front of the first byte that is none, 0 to 8. */

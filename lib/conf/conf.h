@@ -22,6 +22,7 @@ struct conf_ints { int64_t *item; size_t n; };
 struct conf_job {
 	char *model;                            /* NULL when none is named */
 	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
+	char *cache;                            /* none, or an absolute path */
 	struct conf_ints hidden;
 	char *activation;
 	int64_t epochs, steps;                  /* 0: not a limit */

@@ -2,6 +2,7 @@
  * thing that is wrong. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -263,6 +264,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;
 	enum err_code rc = ERR_OK;
+	struct stat st;
 
 	if (job->data.n == 0)
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data");
@@ -276,6 +278,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		rc = conf_path_check("job.data", job->data.item[i], e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.eval", job->eval.item[i], e);
+	if (rc == ERR_OK && stat(job->cache, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(e, ERR_CONFIG, "job.cache: must be none or a directory, and \"%s\" is a file", job->cache);
 	return rc;
 }
 

@@ -1,5 +1,7 @@
 #include "data/data.h"
 
+#include <sys/mman.h>
+
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -25,6 +27,19 @@ const struct data_format *data_formats(void)
 	return formats;
 }
 
+static void free_arrays(struct dataset *d)
+{
+	free(d->class_value);
+	free(d->x);
+	free(d->x8);
+	free(d->start);
+	free(d->col);
+	free(d->val);
+	free(d->id);
+	free(d->y);
+	free(d->label);
+}
+
 void dataset_free(struct dataset *d)
 {
 	if (!d)
@@ -34,17 +49,12 @@ void dataset_free(struct dataset *d)
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		free(d->feature_name[i]);
 	free(d->class_name);
-	free(d->class_value);
 	free(d->feature_name);
-	free(d->x);
-	free(d->x8);
-	free(d->start);
-	free(d->col);
-	free(d->val);
-	free(d->id);
-	free(d->y);
-	free(d->label);
 	free(d->source);
+	if (d->map)
+		munmap(d->map, d->map_len);
+	else
+		free_arrays(d);
 	free(d);
 }
 
@@ -93,6 +103,8 @@ static enum err_code read_stream(struct data_build *b, struct stream *s, const s
 		return err_set(e, ERR_FORMAT, "%s is %s but %s is %s; files of one list must have one format",
 		               stream_name(s), formats[i].title, b->first, b->d->format);
 	}
+	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
+	b->rows_before = b->d->rows;
 	return readers[i]->read(b, s, o, e);
 }
 

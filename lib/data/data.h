@@ -51,6 +51,8 @@ struct dataset {
 	int index_base;         /* that was taken off sparse ids; -1: none yet */
 	const char *format;     /* title of the reader */
 	char *source;           /* for people: "a.csv", "a.csv and 3 more" */
+	void *map;              /* the file that holds the arrays (data_cache.h), else NULL */
+	size_t map_len;
 };
 
 /* Load files, globs, or "-" for standard input, each perhaps with options

@@ -1,7 +1,7 @@
 #include "data/data_build.h"
 
 #include <assert.h>
-#include <math.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -28,6 +28,7 @@ void data_build_free(struct data_build *b)
 	dataset_free(b->d);
 	data_label_free(b->label);
 	free(b->raw);
+	free(b->seen);
 	free(b->first);
 	free(b);
 }
@@ -39,20 +40,45 @@ void data_shown(char out[static DATA_SHOWN], const char *p, size_t n)
 	log_escape(out, DATA_SHOWN - 40, p, n);
 }
 
-/* Memory for `need` elements, at least doubled when it has to grow. */
-static bool grow(void **p, size_t room, size_t need, size_t size)
+#define HUGE ((size_t)2 << 20)
+
+/* Large pages, where the system has them: most of what a reader costs the kernel is
+ * to give out small ones. */
+static void advise(void *p, size_t bytes)
+{
+	uintptr_t begin = ((uintptr_t)p + HUGE - 1) / HUGE * HUGE, end = ((uintptr_t)p + bytes) / HUGE * HUGE;
+
+	if (begin < end)
+		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
+/* Memory for n elements; what was there stays when there is none. */
+static bool resize(void **p, size_t n, size_t size)
 {
 	size_t bytes;
 	void *q;
 
-	if (need < 2 * room)
-		need = 2 * room;
-	if (__builtin_mul_overflow(need, size, &bytes))
+	if (__builtin_mul_overflow(n, size, &bytes))
 		return false;
 	q = realloc(*p, bytes ? bytes : 1);
-	if (q)
-		*p = q;
-	return q != NULL;
+	if (!q)
+		return false;
+	*p = q;
+	advise(q, bytes);
+	return true;
+}
+
+/* Elements to make room for when `need` are wanted: as many as there will be if the
+ * file goes on so, or twice the room.  To grow at once is to get large pages. */
+static size_t foreseen(const struct stream *s, size_t room, size_t need, uint64_t before)
+{
+	double done = stream_progress(s), all = 0;
+
+	if (done > 0)
+		all = (double)before + (double)(need - before) / done * 1.02;
+	if (all > (double)(need + need / 8) && all < (double)SIZE_MAX / 2)
+		return (size_t)all;
+	return done > 0 ? need + need / 8 : need < 2 * room ? 2 * room : need;
 }
 
 static enum err_code no_memory(const struct data_build *b, const struct stream *s, struct err *e)
@@ -95,16 +121,17 @@ static enum err_code dense_room(struct data_build *b, const struct stream *s, vo
                                 size_t n, struct err *e)
 {
 	enum err_code rc = check_rows(b, s, n, e);
-	size_t need;
+	size_t need, room;
 
 	if (rc != ERR_OK)
 		return rc;
 	if (__builtin_mul_overflow(b->d->rows + n, b->d->cols, &need))
 		return no_memory(b, s, e);
 	if (need > b->room) {
-		if (!grow(x, b->room, need, size))
+		room = foreseen(s, b->room, need, b->values_before);
+		if (!resize(x, room, size) && !resize(x, room = need, size))
 			return no_memory(b, s, e);
-		b->room = need < 2 * b->room ? 2 * b->room : need;
+		b->room = room;
 	}
 	return ERR_OK;
 }
@@ -141,37 +168,87 @@ void data_build_rows(struct data_build *b, size_t n)
 	b->d->rows += n;
 }
 
-enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint64_t **id,
-                                float **val, struct err *e)
+static bool sparse_resize(struct data_build *b, size_t room)
+{
+	struct dataset *d = b->d;
+
+	if (!(b->raw ? resize((void **)&b->raw, room, sizeof(*b->raw)) :
+	               resize((void **)&d->col, room, sizeof(*d->col))) ||
+	    !resize((void **)&d->val, room, sizeof(*d->val)))
+		return false;
+	b->room = room;
+	return true;
+}
+
+/* For n entries more, and one row. */
+static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
+{
+	struct dataset *d = b->d;
+	size_t need = b->nnz + n, rows = d->rows + 2;
+
+	if (!b->seen)
+		b->seen = calloc(DATA_DIRECT, 1);       /* not touched before it is used */
+	if (!b->seen)
+		return false;
+	if (need > b->room && !sparse_resize(b, foreseen(s, b->room, need, b->values_before)) &&
+	    !sparse_resize(b, need))
+		return false;
+	if (rows > b->start_room) {
+		size_t room = foreseen(s, b->start_room, rows, b->rows_before);
+
+		if (!resize((void **)&d->start, room, sizeof(*d->start)))
+			return false;
+		b->start_room = room;
+		d->start[0] = 0;
+	}
+	return true;
+}
+
+enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint32_t **id,
+                                uint64_t **wide, float **val, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc = check_rows(b, s, 1, e);
-	size_t need = b->nnz + n;
 
 	if (rc == ERR_OK && d->rows == 0)
 		rc = check_kind(b, s, true, 0, e);
 	if (rc != ERR_OK)
 		return rc;
 	d->sparse = true;
-	if (need > b->room) {
-		if (!grow((void **)&b->raw, b->room, need, sizeof(*b->raw)) ||
-		    !grow((void **)&d->val, b->room, need, sizeof(*d->val)))
-			return no_memory(b, s, e);
-		b->room = need < 2 * b->room ? 2 * b->room : need;
-	}
-	if (d->rows + 2 > b->start_room) {
-		if (!grow((void **)&d->start, b->start_room, d->rows + 2, sizeof(*d->start)))
-			return no_memory(b, s, e);
-		b->start_room = d->rows + 2 < 2 * b->start_room ? 2 * b->start_room : d->rows + 2;
-		d->start[0] = 0;
-	}
-	*id = b->raw + b->nnz;
+	if (!sparse_room(b, s, n))
+		return no_memory(b, s, e);
+	*id = b->raw ? NULL : d->col + b->nnz;
+	*wide = b->raw ? b->raw + b->nnz : NULL;
 	*val = d->val + b->nnz;
+	return ERR_OK;
+}
+
+enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e)
+{
+	b->raw = mem_try_array(b->room, sizeof(*b->raw));
+	if (!b->raw)
+		return no_memory(b, s, e);
+	for (uint64_t k = 0; k < b->nnz; k++)
+		b->raw[k] = b->d->col[k];
+	free(b->d->col);
+	b->d->col = NULL;
 	return ERR_OK;
 }
 
 void data_build_row(struct data_build *b, size_t n)
 {
+	const uint64_t *wide = b->raw ? b->raw + b->nnz : NULL;
+	const uint32_t *id = b->d->col + (wide ? 0 : b->nnz);
+	uint64_t max = b->max_id, v;
+	uint8_t *seen = b->seen;
+
+	for (size_t k = 0; k < n; k++) {
+		v = wide ? wide[k] : id[k];
+		if (v < DATA_DIRECT)
+			seen[v] = 1;
+		max = v > max ? v : max;
+	}
+	b->max_id = max;
 	b->nnz += n;
 	b->d->rows++;
 	b->d->start[b->d->rows] = b->nnz;
@@ -237,6 +314,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	fit((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
 	fit((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
 	fit((void **)&d->val, b->nnz, sizeof(*d->val));
+	fit((void **)&d->col, b->nnz, sizeof(*d->col));
 	fit((void **)&d->start, d->rows + 1, sizeof(*d->start));
 	*out = d;
 	b->d = NULL;

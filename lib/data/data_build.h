@@ -14,8 +14,13 @@ struct data_build {
 	struct data_label *label;
 	const struct data_reader *reader;       /* of the first file */
 	size_t room, start_room;        /* values and rows that there is memory for */
+	uint64_t values_before, rows_before;    /* of the files before this one */
+	/* Sparse ids as they stand in the files lie in d->col, until there is one of
+	 * more than 32 bits: then in raw. */
 	uint64_t nnz;
-	uint64_t *raw;                  /* sparse ids as they stand in the file */
+	uint64_t *raw;
+	uint64_t max_id;
+	uint8_t *seen;                  /* of each id below DATA_DIRECT: is it there? */
 	int index_base;                 /* that was asked for; -1: by content */
 	char *first;                    /* name of the first file */
 };
@@ -29,6 +34,8 @@ struct data_reader {
 	                      struct err *e);
 };
 #define DATA_PROBE 65536
+/* Ids below this are looked up in tables of their own. */
+#define DATA_DIRECT (UINT64_C(1) << 22)
 
 #define READER(name, title, help) extern const struct data_reader data_reader_##name;
 #include "data/reader.def"
@@ -43,16 +50,24 @@ enum err_code data_build_bytes(struct data_build *b, const struct stream *s, siz
                                size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
 
-/* One sparse row: room for n entries at *id and *val; data_build_row ends it with
- * those that were filled, as the ids stand in the file. */
-enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint64_t **id,
-                                float **val, struct err *e);
+/* One sparse row: room for n entries at *val, and for their ids, as they stand in the
+ * file, at *id, or at *wide once there are ids of more than 32 bits (the other is NULL).
+ * data_build_row ends it with those that were filled.  data_build_widen, between the
+ * two, makes all ids wide: the row is then begun again. */
+enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint32_t **id,
+                                uint64_t **wide, float **val, struct err *e);
+enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e);
 void data_build_row(struct data_build *b, size_t n);
 
 /* Names of the features, cols of them: kept from the first file, compared with
  * the first file's and the training data's after that. */
 enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,
                                size_t cols, struct err *e);
+
+/* The file of IDX labels that goes with one of images, without the suffix that it may
+ * have, in a fresh string; NULL when the name does not say "images".  And the suffixes. */
+char *data_label_stem(const char *images);
+extern const char *const data_label_suffix[3];
 
 /* Bytes of the file for a message: made printable, cut to a decent length. */
 #define DATA_SHOWN 100

@@ -43,36 +43,34 @@ static bool is_name(const char *cell)
 
 static bool is_blank_line(const char *line)
 {
-	return line[strspn(line, " ")] == '\0';
+	while (*line == ' ')
+		line++;
+	return *line == '\0';
 }
 
-static enum err_code checked_line(struct table *t, char **line, size_t *len, struct err *e)
+static enum err_code check_text(const struct table *t, const char *line, size_t len, struct err *e)
 {
-	enum err_code rc = stream_line(t->s, line, len, e);
-
-	if (rc == ERR_OK && *line && memchr(*line, '\0', *len))
+	if (memchr(line, '\0', len))
 		return stream_fail(t->s, e, "holds a NUL byte; is this a text file?");
-	return rc;
+	return ERR_OK;
 }
 
-/* The next record as text that may be written to, or NULL at the end. */
-static enum err_code next_record(struct table *t, char **out, struct err *e)
+/* The record that begins with this line, as text that may be written to and is padded
+ * (data_num.h); NULL for a blank line. */
+static enum err_code whole_record(struct table *t, char *line, size_t len, char **out, struct err *e)
 {
-	enum err_code rc;
+	enum err_code rc = check_text(t, line, len, e);
 	bool open;
-	char *line;
-	size_t len;
 
-	do
-		rc = checked_line(t, &line, &len, e);
-	while (rc == ERR_OK && line && is_blank_line(line));
-	*out = line;
-	if (rc != ERR_OK || !line || !data_cells_open(line))
+	*out = is_blank_line(line) ? NULL : line;
+	if (rc != ERR_OK || !*out || !data_cells_open(line))
 		return rc;
 	buf_clear(&t->record);
 	buf_append(&t->record, line, len);
 	for (open = true; open; open ^= data_cells_open(line)) {
-		rc = checked_line(t, &line, &len, e);
+		rc = stream_line(t->s, &line, &len, e);
+		if (rc == ERR_OK && line)
+			rc = check_text(t, line, len, e);
 		if (rc != ERR_OK)
 			return rc;
 		if (!line || t->record.len + len > STREAM_LINE_MAX)
@@ -80,8 +78,25 @@ static enum err_code next_record(struct table *t, char **out, struct err *e)
 		buf_puts(&t->record, "\n");
 		buf_append(&t->record, line, len);
 	}
+	buf_reserve(&t->record, DATA_NUM_PAD);
 	*out = (char *)t->record.data;
 	return ERR_OK;
+}
+
+/* The first record, or NULL when there is none. */
+static enum err_code first_record(struct table *t, char **out, struct err *e)
+{
+	enum err_code rc;
+	char *line;
+	size_t len;
+
+	*out = NULL;
+	do {
+		rc = stream_line(t->s, &line, &len, e);
+		if (rc == ERR_OK && line)
+			rc = whole_record(t, line, len, out, e);
+	} while (rc == ERR_OK && line && !*out);
+	return rc;
 }
 
 static enum err_code bad_cell(const struct table *t, size_t column, const char *cell, struct err *e)
@@ -114,13 +129,10 @@ static enum err_code parse_feature(const struct table *t, char **p, size_t colum
 
 	while (*cell == ' ')
 		cell++;
-	end = (char *)data_num(cell, &v);
-	if (end && (*end == t->sep || !*end)) {
-		*out = (float)v;
-		if (isfinite(*out)) {
-			*p = *end ? end + 1 : NULL;
-			return ERR_OK;
-		}
+	end = (char *)data_num_float(cell, out);
+	if (end && (*end == t->sep || !*end) && isfinite(*out)) {
+		*p = *end ? end + 1 : NULL;
+		return ERR_OK;
 	}
 	cell = data_cells_next(p, t->sep);
 	if (!cell || !data_num_all(cell, &v) || !isfinite((float)v))
@@ -154,6 +166,59 @@ static enum err_code parse_row(const struct table *t, char *p, struct err *e)
 		return stream_fail(t->s, e, "has %zu columns, the first line has %zu", column, t->width);
 	data_build_rows(t->b, 1);
 	return data_label_text(t->b->label, t->s, label, e);
+}
+
+/* Most rows are bare numbers, each before a separator or the end: those are read here,
+ * and all others are left (*taken false) as they were. */
+static enum err_code plain_row(const struct table *t, const char *p, size_t len, bool *taken, struct err *e)
+{
+	const char *end = p + len, *q;
+	double label = 0;
+	size_t at = 0;
+	float *x, y;
+
+	*taken = false;
+	if (data_build_dense(t->b, t->s, t->width - 1, 1, &x, NULL) != ERR_OK)
+		return ERR_OK;
+	for (size_t column = 0; column < t->width; column++, p = q + 1) {
+		while (*p == ' ')
+			p++;
+		if (column == t->label) {
+			q = data_num_padded(p, &label);
+			y = (float)label;
+		} else {
+			q = data_num_float(p, &y);
+			x[at++] = y;
+		}
+		if (!q || !isfinite(y) || (column + 1 < t->width ? *q != t->sep : q != end))
+			return ERR_OK;
+	}
+	*taken = true;
+	data_build_rows(t->b, 1);
+	return data_label_number(t->b->label, t->s, label, e);
+}
+
+static enum err_code read_rows(struct table *t, struct err *e)
+{
+	enum err_code rc;
+	bool taken;
+	char *line;
+	size_t len;
+
+	for (;;) {
+		rc = stream_line(t->s, &line, &len, e);
+		if (rc != ERR_OK || !line)
+			return rc;
+		taken = false;
+		if (*line)
+			rc = plain_row(t, line, len, &taken, e);
+		if (rc == ERR_OK && !taken)
+			rc = whole_record(t, line, len, &line, e);
+		if (rc == ERR_OK && !taken && line)
+			rc = parse_row(t, line, e);
+		if (rc != ERR_OK)
+			return rc;
+	}
 }
 
 static size_t column_named(const char *name, char *const *cells, size_t n)
@@ -276,6 +341,13 @@ static enum err_code look(struct table *t, const char *first, bool *header, stru
 	return rc;
 }
 
+static char *padded_copy(const char *text)
+{
+	size_t n = strlen(text);
+
+	return memcpy(mem_alloc(n + 1 + DATA_NUM_PAD), text, n);
+}
+
 static enum err_code read_table(struct data_build *b, struct stream *s, const struct data_options *o,
                                 struct err *e)
 {
@@ -284,20 +356,17 @@ static enum err_code read_table(struct data_build *b, struct stream *s, const st
 	char *p, *first;
 	enum err_code rc;
 
-	rc = next_record(&t, &p, e);
+	rc = first_record(&t, &p, e);
 	if (rc == ERR_OK && p) {
 		/* Spreadsheets put a byte order mark first. */
-		first = mem_strdup(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
+		first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
 		rc = look(&t, first, &header, e);
 		if (rc == ERR_OK && !header)
 			rc = parse_row(&t, first, e);
 		free(first);
 	}
-	while (rc == ERR_OK && p) {
-		rc = next_record(&t, &p, e);
-		if (rc == ERR_OK && p)
-			rc = parse_row(&t, p, e);
-	}
+	if (rc == ERR_OK && p)
+		rc = read_rows(&t, e);
 	buf_release(&t.record);
 	return rc;
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "data/data.h"
+#include "kern/clones.h"
 
 /* Memory for n elements at *p, whose contents do not matter.  A batch keeps no
  * capacities; the allocator knows them, and rounding up makes batches of nearly
@@ -26,8 +27,19 @@ static bool room(void *p, size_t n, size_t size)
 	return true;
 }
 
-/* In blocks of fixed length, which compilers turn into vector code at -O2. */
-static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t n, float scale)
+#define LINE 64
+#define FETCH_MAX 4096          /* of a long row the processor foresees the rest */
+#define AHEAD 4                 /* rows of a batch lie anywhere: so many are asked for in advance */
+
+static void fetch(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n && i < FETCH_MAX; i += LINE)
+		__builtin_prefetch((const char *)p + i);
+}
+
+/* In blocks of fixed length, which compilers turn into vector code at -O2; each value is
+ * one product, the same on every processor. */
+KERN_CLONES static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t n, float scale)
 {
 	size_t i = 0;
 
@@ -40,7 +52,12 @@ static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t 
 
 static void gather_dense(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
+	size_t size = d->x8 ? 1 : sizeof(*d->x);
+	const char *rows = d->x8 ? (const char *)d->x8 : (const char *)d->x;
+
 	for (size_t i = 0; i < n; i++) {
+		if (i + AHEAD < n)
+			fetch(rows + index[i + AHEAD] * d->cols * size, d->cols * size);
 		if (d->x8)
 			scale_bytes(d->x8 + index[i] * d->cols, b->x + i * d->cols, d->cols, d->scale);
 		else
@@ -49,6 +66,7 @@ static void gather_dense(const struct dataset *d, const uint32_t *index, size_t 
 }
 
 #define DIGIT 11
+#define IDS_AHEAD 16
 
 /* Sort n words by their upper 32 bits, which are below `limit`: least digit
  * first, stable, between `a` and `t`.  Returns which of the two has the result. */
@@ -85,21 +103,23 @@ static uint64_t *radix_sort(uint64_t *a, uint64_t *t, size_t n, size_t limit)
 static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
 {
 	uint64_t *pair = b->id;
-	uint32_t number, last = UINT32_MAX;
+	uint32_t number, at, last = UINT32_MAX;
+	size_t n = 0;
 
 	for (size_t k = 0; k < nnz; k++)
 		pair[k] = (uint64_t)b->col[k] << 32 | k;
 	pair = radix_sort(pair, pair + nnz, nnz, d->nids);
-	b->nids = 0;
 	for (size_t k = 0; k < nnz; k++) {
-		uint32_t at = (uint32_t)pair[k];
-
+		if (k + IDS_AHEAD < nnz)
+			__builtin_prefetch(&d->id[pair[k + IDS_AHEAD] >> 32]);
+		at = (uint32_t)pair[k];
 		number = (uint32_t)(pair[k] >> 32);
-		if (number != last)
-			b->id[b->nids++] = d->id[number];
+		n += number != last;
 		last = number;
-		b->col[at] = (uint32_t)b->nids - 1;
+		b->id[n - 1] = d->id[number];
+		b->col[at] = (uint32_t)n - 1;
 	}
+	b->nids = n;
 }
 
 static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
@@ -114,6 +134,12 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 		return false;
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
+		if (i + AHEAD < n) {
+			from = d->start[index[i + AHEAD]];
+			len = d->start[index[i + AHEAD] + 1] - from;
+			fetch(d->col + from, len * sizeof(*b->col));
+			fetch(d->val + from, len * sizeof(*b->val));
+		}
 		from = d->start[index[i]];
 		len = d->start[index[i] + 1] - from;
 		memcpy(b->col + at, d->col + from, len * sizeof(*b->col));

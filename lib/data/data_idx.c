@@ -121,9 +121,11 @@ static enum err_code read_labels(struct data_build *b, const char *path, const s
 	return rc;
 }
 
+const char *const data_label_suffix[3] = { "", ".gz", ".zst" };
+
 /* "train-images-idx3-ubyte.gz" -> "train-labels-idx1-ubyte", without .gz or
  * .zst, in a fresh string; NULL when the name does not say "images". */
-static char *label_name(const char *images)
+char *data_label_stem(const char *images)
 {
 	const char *base = path_basename(images), *at = strstr(base, "images");
 	struct buf b = BUF_INIT;
@@ -147,7 +149,6 @@ static char *label_name(const char *images)
 static enum err_code find_labels(const struct data_build *b, const struct stream *s,
                                  const struct data_options *o, char **path, struct err *e)
 {
-	static const char *const suffix[] = { "", ".gz", ".zst" };
 	char *stem;
 
 	*path = NULL;
@@ -155,9 +156,9 @@ static enum err_code find_labels(const struct data_build *b, const struct stream
 		*path = b->base_dir ? path_join(b->base_dir, o->labels) : mem_strdup(o->labels);
 		return ERR_OK;
 	}
-	stem = label_name(stream_name(s));
-	for (size_t i = 0; stem && !*path && i < sizeof(suffix) / sizeof(suffix[0]); i++) {
-		*path = mem_printf("%s%s", stem, suffix[i]);
+	stem = data_label_stem(stream_name(s));
+	for (size_t i = 0; stem && !*path && i < 3; i++) {
+		*path = mem_printf("%s%s", stem, data_label_suffix[i]);
 		if (access(*path, F_OK) != 0) {
 			free(*path);
 			*path = NULL;

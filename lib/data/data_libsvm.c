@@ -33,11 +33,12 @@ static void token(char out[static DATA_SHOWN], const char *p)
 	data_shown(out, p, n);
 }
 
-/* What is known of the index base before all lines are read. */
 struct ids {
 	struct data_build *b;
 	struct stream *s;
-	int base;
+	int base;               /* what is known of it before all lines are read */
+	uint32_t *slot;         /* to find an index that comes twice in a line */
+	size_t slots;
 };
 
 static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e)
@@ -68,15 +69,49 @@ static int by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static enum err_code check_twice(const struct ids *f, const uint64_t *id, size_t n, struct err *e)
+/* Are n ids distinct?  By an open hash table, of at least twice as many slots. */
+static bool distinct(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n)
 {
-	uint64_t *sorted = mem_try_array(n, sizeof(*id)), twice = 0;
+	unsigned bits = 64 - (unsigned)__builtin_clzll(2 * n);
+	size_t slots = (size_t)1 << bits, at;
+	uint64_t x, y;
+
+	if (slots > f->slots) {
+		free(f->slot);
+		f->slot = mem_try_array(slots, sizeof(*f->slot));
+		f->slots = f->slot ? slots : 0;
+		if (!f->slot)
+			return false;
+	}
+	memset(f->slot, 0, slots * sizeof(*f->slot));
+	for (size_t i = 0; i < n; i++) {
+		x = wide ? wide[i] : id[i];
+		at = x * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);
+		for (; f->slot[at]; at = (at + 1) & (slots - 1)) {
+			y = wide ? wide[f->slot[at] - 1] : id[f->slot[at] - 1];
+			if (x == y)
+				return false;
+		}
+		f->slot[at] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+/* Of the n ids of a line, wherever they are, the least that comes twice. */
+static enum err_code check_twice(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n,
+                                 struct err *e)
+{
+	uint64_t *sorted, twice = 0;
 	bool found = false;
 
+	if (distinct(f, id, wide, n))
+		return ERR_OK;
+	sorted = mem_try_array(n, sizeof(*sorted));
 	if (!sorted)
 		return err_set(e, ERR_NOMEM, "no memory for a line of %s", stream_name(f->s));
-	memcpy(sorted, id, n * sizeof(*id));
-	qsort(sorted, n, sizeof(*id), by_id);
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = wide ? wide[i] : id[i];
+	qsort(sorted, n, sizeof(*sorted), by_id);
 	for (size_t i = 1; i < n && !found; i++) {
 		found = sorted[i] == sorted[i - 1];
 		twice = sorted[i];
@@ -87,40 +122,88 @@ static enum err_code check_twice(const struct ids *f, const uint64_t *id, size_t
 	return stream_fail(f->s, e, "index %llu comes twice", (unsigned long long)twice);
 }
 
-/* "index:value" at *pp, which must be followed by a blank or the end; *pp moves
- * behind it, or stays when it is malformed. */
-static bool parse_entry(const char **pp, uint64_t *id, float *val)
+/* An index of eight digits or more, up to its colon; NULL when there is none. */
+static const char *long_index(const char *p, uint64_t *out)
 {
-	const char *p = *pp, *first = p;
+	const char *first = p;
 	uint64_t i = 0;
-	double v;
 
 	for (; is_digit(*p); p++)
 		i = i * 10 + (uint64_t)(*p - '0');
+	*out = i;
 	/* 18 digits cannot overflow; no longer index is believed. */
-	if (p == first || p - first > 18 || *p != ':')
-		return false;
-	p = data_num(p + 1, &v);
-	if (!p || !is_end(*p))
-		return false;
-	*id = i;
-	*val = (float)v;
-	if (!isfinite(*val))
+	return p - first <= 18 && *p == ':' ? p : NULL;
+}
+
+/* "index:value" at *pp, which must be followed by a blank or the end; *pp moves
+ * behind it, or stays when it is malformed.  Digits alone are read as such; up to
+ * seven make an exact float, as data_num would. */
+static inline bool parse_entry(const char **pp, uint64_t *id, float *val)
+{
+	const char *p = *pp;
+	uint64_t w = data_num_load(p), others = data_num_others(w), rest = others & (others - 1);
+	unsigned n = others ? (unsigned)__builtin_ctzll(others) / 8 : 8, m;
+
+	if (n < 8) {
+		*id = data_num_digits(w, n);
+		p += n;
+		if (n == 0 || *p != ':')
+			return false;
+		/* All in eight bytes: no second look. */
+		m = rest ? (unsigned)__builtin_ctzll(rest) / 8 : n + 1;
+		if (m > n + 1 && is_end((*pp)[m])) {
+			*val = (float)(int64_t)data_num_digits(w >> (8 * n + 8), m - n - 1);
+			*pp += m;
+			return true;
+		}
+	} else {
+		p = long_index(p, id);
+		if (!p)
+			return false;
+	}
+	w = data_num_load(++p);
+	n = data_num_run(w);
+	if (n > 0 && n < 8 && is_end(p[n])) {
+		*val = (float)(int64_t)data_num_digits(w, n);
+		*pp = p + n;
+		return true;
+	}
+	p = data_num_float(p, val);
+	if (!p || !is_end(*p) || !isfinite(*val))
 		return false;
 	*pp = p;
 	return true;
 }
 
-static enum err_code parse_entries(const struct ids *f, const char *p, size_t len, struct err *e)
+static const char *skip_qid(const char *p)
 {
+	if (strncmp(p, "qid:", 4) != 0)
+		return NULL;
+	while (!is_end(*p))
+		p++;
+	return p;
+}
+
+static enum err_code index_zero(const struct ids *f, struct err *e)
+{
+	return stream_fail(f->s, e, "index 0 where indices begin at 1 (%s)",
+	                   f->b->index_base == 1 ? "index_base=1" : "as in the training data");
+}
+
+/* The entries at p, len bytes of them or their comment; *end is where they end. */
+static enum err_code parse_entries(struct ids *f, const char *p, size_t len, const char **end,
+                                   struct err *e)
+{
+	const char *begin = p, *q;
+	uint64_t *wide, i, last = 0;
 	bool ascending = true;
-	uint64_t *id;
+	uint32_t *id;
 	float *val;
 	size_t n = 0;
 	enum err_code rc;
 
 	/* An entry takes three bytes and a blank before it. */
-	rc = data_build_sparse(f->b, f->s, len / 4 + 1, &id, &val, e);
+	rc = data_build_sparse(f->b, f->s, len / 4 + 1, &id, &wide, &val, e);
 	if (rc != ERR_OK)
 		return rc;
 	for (;;) {
@@ -128,39 +211,51 @@ static enum err_code parse_entries(const struct ids *f, const char *p, size_t le
 			p++;
 		if (!*p || *p == '#')
 			break;
-		if (strncmp(p, "qid:", 4) == 0) {
-			while (!is_end(*p))
-				p++;
+		if (!parse_entry(&p, &i, &val[n])) {
+			q = skip_qid(p);
+			if (!q)
+				return bad_entry(f, p, e);
+			p = q;
 			continue;
 		}
-		if (!parse_entry(&p, &id[n], &val[n]))
-			return bad_entry(f, p, e);
-		if (id[n] == 0 && f->base == 1)
-			return stream_fail(f->s, e, "index 0 where indices begin at 1 (%s)",
-			                   f->b->index_base == 1 ? "index_base=1" : "as in the training data");
-		ascending &= n == 0 || id[n] > id[n - 1];
+		if (i == 0 && f->base == 1)
+			return index_zero(f, e);
+		if (!wide && i > UINT32_MAX) {
+			rc = data_build_widen(f->b, f->s, e);
+			return rc != ERR_OK ? rc : parse_entries(f, begin, len, end, e);
+		}
+		if (wide)
+			wide[n] = i;
+		else
+			id[n] = (uint32_t)i;
+		ascending &= n == 0 || i > last;
+		last = i;
 		n++;
 	}
+	*end = p;
 	if (!ascending)
-		rc = check_twice(f, id, n, e);
+		rc = check_twice(f, id, wide, n, e);
 	data_build_row(f->b, n);
 	return rc;
 }
 
-static enum err_code parse_line(const struct ids *f, const char *p, size_t len, struct err *e)
+/* *end is how far the line was looked at. */
+static enum err_code parse_row(struct ids *f, const char *p, size_t len, const char **end,
+                               struct err *e)
 {
 	const char *line = p, *after;
 	char text[DATA_SHOWN];
 	enum err_code rc;
 	double v;
 
-	if (memchr(p, '\0', len))
-		return stream_fail(f->s, e, "holds a NUL byte; is this a text file?");
+	*end = line;
 	while (is_blank(*p))
 		p++;
-	if (!*p || *p == '#')
+	if (!*p || *p == '#') {
+		*end = p;
 		return ERR_OK;
-	after = data_num(p, &v);
+	}
+	after = data_num_padded(p, &v);
 	if (after && *after == ',')
 		return stream_fail(f->s, e, "has several labels; one is wanted");
 	if (!after || !is_end(*after)) {
@@ -169,14 +264,26 @@ static enum err_code parse_line(const struct ids *f, const char *p, size_t len, 
 	}
 	rc = data_label_number(f->b->label, f->s, v, e);
 	if (rc == ERR_OK)
-		rc = parse_entries(f, after, len - (size_t)(after - line), e);
+		rc = parse_entries(f, after, len - (size_t)(after - line), end, e);
+	return rc;
+}
+
+/* A NUL ends the text of a line early: it is looked for only then, and is what is said
+ * before all else. */
+static enum err_code parse_line(struct ids *f, const char *line, size_t len, struct err *e)
+{
+	const char *end;
+	enum err_code rc = parse_row(f, line, len, &end, e);
+
+	if ((rc != ERR_OK || end != line + len) && memchr(line, '\0', len))
+		return stream_fail(f->s, e, "holds a NUL byte; is this a text file?");
 	return rc;
 }
 
 static enum err_code read_lines(struct data_build *b, struct stream *s, const struct data_options *o,
                                 struct err *e)
 {
-	struct ids f = { b, s, b->d->index_base };
+	struct ids f = { .b = b, .s = s, .base = b->d->index_base };
 	enum err_code rc = ERR_OK;
 	size_t len;
 	char *line;
@@ -197,6 +304,7 @@ static enum err_code read_lines(struct data_build *b, struct stream *s, const st
 			break;
 		rc = parse_line(&f, line, len, e);
 	}
+	free(f.slot);
 	return rc;
 }
 

@@ -21,7 +21,7 @@ struct source {
 	bool close_fd;
 	const uint8_t *mem;
 	size_t mem_left;
-	uint64_t size, taken;   /* of a regular file when opened; bytes read so far */
+	uint64_t size, taken;   /* of a regular file when opened, or of memory; bytes read so far */
 	enum packing packing;
 	uint8_t *in;            /* bytes as they lie in the file, not yet decoded */
 	size_t in_pos, in_len;
@@ -47,6 +47,7 @@ static enum err_code raw_read(struct source *s, void *p, size_t n, size_t *got, 
 			memcpy(p, s->mem, *got);
 		s->mem += *got;
 		s->mem_left -= *got;
+		s->taken += *got;
 		return ERR_OK;
 	}
 	do
@@ -258,8 +259,15 @@ enum err_code source_memory(const void *p, size_t n, const char *name, struct so
 	s->name = mem_strdup(name);
 	s->fd = -1;
 	s->mem = p;
-	s->mem_left = n;
+	s->mem_left = s->size = n;
 	return started(s, out, e);
+}
+
+double source_progress(const struct source *s)
+{
+	uint64_t waiting = s->in_len - s->in_pos;
+
+	return s->size > 0 && s->taken <= s->size ? (double)(s->taken - waiting) / (double)s->size : 0;
 }
 
 void source_close(struct source *s)

@@ -23,6 +23,10 @@ void source_close(struct source *s);
  * shorter since it was opened. */
 enum err_code source_read(struct source *s, void *p, size_t n, size_t *got, struct err *e);
 
+/* How much of a regular file or of memory has been read, from 0 to 1; 0 when that is
+ * not known. */
+double source_progress(const struct source *s);
+
 /* The path, or "standard input". */
 const char *source_name(const struct source *s);
 

@@ -9,15 +9,16 @@
 
 #define WINDOW (256u << 10)
 #define PEEK_MAX (1u << 20)
+#define EARLY (64u << 10)       /* bytes that say nothing of the rest yet */
 
 /* Decoded bytes wait in win[begin..end).  cap counts all but one byte, which
- * is kept for the NUL after a last line that has no newline. */
+ * is kept for the NUL after a last line that has no newline, and STREAM_PAD. */
 struct stream {
 	struct source *src;
 	char *win;
 	size_t begin, end, cap;
 	bool ended;
-	uint64_t line;
+	uint64_t line, filled;  /* lines given out; bytes that came into the window */
 };
 
 static struct stream *stream_new(struct source *src)
@@ -26,7 +27,7 @@ static struct stream *stream_new(struct source *src)
 
 	s->src = src;
 	s->cap = WINDOW;
-	s->win = mem_alloc(s->cap + 1);
+	s->win = mem_alloc(s->cap + 1 + STREAM_PAD);
 	return s;
 }
 
@@ -63,6 +64,13 @@ const char *stream_name(const struct stream *s)
 	return source_name(s->src);
 }
 
+double stream_progress(const struct stream *s)
+{
+	uint64_t taken = s->filled - (s->end - s->begin);
+
+	return taken < EARLY ? 0 : source_progress(s->src) * ((double)taken / (double)s->filled);
+}
+
 uint64_t stream_lineno(const struct stream *s)
 {
 	return s->line;
@@ -94,7 +102,7 @@ static enum err_code fill(struct stream *s, struct err *e)
 		s->begin = 0;
 	}
 	if (s->end == s->cap) {
-		p = realloc(s->win, 2 * s->cap + 1);
+		p = realloc(s->win, 2 * s->cap + 1 + STREAM_PAD);
 		if (!p)
 			return err_set(e, ERR_NOMEM, "%s:%llu: no memory for a line of more than %zu bytes",
 			               stream_name(s), (unsigned long long)s->line + 1, s->cap);
@@ -105,6 +113,7 @@ static enum err_code fill(struct stream *s, struct err *e)
 	if (rc != ERR_OK)
 		return rc;
 	s->end += got;
+	s->filled += got;
 	s->ended = got == 0;
 	return ERR_OK;
 }

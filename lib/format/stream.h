@@ -13,6 +13,8 @@
 struct stream;
 
 #define STREAM_LINE_MAX ((size_t)64 << 20)
+/* Bytes behind the NUL of a line that may be read, whatever they are. */
+#define STREAM_PAD 16
 
 enum err_code stream_open(const char *path, struct stream **out, struct err *e);
 /* The n bytes at p, which must outlive the stream. */
@@ -28,9 +30,13 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e);
 
 /* The next line without its "\n" or "\r\n", or *line NULL at the end.  The
- * view holds until the next call, ends in a NUL that len does not count, and
- * may be written to.  ERR_LIMIT above STREAM_LINE_MAX bytes. */
+ * view holds until the next call, ends in a NUL that len does not count (and
+ * STREAM_PAD readable bytes), and may be written to.  ERR_LIMIT above STREAM_LINE_MAX bytes. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e);
+
+/* About how much of the whole has been taken, from 0 to 1, to foresee what it will
+ * come to; 0 when that is not known, or too early to say. */
+double stream_progress(const struct stream *s);
 
 const char *stream_name(const struct stream *s);
 /* Of the line that stream_line gave last, from 1; 0 before any. */

@@ -8,7 +8,13 @@
 #include "coord/layout.h"
 #include "format/safetensors.h"
 
-static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, struct log *log, struct err *e)
+struct data_cache job_cache(const char *dir, struct log *log)
+{
+	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
+}
+
+static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, const struct data_cache *cache,
+    struct err *e)
 {
 	const struct model_info *info = model_info_find(j->conf.job.model);
 	struct data_want want = { .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
@@ -16,25 +22,25 @@ static enum err_code load_data(struct job *j, const char *const *data, size_t nd
 	char text[256];
 	enum err_code rc;
 
-	rc = data_load(ndata ? data : (const char *const *)paths->item, ndata ? ndata : paths->n, NULL, &want, NULL,
-	    &j->train, e);
+	rc = data_load_cached(cache, ndata ? data : (const char *const *)paths->item, ndata ? ndata : paths->n, NULL, &want,
+	    NULL, &j->train, e);
 	if (rc)
 		return rc;
 	data_describe(j->train, text);
-	log_info(log, "data: %s", text);
+	log_info(cache->log, "data: %s", text);
 	if (!eval->n)
 		return ERR_OK;
-	rc = data_load((const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
+	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
 	if (rc && ndata) {
 		/* Data of its own: this host need not have the job's files. */
-		log_warn(log, "no evaluation here: %s", e->msg);
+		log_warn(cache->log, "no evaluation here: %s", e->msg);
 		*e = (struct err){ 0 };
 		return ERR_OK;
 	}
 	if (rc)
 		return err_prefix(e, "job.eval");
 	data_describe(j->eval, text);
-	log_info(log, "evaluation data: %s", text);
+	log_info(cache->log, "evaluation data: %s", text);
 	return ERR_OK;
 }
 
@@ -91,9 +97,10 @@ static enum err_code check_init(const struct job *j, struct err *e)
 	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
 }
 
-enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, struct log *log, struct job *out,
-    struct err *e)
+enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, const char *cache, struct log *log,
+    struct job *out, struct err *e)
 {
+	struct data_cache kept;
 	enum err_code rc;
 
 	*out = (struct job){ 0 };
@@ -104,8 +111,9 @@ enum err_code job_load(const json_t *config, const char *const *data, size_t nda
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
 	else if (!model_info_find(out->conf.job.model))
 		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
+	kept = job_cache(cache ? cache : out->conf.job.cache, log);
 	if (!rc)
-		rc = load_data(out, data, ndata, log, e);
+		rc = load_data(out, data, ndata, &kept, e);
 	if (!rc)
 		rc = make_model(out, e);
 	if (!rc)

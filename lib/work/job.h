@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "conf/conf.h"
-#include "data/data.h"
+#include "data/data_cache.h"
 #include "model/metrics.h"
 #include "model/model.h"
 
@@ -18,10 +18,12 @@ struct job {
 };
 
 /* From a view's config.  data, eval: paths instead of the configuration's
- * (n 0: those).  Only what is asked for is loaded: with_train false leaves
- * `train` out but for its shape, which evaluation needs. */
-enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, struct log *log, struct job *out,
-    struct err *e);
+ * (n 0: those).  cache: a directory for parsed data, or "none", instead of the
+ * configuration's (NULL: that). */
+enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, const char *cache, struct log *log,
+    struct job *out, struct err *e);
+/* What is kept of parsed data in the directory of that name; "none": nothing. */
+struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);
 
 /* The tables as worker_join proposes them. */

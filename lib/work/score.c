@@ -7,17 +7,19 @@
 static enum err_code load(struct tool *t, const char *const *data, size_t ndata, struct job *job, struct params *p,
     struct dataset **set, struct err *e)
 {
-	enum err_code rc = job_load(json_object_get(t->view, "config"), NULL, 0, t->log, job, e);
+	enum err_code rc = job_load(json_object_get(t->view, "config"), NULL, 0, NULL, t->log, job, e);
 	const struct model_info *info;
+	struct data_cache cache;
 	struct data_want want;
 
 	if (rc)
 		return rc;
 	info = model_info_find(job->conf.job.model);
 	want = (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
+	cache = job_cache(job->conf.job.cache, t->log);
 	*set = NULL;
 	if (ndata)
-		rc = data_load(data, ndata, NULL, &want, job->train, set, e);
+		rc = data_load_cached(&cache, data, ndata, NULL, &want, job->train, set, e);
 	else if (!job->eval)
 		rc = err_set(e, ERR_USAGE, "the job has no evaluation data (job.eval): name a data path");
 	if (!rc)

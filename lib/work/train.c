@@ -340,7 +340,8 @@ static enum err_code live(struct worker *w, struct err *e)
 {
 	json_t *view = cluster_view(w->cluster);
 	bool over = false;
-	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->log, &w->job, e);
+	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->cache,
+	    w->cfg->log, &w->job, e);
 
 	json_decref(view);
 	if (!rc) {

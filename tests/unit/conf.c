@@ -106,6 +106,7 @@ static const struct row {
 	{ "job.model", "softmax", "\"softmax\"", "", NULL },
 	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
+	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },
 	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
 	{ "job.activation", "tanh", "\"tanh\"", "gelu", NULL },
 	{ "job.epochs", "3", "3", "1e3", "-1" },

@@ -65,6 +65,101 @@ static void test_numbers(void)
 	ok(all, "and 200000 random ones");
 }
 
+/* Padded with bytes that must not count. */
+static bool padded_is(const char *text, double want)
+{
+	char padded[96];
+	const char *end;
+	double v = 0;
+	float f = 0;
+
+	memset(padded, '7', sizeof(padded));
+	memcpy(padded, text, strlen(text) + 1);
+	end = padded + strlen(text);
+	return data_num_padded(padded, &v) == end && memcmp(&v, &want, sizeof(v)) == 0 &&
+	       data_num_float(padded, &f) == end && memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
+}
+
+/* The double half way between two floats, its neighbours, and what is nearer to it than
+ * to any other double: where a float would come out wrong first. */
+static bool half_ways(struct rng *r)
+{
+	char text[80];
+	bool all = true;
+	double v;
+	float f;
+
+	for (int i = 0; i < 200000; i++) {
+		uint32_t bits = (uint32_t)rng_next(r);
+
+		if (i % 2)
+			bits = (bits & 0x807fffff) | (uint32_t)(127 - 20 + rng_below(r, 40)) << 23;
+		memcpy(&f, &bits, sizeof(f));
+		if (!isfinite(f) || !isfinite(nextafterf(f, INFINITY)))
+			continue;
+		v = ((double)f + (double)nextafterf(f, INFINITY)) / 2;
+		v = i % 3 ? nextafter(v, i % 3 == 1 ? INFINITY : -INFINITY) : v;
+		snprintf(text, sizeof(text), "%.*g", (int)(16 + rng_below(r, 7)), v);
+		all = all && padded_is(text, strtod(text, NULL));
+		snprintf(text, sizeof(text), "%.*f", (int)rng_below(r, 22), v);
+		all = all && (strlen(text) > 60 || padded_is(text, strtod(text, NULL)));
+	}
+	return all;
+}
+
+static bool random_texts(struct rng *r)
+{
+	static const char alphabet[] = "0000123456789.+-eE: ,";
+	char text[40], padded[64];
+	const char *end;
+	bool all = true;
+	double v, want;
+	float f;
+
+	for (int i = 0; i < 400000; i++) {
+		size_t n = rng_below(r, 30);
+
+		for (size_t k = 0; k < n; k++)
+			text[k] = alphabet[rng_below(r, i % 2 ? sizeof(alphabet) - 1 : 14)];
+		text[n] = '\0';
+		memset(padded, '3', sizeof(padded));
+		memcpy(padded, text, n + 1);
+		end = data_num(padded, &want);
+		all = all && data_num_padded(padded, &v) == end && data_num_float(padded, &f) == end;
+		if (end) {
+			all = all && memcmp(&v, &want, sizeof(v)) == 0 && memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
+			/* What the grammar takes, and no more, as strtod has it. */
+			padded[end - padded] = '\0';
+			all = all && want == strtod(padded, NULL);
+		}
+	}
+	return all;
+}
+
+static void test_padded(void)
+{
+	static const char *const texts[] = {
+		"0", "-0", "+1", ".5", "5.", "-.25", "1234567", "12345678", "1234567.12345678", "123456.123456789",
+		"0.1234567", "0.12345678", "0.123456789", "0.12345678901234", "0.123456789012345",
+		"0.1234567890123456", "0.12345678901234567", "-0.00000000000000000012345678901234567", "1e5", "1.5e-7",
+		"9999999.99999999", "16777217", "3.4028235677973366e38", "3.5e38", "1e-50", "-1e-50", "0.0000000000000000000000",
+		"-0.00000000000000000", "340282356779733661637539395458142568448", "18446744073709551615", "9999999999999999999",
+		"0.000000000000000000000000000000000000000000000700649232162408613",
+	};
+	struct rng r;
+	bool all = true;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (!padded_is(texts[i], strtod(texts[i], NULL))) {
+			printf("# %s\n", texts[i]);
+			all = false;
+		}
+	ok(all, "padded numbers, as doubles and as floats");
+	rng_init(&r, 9);
+	ok(half_ways(&r), "floats that are hard to round");
+	ok(random_texts(&r), "any text: one grammar, one value");
+}
+
 static void test_uri(void)
 {
 	struct data_options o;
@@ -210,6 +305,7 @@ static void test_order(void)
 int main(void)
 {
 	test_numbers();
+	test_padded();
 	test_uri();
 	test_gather_sparse(50);
 	test_gather_sparse(30000);

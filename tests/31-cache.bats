@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# Parsed data that are kept for the next start (job.cache, ps-work train --cache).
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	awk 'BEGIN {
+		srand(3)
+		for (i = 0; i < 2000; i++) {
+			printf "%d", i % 2 ? 1 : -1
+			for (k = 1; k < 200; k += 1 + int(rand() * 40))
+				printf " %d:%.4f", k, rand() + (i % 2) * (k < 50)
+			print ""
+		}
+	}' >train.svm
+	head -n 300 train.svm >test.svm
+	cat >keep.json <<-END
+	{ "servers": 1, "workers": 2, "deterministic": true, "job": { "model": "logistic", "data": "train.svm",
+	  "eval": "test.svm", "epochs": 2, "batch": 50, "lr": 0.1, "cache": "kept" } }
+	END
+}
+
+teardown() {
+	teardown_dir
+}
+
+# Lines of both workers' logs that match.
+said() {
+	cat keep.run/worker-*.log | grep -cE "$1" || true
+}
+
+@test "the next start reads what the first has kept: the same bits" {
+	train keep.json --set cache=none
+	want=$(res .model_digest)
+	[ ! -e kept ]
+	[ "$(said "parsed data")" -eq 0 ]
+	# Two workers at once, two data sets: each is parsed once.
+	train keep.json
+	has .model_digest "$want"
+	[ "$(said 'parsed data: kept as ')" -eq 2 ]
+	[ "$(said 'parsed data: read from ')" -eq 2 ]
+	[ "$(stat -c %a kept)" = 700 ]
+	[ "$(ls kept/*.parsed | wc -l)" -eq 2 ]
+	train keep.json
+	has .model_digest "$want"
+	[ "$(said 'parsed data: kept as ')" -eq 0 ]
+	[ "$(said 'parsed data: read from ')" -eq 4 ]
+	[ "$(grep -c '2000 examples, .* libsvm (.*train.svm)' keep.run/worker-0.log)" -eq 1 ]
+	# It is the file that is read, and not the text: which of them says 1.
+	ps-ctl start keep.json >/dev/null 2>&1
+	ps-ctl -C keep.run wait --for done >/dev/null
+	run -0 ps-work eval -C keep.run --log-level info
+	[ "$(grep -c 'parsed data: read from ' <<<"$output")" -eq 2 ]
+}
+
+@test "a file that is damaged or cut is noticed, said once, and made anew" {
+	train keep.json
+	want=$(res .model_digest)
+	for harm in flip cut empty; do
+		for f in kept/*.parsed; do
+			case $harm in
+			flip) printf '\377' | dd of="$f" bs=1 seek=$(($(stat -c %s "$f") / 2)) conv=notrunc 2>/dev/null ;;
+			cut) truncate -s -64 "$f" ;;
+			empty) : >"$f" ;;
+			esac
+		done
+		train keep.json
+		has .model_digest "$want"
+		[ "$(said 'is not used, and made anew: ')" -eq 2 ]
+		[ "$(said 'parsed data: kept as ')" -eq 2 ]
+		train keep.json
+		[ "$(said 'parsed data: read from ')" -eq 4 ]
+	done
+}
+
+@test "other options, other models and changed files have files of their own" {
+	train keep.json
+	first=$(ls kept/*.parsed)
+	train keep.json --set data='train.svm?index_base=0' --set eval='[]'
+	[ "$(said 'parsed data: kept as ')" -eq 1 ]
+	[ "$(ls kept/*.parsed | wc -l)" -eq 3 ]
+	train keep.json --set model=softmax
+	[ "$(said 'parsed data: kept as ')" -eq 2 ]
+	[ "$(ls kept/*.parsed | wc -l)" -eq 5 ]
+	train keep.json
+	[ "$(said 'parsed data: read from ')" -eq 4 ]
+	# The same length and the same time, but not the same data.
+	touch -r train.svm time
+	sed -i 's/^-1 1:0/-1 1:9/' train.svm
+	touch -r time train.svm
+	train keep.json
+	[ "$(said 'parsed data: kept as ')" -eq 1 ]
+	grep -qxF "$(ls kept/*.parsed | head -n 1)" <<<"$first" || grep -qxF "$(ls kept/*.parsed | tail -n 1)" <<<"$first"
+	[ "$(ls kept/*.parsed | wc -l)" -eq 5 ]
+}
+
+@test "a worker killed while it parses holds up nobody; what it has torn goes away" {
+	train keep.json
+	f=$(ls kept/*.parsed | head -n 1)
+	cp "$f" "$f.tmp-0123456789abcdef"
+	rm kept/*.parsed
+	# A lock that nobody holds is none.
+	[ "$(ls kept/*.lock | wc -l)" -eq 2 ]
+	train keep.json
+	[ "$(said 'parsed data: kept as ')" -eq 2 ]
+	[ ! -e "$f.tmp-0123456789abcdef" ]
+}
+
+@test "who parses is waited for" {
+	train keep.json
+	rm kept/*.parsed
+	exec 8<>"$(ls kept/*.lock | head -n 1)" 9<>"$(ls kept/*.lock | tail -n 1)"
+	flock -n 8
+	flock -n 9
+	background ps-ctl run keep.json --json 8>&- 9>&-
+	wait_for 10 grep -q 'another process reads the same data: waiting' keep.run/worker-0.log keep.run/worker-1.log
+	[ -z "$(ls kept/*.parsed 2>/dev/null)" ]
+	exec 8>&- 9>&-
+	finish
+	[ "$status" -eq 0 ]
+	[ "$(field state <out)" = done ]
+	[ "$(said 'parsed data: kept as ')" -eq 2 ]
+}
+
+@test "a full disk, or no directory, costs the file and not the job" {
+	train keep.json --set cache=none
+	want=$(res .model_digest)
+	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=.parsed FS_BUDGET=3000 \
+		ps-ctl run keep.json --json
+	finish
+	[ "$status" -eq 0 ]
+	[ "$(field model_digest <out)" = "$want" ]
+	grep -hq 'parsed data are not kept: .*No space left.*; this run goes on without' keep.run/worker-*.log
+	[ -z "$(ls kept/*.parsed* 2>/dev/null)" ]
+	train keep.json --set cache=no/such/place
+	has .model_digest "$want"
+	[ "$(said 'cannot make the directory ".*/no/such/place": No such file')" -ge 2 ]
+	run ps-ctl run keep.json --set cache=train.svm
+	[ "$status" -eq 78 ]
+	[[ "$output" == *'job.cache: must be none or a directory, and "'*'train.svm" is a file'* ]]
+}
+
+@test "ps-work train --cache, instead of the cluster's" {
+	ps-ctl start keep.json --set cache=none --set deterministic=false --set workers=1:2 >/dev/null 2>&1
+	ps-ctl invite -C keep.run --role worker -o w.join
+	background ps-work train --join w.join --cache mine
+	wait_for 20 grep -q 'parsed data: kept as .*mine/' err
+	finish
+	[ "$(ls mine/*.parsed | wc -l)" -ge 1 ]
+	[ ! -e kept ]
+}

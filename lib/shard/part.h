@@ -193,6 +193,9 @@ void snap_drop(struct part *p);
 
 /* Initial values: a function of table, seed and place alone. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
+/* The same for many rows: what depends on the table alone is reckoned once. */
+uint64_t init_base(const struct table *t);
+void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out);
 uint64_t init_row_place(const struct table *t, uint64_t id);
 
 #endif

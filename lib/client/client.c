@@ -474,6 +474,7 @@ void client_free(struct client *c)
 	encode_forget(c);
 	rows_forget(c);
 	known_forget(c);
+	list_free(c->spare_list);
 	zip_free(c->zip);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);

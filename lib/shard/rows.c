@@ -28,6 +28,7 @@ struct rows {
 	uint32_t (*bucket)[PLACES];     /* tag and, below it, the row's number plus 1; 0: free */
 	uint32_t row_mask;              /* what of an entry is not tag */
 	uint32_t arena_shift;           /* rows of an arena: a power of two */
+	uint32_t lines;                 /* of a row, to fetch */
 	uint32_t narenas, cap;
 	uint8_t **arena;
 };
@@ -38,6 +39,7 @@ struct rows *rows_new(uint32_t stride)
 
 	r->stride = stride;
 	r->row_bytes = 8 + stride * 4;
+	r->lines = r->row_bytes / LINE < AHEAD ? r->row_bytes / LINE : AHEAD;
 	while ((UINT64_C(2) << r->arena_shift) * r->row_bytes <= ARENA_BYTES)
 		r->arena_shift++;
 	return r;
@@ -237,11 +239,12 @@ static float *likely(const struct rows *r, uint64_t hash)
 
 static void fetch(const struct rows *r, const float *row)
 {
-	const uint8_t *at = (const uint8_t *)row - 8, *last = at + r->row_bytes - 1;
+	const uint8_t *at = (const uint8_t *)row - 8;
 
-	for (uint32_t k = 0; k < AHEAD && at < last; k++, at += LINE)
-		__builtin_prefetch(at, 1);
-	__builtin_prefetch(last, 1);
+	__builtin_prefetch(at, 1);
+	for (uint32_t k = 1; k < r->lines; k++)
+		__builtin_prefetch(at + k * LINE, 1);
+	__builtin_prefetch(at + r->row_bytes - 1, 1);
 }
 
 /* Row i of each that is likely, the memory under way meanwhile. */
@@ -250,11 +253,14 @@ static void look(const struct rows *r, const uint8_t *ids, uint32_t n, struct bl
 	for (uint32_t i = 0; i < n; i++) {
 		b->id[i] = get_le64(ids + (size_t)i * 8);
 		b->hash[i] = rng_mix(b->id[i]);
-		if (r->nbuckets)
-			__builtin_prefetch(r->bucket[home(r, b->hash[i])]);
+		row[i] = NULL;
 	}
+	if (!r->nbuckets)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		__builtin_prefetch(r->bucket[home(r, b->hash[i])]);
 	for (uint32_t i = 0; i < n; i++) {
-		row[i] = r->nbuckets ? likely(r, b->hash[i]) : NULL;
+		row[i] = likely(r, b->hash[i]);
 		if (row[i])
 			fetch(r, row[i]);
 	}

@@ -1,0 +1,259 @@
+#include "base/endian.h"
+#include "base/fail.h"
+#include "base/mem.h"
+#include "client/client_state.h"
+#include "kern/copy.h"
+#include "kern/vec.h"
+
+/* Pushes of sparse tables' rows: which of them go, and what the others leave for later. */
+
+/* Bytes of a push that comes in several records. */
+#define ROWS_MOST (16u << 20)
+
+/* ---- what is held back ----------------------------------------------------------------- */
+
+static const struct codec *rows_codec(const struct client *c)
+{
+	const struct codec *codec = c->cfg.coding.codec.codec;
+
+	/* Those that choose among the values are for dense ones: a batch has chosen already. */
+	return codec && codec->takes != CODEC_FRACTION ? codec : codec_by_id(0);
+}
+
+static bool keeps(const struct client *c)
+{
+	return c->cfg.coding.feedback && (rows_codec(c)->lossy || c->cfg.coding.filter.kind != FILTER_NONE);
+}
+
+/* By row, what is still to be pushed: what filters hold back and codecs leave out. */
+static struct rows *kept_rows(struct client *c, const struct table *t)
+{
+	if (t->id >= c->nkept) {
+		c->kept = mem_regrow((void *)c->kept, (size_t)t->id + 1, sizeof *c->kept);
+		while (c->nkept <= t->id)
+			c->kept[c->nkept++] = NULL;
+	}
+	if (!c->kept[t->id])
+		c->kept[t->id] = rows_new(t->cols);
+	return c->kept[t->id];
+}
+
+/* By an earlier coding. */
+static bool has_kept(const struct client *c, const struct table *t)
+{
+	return t->id < c->nkept && c->kept[t->id];
+}
+
+float *rows_kept(struct client *c, const struct table *t, uint64_t id)
+{
+	bool made;
+	float *row = rows_put(kept_rows(c, t), id, &made);
+
+	if (!row)
+		abort();
+	return row;
+}
+
+/* Those that go now, of the n in `order`, their gradients with what was kept of them in
+ * g; the others are kept.  Returns how many go. */
+static uint32_t sift(struct client *c, const struct table *t, const uint64_t *ids, const float *w, uint32_t *order, uint32_t n,
+    float *g)
+{
+	uint32_t cols = t->cols, go = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		size_t at = (size_t)order[i] * cols;
+		float *kept = keeps(c) ? rows_kept(c, t, ids[order[i]]) : has_kept(c, t) ? rows_get(c->kept[t->id], ids[order[i]]) : NULL;
+
+		if (kept)
+			vec_add(cols, kept, g + at);
+		if (!filter_holds(&c->cfg.coding.filter, &c->rng, c->cfg.coding.l1, g + at, w ? w + at : NULL, cols)) {
+			if (kept)
+				memset(kept, 0, cols * sizeof *kept);
+			order[go++] = order[i];
+		} else if (kept) {
+			memcpy(kept, g + at, cols * sizeof *kept);
+		}
+	}
+	c->stats.rows_held += n - go;
+	return go;
+}
+
+/* Weight times the values of a push, to what is kept of its rows. */
+static void keep_again(struct client *c, const struct doubt *d, float weight)
+{
+	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	const uint64_t *ids = (const uint64_t *)(const void *)(d->body + MSG_ROWS_HEAD);
+	float *x = mem_array(floats + 1, sizeof *x);
+
+	codec_by_id(d->codec)->add(d->body + plain, d->len - plain, floats, weight, x);
+	for (uint32_t i = 0; i < d->n; i++)
+		vec_add(cols, x + i * cols, rows_kept(c, d->table, ids[i]));
+	free(x);
+}
+
+void rows_again(struct client *c, const struct doubt *d)
+{
+	if (keeps(c))
+		keep_again(c, d, 1);
+}
+
+/* ---- pushing ------------------------------------------------------------------------------ */
+
+static void fill_body(struct client *c, struct doubt *d, const uint64_t *ids, const float *g, const uint32_t *order)
+{
+	const struct codec *codec = rows_codec(c);
+	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	float *x;
+
+	/* With what they are decoded to servers take so much in a push. */
+	if (codec->lossy && plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
+		codec = codec_by_id(0);
+	/* What is not finite is the server's to refuse, as it is. */
+	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
+		if (!vec_all_finite(cols, g + order[i] * cols))
+			codec = codec_by_id(0);
+	d->codec = codec->id;
+	d->body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
+	msg_put_rows_head(d->body, d->n);
+	x = codec->lossy ? mem_array(floats + 1, sizeof *x) : (float *)(void *)(d->body + plain);
+	for (uint32_t i = 0; i < d->n; i++) {
+		put_le64(d->body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
+		copy_floats(x + i * cols, g + order[i] * cols, cols);
+	}
+	d->len = plain + floats * 4;
+	if (!codec->lossy)
+		return;
+	d->len = plain + codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
+	for (uint32_t i = 0; keeps(c) && i < d->n; i++)
+		vec_add(cols, x + i * cols, rows_kept(c, d->table, ids[order[i]]));
+	if (keeps(c))
+		keep_again(c, d, -1);
+	free(x);
+}
+
+static enum err_code push_filled(struct client *c, struct doubt *d, struct err *e)
+{
+	enum err_code rc = doubt_new(c, d, e);
+
+	if (rc)
+		free(d->body);
+	else
+		rows_on_their_way(c);
+	return rc;
+}
+
+/* Partition after partition, with what is kept of them and by a codec. */
+static enum err_code push_sifted(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g,
+    const float *w, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_regrow(NULL, n, sizeof *order);
+	/* Refused, and not kept, is what is not finite. */
+	bool sifts = (keeps(c) || has_kept(c, t) || c->cfg.coding.filter.kind != FILTER_NONE) && vec_all_finite(n * t->cols, g);
+	float *whole = sifts ? mem_regrow(NULL, n * t->cols, sizeof *whole) : NULL;
+	enum err_code rc = ERR_OK;
+
+	if (sifts)
+		memcpy(whole, g, n * t->cols * sizeof *whole);
+	rows_by_part(t, ids, n, start, order, NULL);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
+		struct doubt d = *all;
+
+		d.part = p;
+		d.n = start[p + 1] - start[p];
+		if (sifts)
+			d.n = sift(c, t, ids, w, order + start[p], d.n, whole);
+		if (!d.n)
+			continue;
+		fill_body(c, &d, ids, sifts ? whole : g, order + start[p]);
+		rc = push_filled(c, &d, e);
+	}
+	free(start);
+	free(order);
+	free(whole);
+	return rc;
+}
+
+/* Where the next row of a partition goes. */
+struct cursor {
+	uint8_t *id;
+	float *value;
+};
+
+/* The bodies of all partitions at once: what is pushed is read but once. */
+static void fill_bodies(struct doubt *d, const uint64_t *ids, size_t n, const float *g)
+{
+	const struct table *t = d->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
+	struct cursor *at = mem_array(t->nparts, sizeof *at);
+	uint16_t *part = rows_parts(t, ids, n, start);
+	size_t cols = t->cols;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		size_t rows = start[p + 1] - start[p];
+
+		d[p] = d[0];
+		d[p].part = p;
+		d[p].n = (uint32_t)rows;
+		d[p].len = MSG_ROWS_HEAD + rows * (8 + cols * 4);
+		d[p].body = rows ? mem_regrow(NULL, d[p].len, 1) : NULL;
+		if (!rows)
+			continue;
+		msg_put_rows_head(d[p].body, d[p].n);
+		at[p].id = d[p].body + MSG_ROWS_HEAD;
+		at[p].value = (float *)(void *)(at[p].id + rows * 8);
+	}
+	for (size_t i = 0; i < n; i++, g += cols) {
+		struct cursor *to = &at[part[i]];
+
+		put_le64(to->id, ids[i]);
+		to->id += 8;
+		copy_floats(to->value, g, cols);
+		to->value += cols;
+	}
+	free(part);
+	free(at);
+	free(start);
+}
+
+static enum err_code push_plain(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g, struct err *e)
+{
+	struct doubt *d = mem_array(all->table->nparts, sizeof *d);
+	enum err_code rc = ERR_OK;
+
+	d[0] = *all;
+	fill_bodies(d, ids, n, g);
+	for (uint32_t p = 0; p < all->table->nparts; p++) {
+		if (rc)
+			free(d[p].body);
+		else if (d[p].n)
+			rc = push_filled(c, &d[p], e);
+	}
+	free(d);
+	return rc;
+}
+
+enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
+    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+{
+	struct doubt all = { .table = t, .examples = examples, .step = step };
+	enum err_code rc;
+
+	c->stats.rows_offered += n;
+	if (rows_codec(c)->lossy || has_kept(c, t) || c->cfg.coding.filter.kind != FILTER_NONE)
+		rc = push_sifted(c, &all, ids, n, g, w, e);
+	else
+		rc = push_plain(c, &all, ids, n, g, e);
+	FAIL_POINT("push_sent");
+	return rc;
+}
+
+void rows_forget(struct client *c)
+{
+	for (size_t i = 0; i < c->nkept; i++)
+		rows_free(c->kept[i]);
+	free((void *)c->kept);
+	c->kept = NULL;
+	c->nkept = 0;
+}

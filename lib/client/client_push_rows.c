@@ -9,6 +9,11 @@
 
 /* Bytes of a push that comes in several records. */
 #define ROWS_MOST (16u << 20)
+/* Rows of so many values are copied a partition at a time, and sent meanwhile; of narrower
+ * ones that would read each cache line many times. */
+#define WIDE 16u
+/* Rows that are fetched before they are copied. */
+#define AHEAD 24u
 
 /* ---- what is held back ----------------------------------------------------------------- */
 
@@ -100,6 +105,20 @@ void rows_again(struct client *c, const struct doubt *d)
 
 /* ---- pushing ------------------------------------------------------------------------------ */
 
+static void copy_rows(const struct doubt *d, const uint64_t *ids, const float *g, const uint32_t *order, float *x)
+{
+	size_t cols = d->table->cols;
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (i + AHEAD < d->n) {
+			__builtin_prefetch(ids + order[i + AHEAD]);
+			__builtin_prefetch(g + order[i + AHEAD] * cols);
+		}
+		put_le64(d->body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
+		copy_floats(x + i * cols, g + order[i] * cols, cols);
+	}
+}
+
 static void fill_body(struct client *c, struct doubt *d, const uint64_t *ids, const float *g, const uint32_t *order)
 {
 	const struct codec *codec = rows_codec(c);
@@ -117,10 +136,7 @@ static void fill_body(struct client *c, struct doubt *d, const uint64_t *ids, co
 	d->body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
 	msg_put_rows_head(d->body, d->n);
 	x = codec->lossy ? mem_array(floats + 1, sizeof *x) : (float *)(void *)(d->body + plain);
-	for (uint32_t i = 0; i < d->n; i++) {
-		put_le64(d->body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
-		copy_floats(x + i * cols, g + order[i] * cols, cols);
-	}
+	copy_rows(d, ids, g, order, x);
 	d->len = plain + floats * 4;
 	if (!codec->lossy)
 		return;
@@ -137,7 +153,7 @@ static enum err_code push_filled(struct client *c, struct doubt *d, struct err *
 	enum err_code rc = doubt_new(c, d, e);
 
 	if (rc)
-		free(d->body);
+		doubt_release(c, d);
 	else
 		rows_on_their_way(c);
 	return rc;
@@ -175,35 +191,88 @@ static enum err_code push_sifted(struct client *c, const struct doubt *all, cons
 	return rc;
 }
 
+/* ---- without either ------------------------------------------------------------------------ */
+
+void bodies_free(struct bodies *b)
+{
+	if (b)
+		free(b->bytes);
+	free(b);
+}
+
+static struct bodies *bodies_new(struct client *c, size_t bytes)
+{
+	struct bodies *b = c->spare_bodies ? c->spare_bodies : mem_alloc(sizeof *b);
+
+	c->spare_bodies = NULL;
+	b->users = 1;
+	if (bytes > b->cap) {
+		free(b->bytes);
+		b->bytes = mem_regrow(NULL, bytes, 1);
+		b->cap = bytes;
+	}
+	return b;
+}
+
+void bodies_drop(struct client *c, struct bodies *b)
+{
+	if (--b->users)
+		return;
+	bodies_free(c->spare_bodies);
+	c->spare_bodies = b;
+}
+
+static size_t body_bytes(const struct table *t, size_t rows)
+{
+	return MSG_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
+}
+
+/* Pushes of those partitions that have rows, and where their bodies go. */
+static struct bodies *cut(struct client *c, const struct doubt *all, const uint32_t *start, struct doubt *d)
+{
+	const struct table *t = all->table;
+	struct bodies *b;
+	size_t at = 0;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		d[p] = *all;
+		d[p].part = p;
+		d[p].n = start[p + 1] - start[p];
+		d[p].len = body_bytes(t, d[p].n);
+		at += d[p].n ? (d[p].len + 7) / 8 * 8 : 0;
+	}
+	b = bodies_new(c, at);
+	at = 0;
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (!d[p].n)
+			continue;
+		d[p].bodies = b;
+		d[p].body = b->bytes + at;
+		msg_put_rows_head(d[p].body, d[p].n);
+		at += (d[p].len + 7) / 8 * 8;
+		b->users++;
+	}
+	return b;
+}
+
 /* Where the next row of a partition goes. */
 struct cursor {
 	uint8_t *id;
 	float *value;
 };
 
-/* The bodies of all partitions at once: what is pushed is read but once. */
-static void fill_bodies(struct doubt *d, const uint64_t *ids, size_t n, const float *g)
+/* All bodies at once: what is pushed is read but once. */
+static void fill_bodies(const struct doubt *d, const uint16_t *part, const uint64_t *ids, size_t n, const float *g)
 {
 	const struct table *t = d->table;
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
 	struct cursor *at = mem_array(t->nparts, sizeof *at);
-	uint16_t *part = rows_parts(t, ids, n, start);
 	size_t cols = t->cols;
 
-	for (uint32_t p = 0; p < t->nparts; p++) {
-		size_t rows = start[p + 1] - start[p];
-
-		d[p] = d[0];
-		d[p].part = p;
-		d[p].n = (uint32_t)rows;
-		d[p].len = MSG_ROWS_HEAD + rows * (8 + cols * 4);
-		d[p].body = rows ? mem_regrow(NULL, d[p].len, 1) : NULL;
-		if (!rows)
-			continue;
-		msg_put_rows_head(d[p].body, d[p].n);
-		at[p].id = d[p].body + MSG_ROWS_HEAD;
-		at[p].value = (float *)(void *)(at[p].id + rows * 8);
-	}
+	for (uint32_t p = 0; p < t->nparts; p++)
+		if (d[p].n) {
+			at[p].id = d[p].body + MSG_ROWS_HEAD;
+			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p].n * 8);
+		}
 	for (size_t i = 0; i < n; i++, g += cols) {
 		struct cursor *to = &at[part[i]];
 
@@ -212,24 +281,41 @@ static void fill_bodies(struct doubt *d, const uint64_t *ids, size_t n, const fl
 		copy_floats(to->value, g, cols);
 		to->value += cols;
 	}
-	free(part);
 	free(at);
-	free(start);
 }
 
 static enum err_code push_plain(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g, struct err *e)
 {
-	struct doubt *d = mem_array(all->table->nparts, sizeof *d);
+	const struct table *t = all->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = NULL;
+	struct doubt *d = mem_array(t->nparts, sizeof *d);
+	uint16_t *part = NULL;
 	enum err_code rc = ERR_OK;
+	struct bodies *b;
 
-	d[0] = *all;
-	fill_bodies(d, ids, n, g);
-	for (uint32_t p = 0; p < all->table->nparts; p++) {
+	if (t->cols < WIDE) {
+		part = rows_parts(t, ids, n, start);
+	} else {
+		order = mem_regrow(NULL, n, sizeof *order);
+		rows_by_part(t, ids, n, start, order, NULL);
+	}
+	b = cut(c, all, start, d);
+	if (part)
+		fill_bodies(d, part, ids, n, g);
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (!d[p].n)
+			continue;
+		if (order && !rc)
+			copy_rows(&d[p], ids, g, order + start[p], (float *)(void *)(d[p].body + body_bytes(t, d[p].n) - (size_t)d[p].n * t->cols * 4));
 		if (rc)
-			free(d[p].body);
-		else if (d[p].n)
+			doubt_release(c, &d[p]);
+		else
 			rc = push_filled(c, &d[p], e);
 	}
+	bodies_drop(c, b);
+	free(part);
+	free(order);
+	free(start);
 	free(d);
 	return rc;
 }

@@ -104,13 +104,19 @@ void rows_unknown(struct link *l, const struct record *r)
 
 /* ---- sending ------------------------------------------------------------------------ */
 
-static void send_whole(struct link *l, struct record *r, const uint8_t *body, size_t len)
+/* lend: the body stays as it is until the receipt. */
+static void send_whole(struct link *l, struct record *r, const uint8_t *body, size_t len, bool lend)
 {
 	r->total = len;
 	for (size_t at = 0; at < len; at += r->len) {
 		r->offset = at;
 		r->len = len - at < RECORD_MAX ? (uint32_t)(len - at) : RECORD_MAX;
-		link_send(l, r, body + at);
+		if (!lend || r->len <= BATCHER_SMALL) {
+			link_send(l, r, body + at);
+			continue;
+		}
+		batcher_flush(&l->batcher, l->conn);
+		conn_lend(l->conn, r, body + at);
 	}
 }
 
@@ -125,7 +131,7 @@ static void send_packed(struct link *l, struct record *r, const struct doubt *d)
 	n = put_ids(l, ids_of(d), d->n, body);
 	memcpy(body + n, d->body + plain, values);
 	if (own) {
-		send_whole(l, r, own, n + values);
+		send_whole(l, r, own, n + values, false);
 	} else {
 		r->len = (uint32_t)(n + values);
 		r->total = r->len;
@@ -140,5 +146,5 @@ void rows_send(struct link *l, const struct doubt *d, struct record *r)
 	if (in_block(l->client, ids_of(d), d->n))
 		send_packed(l, r, d);
 	else
-		send_whole(l, r, d->body, d->len);
+		send_whole(l, r, d->body, d->len, true);
 }

@@ -44,13 +44,21 @@ struct row_list {
 	uint32_t *pos;
 };
 
+/* The bodies of a push of rows, kept for the next when all have their receipts. */
+struct bodies {
+	unsigned users;
+	size_t cap;
+	uint8_t *bytes;
+};
+
 /* A push that has no receipt yet. */
 struct doubt {
 	const struct table *table;
 	uint32_t part, examples, n;     /* n: elements, or rows */
 	uint64_t step, pulled;
 	const float *g;                 /* dense and raw: borrowed */
-	uint8_t *body;                  /* sparse, or encoded: owned */
+	uint8_t *body;                  /* sparse, or encoded: owned, or.. */
+	struct bodies *bodies;          /* ..a part of these; else NULL */
 	size_t len;                     /* of the body */
 	uint16_t codec;
 	bool settled;
@@ -107,6 +115,7 @@ struct client {
 	struct rows **kept;             /* by sparse table: what is still to be pushed of its rows */
 	size_t nkept;
 	struct row_list *spare_list;    /* or NULL */
+	struct bodies *spare_bodies;    /* or NULL */
 	struct known *known;            /* by table: rows as they were pulled last */
 	size_t nknown;
 	uint32_t known_generation;      /* of the layout, that their versions are of */
@@ -197,6 +206,8 @@ void known_forget(struct client *c);
 /* client_push.c */
 /* Push it, and keep it until its receipt; takes its body, unless it fails. */
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e);
+/* Its body is not wanted any more. */
+void doubt_release(struct client *c, struct doubt *d);
 struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t step);
 /* Onto this link, sent when it is up. */
 void doubt_add(struct link *l, const struct doubt *d);
@@ -212,6 +223,8 @@ void rows_ask(struct link *l, const struct ask *a, struct record *r);
 void rows_send(struct link *l, const struct doubt *d, struct record *r);
 /* The server does not know the ids that this names. */
 void rows_unknown(struct link *l, const struct record *r);
+void bodies_drop(struct client *c, struct bodies *b);
+void bodies_free(struct bodies *b);
 /* It came too late: once more, with the next. */
 void rows_again(struct client *c, const struct doubt *d);
 /* What is kept of a row: zeroes when it is new. */

@@ -13,7 +13,7 @@
 #define PLACES 16u
 /* On average no bucket has more. */
 #define FULL 14u
-#define ARENA_BYTES 8192u
+#define ARENA_BYTES 4096u
 /* Lines of a row that are fetched ahead; the rest the processor sees coming. */
 #define AHEAD 8u
 #define LINE 64u

@@ -11,8 +11,8 @@
  * index and the row itself.
  *
  * Memory: 8 bytes of id and 4 a float for each row; for the index 4.6 to 6.1 bytes a row,
- * 10.7 while it grows (by a third at a time); and one arena that is not full yet, of 8 KiB
- * or of one row.  So 10 million rows of 8 floats are 52 bytes each at no moment.  Of the
+ * 10.7 while it grows (by a third at a time); and one arena that is not full yet, of up to
+ * 4 KiB or of one row.  So 10 million rows of 8 floats are 52 bytes each at no moment.  Of the
  * order of 2^32 rows at most.  No locks: the partition's lock covers it. */
 struct rows;
 

@@ -132,6 +132,7 @@ static enum err_code want_rows(struct client *c, const struct table *t, uint64_t
 	struct row_list *list = list_new(c, n);
 	enum err_code rc = ERR_OK;
 
+	rows_begin(c, n);
 	rows_by_part(t, ids, n, start, list->pos, list->ids);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++)
 		if (start[p + 1] > start[p]) {

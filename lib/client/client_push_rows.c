@@ -326,6 +326,7 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 	struct doubt all = { .table = t, .examples = examples, .step = step };
 	enum err_code rc;
 
+	rows_begin(c, n);
 	c->stats.rows_offered += n;
 	if (rows_codec(c)->lossy || has_kept(c, t) || c->cfg.coding.filter.kind != FILTER_NONE)
 		rc = push_sifted(c, &all, ids, n, g, w, e);

@@ -31,10 +31,17 @@ static struct zip *zip_of(struct client *c)
 	return c->zip;
 }
 
+/* Of more ids than are kept the first lists would be gone before they come again. */
+static bool worth_keeping(const struct client *c, size_t n)
+{
+	return c->cfg.coding.ids == CLIENT_IDS_CACHED && n >= NAMED_LEAST && n <= KEYS_KEEP_MAX &&
+	    c->listed <= KEYCACHE_BYTES / sizeof(uint64_t);
+}
+
 /* Its name only, where the server keeps the list; else whole, and kept from now on. */
 static size_t put_ids(struct link *l, const uint64_t *ids, size_t n, uint8_t *out)
 {
-	bool keep = l->client->cfg.coding.ids == CLIENT_IDS_CACHED && n >= NAMED_LEAST && n <= KEYS_KEEP_MAX;
+	bool keep = worth_keeping(l->client, n);
 	uint8_t name[KEYS_NAME];
 	const uint64_t *none;
 

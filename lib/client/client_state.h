@@ -120,6 +120,7 @@ struct client {
 	size_t nknown;
 	uint32_t known_generation;      /* of the layout, that their versions are of */
 	struct zip *zip;
+	size_t listed;                  /* ids for each server of the push or want that is being sent */
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
@@ -218,6 +219,11 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);
 
 /* client_rows.c, client_push_rows.c */
+/* n rows are about to be pushed or asked for. */
+static inline void rows_begin(struct client *c, size_t n)
+{
+	c->listed = c->relayed || !c->nservers ? n : n / c->nservers;
+}
 /* Send the question of this head. */
 void rows_ask(struct link *l, const struct ask *a, struct record *r);
 void rows_send(struct link *l, const struct doubt *d, struct record *r);

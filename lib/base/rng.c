@@ -2,14 +2,6 @@
 
 #include <math.h>
 
-uint64_t rng_mix(uint64_t x)
-{
-	x += UINT64_C(0x9e3779b97f4a7c15);
-	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-	return x ^ x >> 31;
-}
-
 void rng_init(struct rng *r, uint64_t seed)
 {
 	for (int i = 0; i < 4; i++) {

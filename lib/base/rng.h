@@ -21,6 +21,12 @@ void rng_permutation(struct rng *r, uint32_t *out, size_t n);
 
 /* One splitmix64 step as a hash: well mixed, stateless, for initialisers that
  * must not depend on order. */
-uint64_t rng_mix(uint64_t x);
+static inline uint64_t rng_mix(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
 
 #endif

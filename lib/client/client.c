@@ -447,6 +447,8 @@ void client_free(struct client *c)
 	encode_forget(c);
 	rows_forget(c);
 	known_forget(c);
+	list_free(c->spare_list);
+	bodies_free(c->spare_bodies);
 	zip_free(c->zip);
 	for (size_t i = 0; i < c->nversions; i++)
 		free(c->version[i]);

@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "client/client_state.h"
 #include "codec/since.h"
+#include "kern/copy.h"
 
 /* Sparse rows as they came last, for pulls that need bring only what has changed.  What
  * is used is young; when there is too much of that it is all old, and what was old until
@@ -39,21 +40,9 @@ static void age(const struct client *c, const struct table *t, struct known *k)
 	k->young = store(t);
 }
 
-static float *make(struct known *k, uint64_t id)
+static uint32_t block(const struct ask *a, uint32_t at)
 {
-	bool made;
-	float *row = rows_put(k->young, id, &made);
-
-	if (!row)
-		abort();
-	return row;
-}
-
-static const float *find(const struct known *k, uint64_t id)
-{
-	const float *row = rows_get(k->young, id);
-
-	return row ? row : rows_get(k->old, id);
+	return a->n - at < ROWS_BLOCK ? a->n - at : ROWS_BLOCK;
 }
 
 void known_ask(struct client *c, struct ask *a)
@@ -66,15 +55,23 @@ void known_ask(struct client *c, struct ask *a)
 		known_forget(c);
 	c->known_generation = c->layout.generation;
 	k = known_of(c, a->table);
-	a->since = mem_array(a->n, sizeof *a->since);
-	for (uint32_t i = 0; i < a->n; i++) {
-		const float *row = find(k, a->ids[i]);
+	a->since = mem_regrow(NULL, a->n, sizeof *a->since);
+	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
+		const uint8_t *ids = (const uint8_t *)(a->ids + at);
+		float *young[ROWS_BLOCK], *old[ROWS_BLOCK];
+		uint32_t n = block(a, at);
 
-		a->since[i] = SINCE_NEVER;
-		if (!row)
-			continue;
-		memcpy(a->dst + (size_t)a->pos[i] * cols, row, cols * sizeof *row);
-		memcpy(&a->since[i], row + cols, sizeof a->since[i]);
+		rows_find(k->young, ids, n, young);
+		rows_find(k->old, ids, n, old);
+		for (uint32_t i = 0; i < n; i++) {
+			const float *row = young[i] ? young[i] : old[i];
+
+			a->since[at + i] = SINCE_NEVER;
+			if (!row)
+				continue;
+			copy_floats(a->dst + (size_t)a->pos[at + i] * cols, row, cols);
+			memcpy(&a->since[at + i], row + cols, sizeof *a->since);
+		}
 	}
 }
 
@@ -83,11 +80,17 @@ void known_take(struct client *c, const struct ask *a, uint64_t version)
 	struct known *k = known_of(c, a->table);
 	uint32_t cols = a->table->cols;
 
-	for (uint32_t i = 0; i < a->n; i++) {
-		float *row = make(k, a->ids[i]);
+	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
+		float *row[ROWS_BLOCK];
+		uint64_t made;
+		uint32_t n = block(a, at);
 
-		memcpy(row, a->dst + (size_t)a->pos[i] * cols, cols * sizeof *row);
-		memcpy(row + cols, &version, sizeof version);
+		if (!rows_make(k->young, (const uint8_t *)(a->ids + at), n, row, &made))
+			abort();
+		for (uint32_t i = 0; i < n; i++) {
+			copy_floats(row[i], a->dst + (size_t)a->pos[at + i] * cols, cols);
+			memcpy(row[i] + cols, &version, sizeof version);
+		}
 	}
 	age(c, a->table, k);
 }

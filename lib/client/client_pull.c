@@ -54,7 +54,8 @@ void link_send_ask(struct link *l, struct ask *a)
 			buf_commit(&body, 8);
 		}
 	} else if (a->type == REC_PULL_ROWS) {
-		rows_ask(l, a, &r, &body);
+		rows_ask(l, a, &r);
+		return;
 	} else {
 		r.total = a->begin ? 0 : 1;
 		r.offset = a->after;
@@ -239,21 +240,20 @@ uint8_t *ask_place(struct link *l, const struct record *r)
 	return p ? (uint8_t *)dense_place(*p, r) : NULL;
 }
 
-static void free_ask(struct ask *a)
+static void free_ask(struct client *c, struct ask *a)
 {
-	free(a->ids);
-	free(a->pos);
+	list_drop(c, a->list);
 	free(a->since);
 	free(a);
 }
 
-static enum err_code answered(struct ask **p)
+static enum err_code answered(struct client *c, struct ask **p)
 {
 	struct ask *a = *p;
 
 	if (--a->left == 0) {
 		*p = a->next;
-		free_ask(a);
+		free_ask(c, a);
 	}
 	return ERR_OK;
 }
@@ -272,7 +272,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (r->type == REC_PULLED && a->tell) {
 		if (!(r->flags & RECORD_TELL))
 			return err_set(e, ERR_PROTO, "%s answers another question", l->id);
-		return answered(p);
+		return answered(l->client, p);
 	}
 	if (r->type == REC_PULLED) {
 		dst = dense_place(a, r);
@@ -293,7 +293,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (rc)
 		return rc;
 	*version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
-	return answered(p);
+	return answered(l->client, p);
 }
 
 void link_free_asks(struct link *l)
@@ -302,7 +302,7 @@ void link_free_asks(struct link *l)
 
 	while ((a = l->asks)) {
 		l->asks = a->next;
-		free_ask(a);
+		free_ask(l->client, a);
 	}
 }
 
@@ -345,7 +345,7 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 		}
 		part = stop;
 	}
-	free_ask(a);
+	free_ask(c, a);
 }
 
 void asks_move(struct client *c)

@@ -2,8 +2,51 @@
 #include "client/client_state.h"
 #include "client/relayed.h"
 #include "codec/delta.h"
+#include "kern/copy.h"
 
 /* Pulls of sparse tables' rows. */
+
+/* So much goes out before more is made. */
+#define UNDER_WAY (256u << 10)
+/* Rows whose places are fetched before they come. */
+#define AHEAD 16u
+
+/* ---- lists --------------------------------------------------------------------------------- */
+
+void list_free(struct row_list *list)
+{
+	if (!list)
+		return;
+	free(list->ids);
+	free(list->pos);
+	free(list);
+}
+
+static struct row_list *list_new(struct client *c, size_t n)
+{
+	struct row_list *list = c->spare_list ? c->spare_list : mem_alloc(sizeof *list);
+
+	c->spare_list = NULL;
+	list->users = 1;
+	if (n > list->cap) {
+		free(list->ids);
+		free(list->pos);
+		list->ids = mem_regrow(NULL, n, sizeof *list->ids);
+		list->pos = mem_regrow(NULL, n, sizeof *list->pos);
+		list->cap = n;
+	}
+	return list;
+}
+
+void list_drop(struct client *c, struct row_list *list)
+{
+	if (!list || --list->users)
+		return;
+	list_free(c->spare_list);
+	c->spare_list = list;
+}
+
+/* ---- asking -------------------------------------------------------------------------------- */
 
 /* Rows asked for in one record: bounded by its 1 MiB both ways. */
 static uint32_t rows_a_record(const struct table *t, bool changed)
@@ -13,28 +56,25 @@ static uint32_t rows_a_record(const struct table *t, bool changed)
 	return by_ids < by_rows ? by_ids : by_rows;
 }
 
-/* The rows of one partition, cut to records. */
-static enum err_code want_part(struct client *c, const struct table *t, uint64_t step, uint32_t part,
-    const uint64_t *ids, const uint32_t *pos, uint32_t n, bool changed, float *dst, struct err *e)
+/* The n rows of one partition from `at` on, cut to records. */
+static enum err_code want_part(struct client *c, const struct table *t, uint64_t step, uint32_t part, struct row_list *list,
+    uint32_t at, uint32_t n, bool changed, float *dst, struct err *e)
 {
 	uint32_t most = rows_a_record(t, changed);
 	struct link *l = link_of_pull(c, t, part, step, e);
 
 	if (!l)
 		return ERR_NOTREADY;
-	for (uint32_t at = 0; at < n; at += most) {
-		uint32_t k = n - at < most ? n - at : most;
+	for (uint32_t end = at + n; at < end; at += most) {
 		struct ask *a = ask_add(c, l, REC_PULL_ROWS, t, step);
 
 		a->part = part;
 		a->dst = dst;
-		a->n = k;
-		a->ids = mem_array(k, sizeof *a->ids);
-		a->pos = mem_array(k, sizeof *a->pos);
-		for (uint32_t i = 0; i < k; i++) {
-			a->pos[i] = pos[at + i];
-			a->ids[i] = ids[pos[at + i]];
-		}
+		a->n = end - at < most ? end - at : most;
+		a->list = list;
+		a->ids = list->ids + at;
+		a->pos = list->pos + at;
+		list->users++;
 		/* A relay keeps rows for a step only. */
 		if (changed && l != relay_link(c))
 			known_ask(c, a);
@@ -44,38 +84,63 @@ static enum err_code want_part(struct client *c, const struct table *t, uint64_t
 	return ERR_OK;
 }
 
-void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order)
+uint16_t *rows_parts(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start)
 {
-	uint32_t *part = mem_array(n, sizeof *part);
+	uint16_t *part = mem_regrow(NULL, n, sizeof *part);
 
-	for (size_t i = 0; i < n; i++) {
-		part[i] = table_part_of(t, ids[i]);
+	table_parts_of(t, ids, n, part);
+	for (size_t i = 0; i < n; i++)
 		start[part[i] + 1]++;
-	}
 	for (uint32_t p = 0; p < t->nparts; p++)
 		start[p + 1] += start[p];
-	for (size_t i = n; i-- > 0;)
-		order[--start[part[i] + 1]] = (uint32_t)i;
-	/* start[p + 1] has come down to the beginning of p: shift it back. */
-	for (uint32_t p = 0; p < t->nparts; p++)
-		start[p] = start[p + 1];
-	start[t->nparts] = (uint32_t)n;
+	return part;
+}
+
+void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted)
+{
+	uint16_t *part = rows_parts(t, ids, n, start);
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t at = start[part[i]]++;
+
+		order[at] = (uint32_t)i;
+		if (sorted)
+			sorted[at] = ids[i];
+	}
+	/* start[p] has gone up to the end of p, where the next begins: shift it back. */
+	memmove(start + 1, start, t->nparts * sizeof *start);
+	start[0] = 0;
 	free(part);
+}
+
+void rows_on_their_way(struct client *c)
+{
+	size_t queued = 0;
+
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->state == LINK_UP)
+			queued += conn_queued(c->link[i]->conn);
+	/* A relay's own is served by its hooks' owner alone. */
+	if (queued >= UNDER_WAY && !c->cfg.hooks)
+		client_serve(c, 0);
 }
 
 static enum err_code want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
     bool changed, float *dst, struct err *e)
 {
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_array(n, sizeof *order);
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
+	struct row_list *list = list_new(c, n);
 	enum err_code rc = ERR_OK;
 
-	rows_by_part(t, ids, n, start, order);
+	rows_begin(c, n);
+	rows_by_part(t, ids, n, start, list->pos, list->ids);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++)
-		if (start[p + 1] > start[p])
-			rc = want_part(c, t, step, p, ids, order + start[p], start[p + 1] - start[p], changed, dst,
-			    e);
+		if (start[p + 1] > start[p]) {
+			rc = want_part(c, t, step, p, list, start[p], start[p + 1] - start[p], changed, dst, e);
+			rows_on_their_way(c);
+		}
+	list_drop(c, list);
 	free(start);
-	free(order);
 	return rc;
 }
 
@@ -109,12 +174,15 @@ static enum err_code take_whole(const struct client_hooks *h, const struct ask *
 
 	if (!codec || codec->check(payload, r->len, floats) == CODEC_MALFORMED)
 		return unasked(e);
-	room = codec->lossy ? mem_array(floats + 1, sizeof *room) : NULL;
+	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
 	x = codec_values(codec, payload, r->len, floats, room);
 	if (h)
 		h->rows(h->ctx, a->table, a->part, a->step, a->ids, a->n, x, r->total);
-	for (uint32_t i = 0; !h && i < a->n; i++)
-		memcpy(a->dst + a->pos[i] * cols, x + i * cols, cols * sizeof *x);
+	for (uint32_t i = 0; !h && i < a->n; i++) {
+		if (i + AHEAD < a->n)
+			__builtin_prefetch(a->dst + a->pos[i + AHEAD] * cols, 1);
+		copy_floats(a->dst + a->pos[i] * cols, x + i * cols, cols);
+	}
 	free(room);
 	return ERR_OK;
 }

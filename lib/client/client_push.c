@@ -49,10 +49,20 @@ void link_send_done(struct link *l)
 
 /* ---- doubts -------------------------------------------------------------------------------- */
 
+void doubt_release(struct client *c, struct doubt *d)
+{
+	if (d->bodies)
+		bodies_drop(c, d->bodies);
+	else
+		free(d->body);
+	d->body = NULL;
+	d->bodies = NULL;
+}
+
 static void clear_doubts(struct link *l)
 {
 	for (size_t i = 0; i < l->ndoubts; i++)
-		free(l->doubt[i].body);
+		doubt_release(l->client, &l->doubt[i]);
 	l->ndoubts = l->first_doubt = l->open_doubts = 0;
 }
 
@@ -160,9 +170,12 @@ void doubts_move(struct client *c)
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
+		/* Who else takes them may settle them before they have gone from here. */
+		if (l->conn && l->open_doubts)
+			conn_keep_lent(l->conn);
 		for (size_t k = 0; k < l->ndoubts; k++) {
 			if (l->doubt[k].settled) {
-				free(l->doubt[k].body);
+				doubt_release(c, &l->doubt[k]);
 				continue;
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);

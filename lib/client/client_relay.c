@@ -127,6 +127,7 @@ void relay_split(struct link *l, struct doubt *d)
 
 	d->settled = true;
 	d->body = NULL;
+	d->bodies = NULL;
 	l->open_doubts--;
 	alone.alone = true;
 	head = link_of_push(l->client, &alone, NULL);

@@ -25,12 +25,30 @@ struct ask {
 	bool early;                     /* PULL: each partition as soon as it is there */
 	bool tell;                      /* PULL: that, and no values; not early: when all are at the step */
 	uint64_t vector;                /* PULL: of what the update rule keeps; 0: the parameters */
-	uint64_t *ids;                  /* PULL_ROWS: owned */
-	uint32_t *pos, n;               /* where each row goes in dst */
+	struct row_list *list;          /* PULL_ROWS: what the next two are of; NULL of others */
+	const uint64_t *ids;
+	const uint32_t *pos;            /* where each row goes in dst */
+	uint32_t n;
 	uint64_t after;                 /* SCAN */
 	bool begin;
 	struct buf *scanned;            /* SCAN: the answer's body */
 	bool last;
+};
+
+/* The rows of a want by partition, which its questions share; kept for the next want when
+ * the last of them has been answered. */
+struct row_list {
+	unsigned users;
+	size_t cap;
+	uint64_t *ids;
+	uint32_t *pos;
+};
+
+/* The bodies of a push of rows, kept for the next when all have their receipts. */
+struct bodies {
+	unsigned users;
+	size_t cap;
+	uint8_t *bytes;
 };
 
 /* A push that has no receipt yet. */
@@ -39,7 +57,8 @@ struct doubt {
 	uint32_t part, examples, n;     /* n: elements, or rows */
 	uint64_t step, pulled;
 	const float *g;                 /* dense and raw: borrowed */
-	uint8_t *body;                  /* sparse, or encoded: owned */
+	uint8_t *body;                  /* sparse, or encoded: owned, or.. */
+	struct bodies *bodies;          /* ..a part of these; else NULL */
 	size_t len;                     /* of the body */
 	uint16_t codec;
 	bool settled;
@@ -95,10 +114,13 @@ struct client {
 	size_t nresiduals, nvelocities;
 	struct rows **kept;             /* by sparse table: what is still to be pushed of its rows */
 	size_t nkept;
+	struct row_list *spare_list;    /* or NULL */
+	struct bodies *spare_bodies;    /* or NULL */
 	struct known *known;            /* by table: rows as they were pulled last */
 	size_t nknown;
 	uint32_t known_generation;      /* of the layout, that their versions are of */
 	struct zip *zip;
+	size_t listed;                  /* ids for each server of the push or want that is being sent */
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
@@ -166,9 +188,16 @@ struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const 
 struct ask *ask_find(struct link *l, uint64_t seq);
 
 /* client_pull_rows.c */
+/* The partition of each row, to be freed; start[p]: how many rows lie in those before p.
+ * start: nparts + 1 zeroes. */
+uint16_t *rows_parts(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start);
 /* Places 0..n-1 by partition: those of p are order[start[p]] ..
- * order[start[p+1]-1].  start: nparts + 1 zeroes. */
-void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order);
+ * order[start[p+1]-1], and their ids are at the same places of `sorted`, or that is NULL. */
+void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted);
+/* What is queued for the servers goes to them when it is much, while more is made. */
+void rows_on_their_way(struct client *c);
+void list_drop(struct client *c, struct row_list *list);
+void list_free(struct row_list *list);
 enum err_code rows_take(struct link *l, const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e);
 
 /* client_known.c: sparse rows as they came last. */
@@ -181,6 +210,8 @@ void known_forget(struct client *c);
 /* client_push.c */
 /* Push it, and keep it until its receipt; takes its body, unless it fails. */
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e);
+/* Its body is not wanted any more. */
+void doubt_release(struct client *c, struct doubt *d);
 struct doubt *doubt_find(struct link *l, uint16_t table, uint32_t part, uint64_t step);
 /* Onto this link, sent when it is up. */
 void doubt_add(struct link *l, const struct doubt *d);
@@ -192,12 +223,19 @@ void link_send_done(struct link *l);
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len);
 void link_free_doubts(struct link *l);
 
-/* client_rows.c */
-/* The question's ids, and how they are written. */
-void rows_ask(struct link *l, const struct ask *a, struct record *r, struct buf *body);
+/* client_rows.c, client_push_rows.c */
+/* n rows are about to be pushed or asked for. */
+static inline void rows_begin(struct client *c, size_t n)
+{
+	c->listed = c->relayed || !c->nservers ? n : n / c->nservers;
+}
+/* Send the question of this head. */
+void rows_ask(struct link *l, const struct ask *a, struct record *r);
 void rows_send(struct link *l, const struct doubt *d, struct record *r);
 /* The server does not know the ids that this names. */
 void rows_unknown(struct link *l, const struct record *r);
+void bodies_drop(struct client *c, struct bodies *b);
+void bodies_free(struct bodies *b);
 /* It came too late: once more, with the next. */
 void rows_again(struct client *c, const struct doubt *d);
 /* What is kept of a row: zeroes when it is new. */

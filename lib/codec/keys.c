@@ -7,12 +7,20 @@
 
 #define PLACE64 10u             /* bytes of the longest LEB128 */
 
+/* Ids between two looks at whether it still does. */
+#define PIECE 256u
+
 bool keys_ascend(const uint64_t *ids, size_t n)
 {
-	for (size_t i = 1; i < n; i++)
-		if (ids[i] <= ids[i - 1])
-			return false;
-	return true;
+	bool good = true;
+
+	for (size_t at = 1; good && at < n; at += PIECE) {
+		size_t end = n - at < PIECE ? n : at + PIECE;
+
+		for (size_t i = at; i < end; i++)
+			good &= ids[i] > ids[i - 1];
+	}
+	return good;
 }
 
 void keys_name(const uint64_t *ids, size_t n, uint8_t name[static KEYS_NAME])
@@ -43,6 +51,38 @@ static size_t finish(uint8_t *out, size_t n, enum keys_form form, bool keep, siz
 	return KEYS_HEAD + padded(len);
 }
 
+/* 7 bits a byte, from the lowest on: of up to 56 bits, and back. */
+static uint64_t spread(uint64_t x)
+{
+	x = (x & UINT64_C(0x000000000fffffff)) | (x & UINT64_C(0x00fffffff0000000)) << 4;
+	x = (x & UINT64_C(0x00003fff00003fff)) | (x & UINT64_C(0x0fffc0000fffc000)) << 2;
+	return (x & UINT64_C(0x007f007f007f007f)) | (x & UINT64_C(0x3f803f803f803f80)) << 1;
+}
+
+static uint64_t gathered(uint64_t x)
+{
+	x = (x & UINT64_C(0x007f007f007f007f)) | (x & UINT64_C(0x7f007f007f007f00)) >> 1;
+	x = (x & UINT64_C(0x00003fff00003fff)) | (x & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (x & UINT64_C(0x000000000fffffff)) | (x & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+#define GOES_ON UINT64_C(0x8080808080808080)
+
+/* There is room for 10 bytes. */
+static uint8_t *put_gap(uint8_t *at, uint64_t gap)
+{
+	unsigned n = (unsigned)(63 - __builtin_clzll(gap | 1)) / 7;     /* bytes less one */
+
+	if (n < 8) {
+		put_le64(at, spread(gap) | (GOES_ON & ((UINT64_C(1) << 8 * n) - 1)));
+		return at + n + 1;
+	}
+	for (; gap >= 0x80; gap >>= 7)
+		*at++ = (uint8_t)(gap | 0x80);
+	*at++ = (uint8_t)gap;
+	return at;
+}
+
 size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t *out)
 {
 	uint8_t *at = out + KEYS_HEAD;
@@ -50,11 +90,7 @@ size_t keys_put(struct zip *z, const uint64_t *ids, size_t n, bool keep, uint8_t
 	uint64_t next = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t gap = ids[i] - next;
-
-		for (; gap >= 0x80; gap >>= 7)
-			*at++ = (uint8_t)(gap | 0x80);
-		*at++ = (uint8_t)gap;
+		at = put_gap(at, ids[i] - next);
 		next = ids[i] + 1;
 	}
 	len = (size_t)(at - out) - KEYS_HEAD;
@@ -81,27 +117,44 @@ bool keys_parse(const uint8_t *p, size_t len, struct keys_block *out)
 	    (out->form != KEYS_NAMED || bytes == KEYS_NAME);
 }
 
-/* The next id; false at what is none. */
-static bool next_id(const uint8_t **p, const uint8_t *end, uint64_t *next, bool first, uint64_t *id)
+/* A gap, and how many bytes it takes; false at what is none. */
+static bool get_gap(const uint8_t *p, const uint8_t *end, uint64_t *gap, unsigned *n)
 {
-	uint64_t gap = 0;
+	unsigned shift = 0;
 
-	for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
-		uint8_t b = *(*p)++;
+	*gap = 0;
+	for (*n = 0; p < end && shift < 64; shift += 7) {
+		uint8_t b = *p++;
 
+		++*n;
 		if (shift == 63 && b > 1)
 			return false;
-		gap |= (uint64_t)(b & 0x7f) << shift;
-		if (b >= 0x80)
-			continue;
-		*id = *next + gap;
-		/* Beyond the largest, or behind it. */
-		if ((b == 0 && shift > 0) || *id < gap || (!first && *next == 0))
-			return false;
-		*next = *id + 1;
-		return true;
+		*gap |= (uint64_t)(b & 0x7f) << shift;
+		if (b < 0x80)
+			/* The shortest form only. */
+			return b || shift == 0;
 	}
 	return false;
+}
+
+/* The same, quicker, of one that ends within 8 bytes; *n 0: it is not seen to. */
+static bool get_short(const uint8_t *p, const uint8_t *end, uint64_t *gap, unsigned *n)
+{
+	uint64_t x, ends;
+	unsigned bits;
+
+	*n = 0;
+	if (end - p < 8)
+		return true;
+	x = get_le64(p);
+	ends = ~x & GOES_ON;
+	if (!ends)
+		return true;
+	bits = (unsigned)__builtin_ctzll(ends);         /* 7, 15 .. 63 */
+	*n = bits / 8 + 1;
+	x &= ends ^ (ends - 1);
+	*gap = gathered(x & ~GOES_ON);
+	return bits == 7 || x >> (bits - 7);
 }
 
 bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids)
@@ -116,8 +169,18 @@ bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids)
 			return false;
 		end = p + got;
 	}
-	for (uint32_t i = 0; i < b->n; i++)
-		if (!next_id(&p, end, &next, i == 0, &ids[i]))
+	for (uint32_t i = 0; i < b->n; i++) {
+		uint64_t gap = 0;
+		unsigned n;
+
+		if (!get_short(p, end, &gap, &n) || (!n && !get_gap(p, end, &gap, &n)))
 			return false;
+		p += n;
+		ids[i] = next + gap;
+		/* Beyond the largest, or behind it. */
+		if (ids[i] < gap || (i && !next))
+			return false;
+		next = ids[i] + 1;
+	}
 	return p == end;
 }

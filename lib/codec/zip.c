@@ -8,6 +8,10 @@
 
 #define LEVEL 1
 #define LEAST 256u              /* bytes from which it is tried */
+/* From so many bytes on a piece in the middle is tried first: what looks like noise there,
+ * as the distances of ids at random do, costs more to compress than it saves. */
+#define LARGE (64u << 10)
+#define PIECE (8u << 10)
 
 struct zip {
 	ZSTD_CCtx *in;
@@ -41,6 +45,14 @@ static uint8_t *room(struct zip *z, size_t n)
 	return z->room;
 }
 
+/* Bytes that they take in `to`; 0: not much less. */
+static size_t shrunk(struct zip *z, uint8_t *to, const uint8_t *bytes, size_t len)
+{
+	size_t got = ZSTD_compressCCtx(z->in, to, len - len / 16, bytes, len, LEVEL);
+
+	return ZSTD_isError(got) ? 0 : got;
+}
+
 size_t zip_shrink(struct zip *z, uint8_t *bytes, size_t len)
 {
 	uint8_t *to = z && len >= LEAST ? room(z, len) : NULL;
@@ -50,9 +62,9 @@ size_t zip_shrink(struct zip *z, uint8_t *bytes, size_t len)
 		z->in = ZSTD_createCCtx();
 	if (!to || !z->in)
 		return 0;
-	got = ZSTD_compressCCtx(z->in, to, len - len / 16, bytes, len, LEVEL);
-	if (ZSTD_isError(got))
+	if (len >= LARGE && !shrunk(z, to, bytes + (len - PIECE) / 2, PIECE))
 		return 0;
+	got = shrunk(z, to, bytes, len);
 	memcpy(bytes, to, got);
 	return got;
 }

@@ -132,6 +132,14 @@ uint32_t table_part_of(const struct table *t, uint64_t id)
 	return (uint32_t)(rng_mix(id) >> 32) & (t->nparts - 1);
 }
 
+void table_parts_of(const struct table *t, const uint64_t *ids, size_t n, uint16_t *part)
+{
+	uint32_t mask = t->nparts - 1;
+
+	for (size_t i = 0; i < n; i++)
+		part[i] = (uint16_t)((uint32_t)(rng_mix(ids[i]) >> 32) & mask);
+}
+
 const struct run *table_run(const struct table *t, uint32_t part)
 {
 	size_t lo = 0, hi = t->nruns;

@@ -78,6 +78,8 @@ uint32_t table_part_elements(const struct table *t, uint32_t part);
 uint64_t table_part_begin(uint32_t part);
 /* The partition of a sparse row. */
 uint32_t table_part_of(const struct table *t, uint64_t id);
+/* Those of n rows; a sparse table has no more of them than a u16 tells apart. */
+void table_parts_of(const struct table *t, const uint64_t *ids, size_t n, uint16_t *part);
 /* Where a partition lies; NULL when placed nowhere. */
 const struct run *table_run(const struct table *t, uint32_t part);
 /* The servers that take its pushes and answer its pulls; NO_SERVER: none. */

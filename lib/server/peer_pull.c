@@ -75,9 +75,14 @@ static enum keys_found unpack_rows(struct peer *p, const struct record *r, const
 	if (found != KEYS_FOUND)
 		return found;
 	q->rec.len = (uint32_t)n * 8;
-	q->body = mem_alloc(n * 8 + 1);
-	if (n)
-		memcpy(q->body, ids, n * 8);
+	if (ids == p->ids) {
+		q->body = (uint8_t *)p->ids;
+		p->ids = NULL;
+	} else {
+		q->body = mem_regrow(NULL, n * 8, 1);
+		if (n)
+			memcpy(q->body, ids, n * 8);
+	}
 	if (!(r->flags & RECORD_DELTA))
 		return KEYS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);

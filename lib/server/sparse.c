@@ -10,43 +10,63 @@ static void gather(float *values, const uint32_t *place, uint32_t k, uint32_t co
 		memmove(values + (size_t)i * cols, values + (size_t)place[i] * cols, cols * sizeof *values);
 }
 
+static struct shard *shard_of(const struct peer *p)
+{
+	return atomic_load(&p->lane->server->shard);
+}
+
+/* As they lie in memory: copied once. */
+static enum shard_answer answer_raw(struct peer *p, uint64_t step, const uint8_t *ids, uint32_t n, size_t floats, struct record *out)
+{
+	_Alignas(8) uint8_t small[BATCHER_SMALL];
+	uint8_t *body = batcher_room(&p->batcher, p->conn, floats * 4, small);
+	enum shard_answer a = shard_pull_rows(shard_of(p), out->table, out->part, step, ids, n, (float *)(void *)body, &out->total);
+
+	out->len = (uint32_t)floats * 4;
+	if (a == SHARD_OK)
+		batcher_filled(&p->batcher, p->conn, out, body, small);
+	return a;
+}
+
 static void send_rows(struct peer *p, const struct codec *codec, const float *values, size_t floats, struct record *out)
 {
-	uint8_t *body;
+	uint8_t small[BATCHER_SMALL], *body = batcher_room(&p->batcher, p->conn, codec->bound(0, floats), small);
 
 	out->codec = codec->id;
-	if (!codec->id) {
-		out->len = (uint32_t)floats * 4;
-		batcher_add(&p->batcher, p->conn, out, values);
-		return;
-	}
-	body = mem_alloc(codec->bound(0, floats) + 1);
 	out->len = (uint32_t)codec->encode(0, NULL, values, floats, body);
-	batcher_add(&p->batcher, p->conn, out, body);
-	free(body);
+	batcher_filled(&p->batcher, p->conn, out, body, small);
+}
+
+/* The k rows of those n that have changed. */
+static void send_changed(struct peer *p, const struct codec *codec, const uint32_t *place, float *values, uint32_t k, uint32_t n,
+    uint32_t cols, struct record *out)
+{
+	uint8_t small[BATCHER_SMALL], *body = batcher_room(&p->batcher, p->conn, delta_bound(codec, k, n, cols), small);
+
+	gather(values, place, k, cols);
+	out->codec = codec->id;
+	out->flags |= RECORD_DELTA;
+	out->len = (uint32_t)delta_encode(codec, place, values, k, cols, body);
+	batcher_filled(&p->batcher, p->conn, out, body, small);
 }
 
 enum shard_answer sparse_answer(struct peer *p, uint64_t step, const struct codec *codec, const uint8_t *ids, uint32_t n,
     const uint64_t *since, struct record *out)
 {
-	struct shard *s = atomic_load(&p->lane->server->shard);
-	uint32_t cols = shard_table(s, out->table)->cols, *place = since ? mem_array(n + 1, sizeof *place) : NULL, k;
+	uint32_t cols = shard_table(shard_of(p), out->table)->cols, *place, k;
 	size_t floats = (size_t)n * cols;
-	float *values = mem_array(floats + 1, sizeof *values);
-	enum shard_answer a = shard_pull_changed_rows(s, out->table, out->part, step, ids, n, since, values, place, &k, &out->total);
-	uint8_t *body;
+	enum shard_answer a;
+	float *values;
 
-	if (a == SHARD_OK && since && k < n && delta_bound(codec, k, n, cols) < codec->bound(0, floats)) {
-		body = mem_alloc(delta_bound(codec, k, n, cols));
-		gather(values, place, k, cols);
-		out->codec = codec->id;
-		out->flags |= RECORD_DELTA;
-		out->len = (uint32_t)delta_encode(codec, place, values, k, cols, body);
-		batcher_add(&p->batcher, p->conn, out, body);
-		free(body);
-	} else if (a == SHARD_OK) {
+	if (!since && !codec->id)
+		return answer_raw(p, step, ids, n, floats, out);
+	place = since ? mem_regrow(NULL, n, sizeof *place) : NULL;
+	values = mem_regrow(NULL, floats, sizeof *values);
+	a = shard_pull_changed_rows(shard_of(p), out->table, out->part, step, ids, n, since, values, place, &k, &out->total);
+	if (a == SHARD_OK && since && k < n && delta_bound(codec, k, n, cols) < codec->bound(0, floats))
+		send_changed(p, codec, place, values, k, n, cols, out);
+	else if (a == SHARD_OK)
 		send_rows(p, codec, values, floats, out);
-	}
 	free(values);
 	free(place);
 	return a;

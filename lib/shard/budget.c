@@ -24,7 +24,7 @@ enum err_code part_book(struct part *p, const struct shard_config *cfg, struct b
 }
 
 /* What a new row may take: its values and state, a previous version, its sum; and their
- * places in the indexes, which grow by doubling. */
+ * ids, and places in the indexes (rows.h). */
 static uint64_t row_bytes(const struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
@@ -39,11 +39,13 @@ bool part_has_room(const struct part *p, const struct shard_config *cfg, struct 
 
 	if (!b->limit || !p->rows || used + push->nrows * row_bytes(p, cfg) <= b->limit)
 		return true;
-	for (uint32_t i = 0; i < push->nrows; i++) {
-		uint64_t id;
+	for (uint32_t at = 0, n; at < push->nrows; at += n) {
+		float *row[ROWS_BLOCK];
 
-		memcpy(&id, push->ids + (size_t)i * 8, sizeof id);
-		fresh += !rows_get(p->rows, id);
+		n = push->nrows - at < ROWS_BLOCK ? push->nrows - at : ROWS_BLOCK;
+		rows_find(p->rows, push->ids + (size_t)at * 8, n, row);
+		for (uint32_t i = 0; i < n; i++)
+			fresh += !row[i];
 	}
 	if (!fresh || used + fresh * row_bytes(p, cfg) <= b->limit)
 		return true;

@@ -4,19 +4,21 @@
 /* Initial parameters depend on (seed, table name, place) alone, so that any
  * server that comes to hold a partition makes the same ones. */
 
-static uint64_t name_hash(const struct table *t)
+uint64_t init_base(const struct table *t)
 {
 	uint64_t h = rng_mix(t->seed);
 
-	for (const char *s = t->name; *s; s++)
+	for (const char *s = t->name; *s && t->init == TABLE_UNIFORM; s++)
 		h = rng_mix(h ^ (uint8_t)*s);
 	return h;
 }
 
-void init_fill(const struct table *t, uint64_t first, size_t n, float *out)
+void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out)
 {
-	uint64_t base = name_hash(t);
-
+	if (t->init != TABLE_UNIFORM && n == 1) {
+		*out = 0;
+		return;
+	}
 	if (t->init != TABLE_UNIFORM) {
 		memset(out, 0, n * sizeof *out);
 		return;
@@ -27,6 +29,11 @@ void init_fill(const struct table *t, uint64_t first, size_t n, float *out)
 
 		out[i] = t->init_limit * ((float)bits * (2.0f / (1 << 24)) - 1.0f);
 	}
+}
+
+void init_fill(const struct table *t, uint64_t first, size_t n, float *out)
+{
+	init_fill_by(t, init_base(t), first, n, out);
 }
 
 uint64_t init_row_place(const struct table *t, uint64_t id)

@@ -129,7 +129,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 void part_retire(struct part *p, struct budget *b);
 /* Book all that a dense partition may ever have here.  ERR_CONFIG: it is too much. */
 /* What a row has beside its floats, at most. */
-#define ROW_OVERHEAD 32u
+#define ROW_OVERHEAD 16u
 enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e);
 /* A push to a sparse table: are there rows for it, or room for new ones?  And
  * after it: book what it took. */
@@ -193,6 +193,9 @@ void snap_drop(struct part *p);
 
 /* Initial values: a function of table, seed and place alone. */
 void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
+/* The same for many rows: what depends on the table alone is reckoned once. */
+uint64_t init_base(const struct table *t);
+void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out);
 uint64_t init_row_place(const struct table *t, uint64_t id);
 
 #endif

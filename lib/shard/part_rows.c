@@ -1,10 +1,19 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "codec/since.h"
+#include "kern/copy.h"
 #include "kern/vec.h"
 #include "shard/hand.h"
 
-/* A partition's rows, where its table is sparse. */
+/* A partition's rows, where its table is sparse.  They are looked up, and narrow ones
+ * updated, a block at a time: a rule's step over the values of many rows one after the
+ * other gives the bits of a step for each, as no value of a rule depends on another. */
+
+/* Rows of no more values are updated together. */
+#define NARROW 16u
+#define TOGETHER (ROWS_BLOCK * NARROW)
+/* Of a block, so that it stays in the first cache. */
+#define BLOCK_BYTES 16384u
 
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
@@ -69,10 +78,10 @@ static void stamp_none(struct part *p)
 	p->known_since = p->version;
 }
 
-/* The update that makes the next version has made the row of what is in p->was. */
-static void note_change(struct part *p, float *row)
+/* The update that makes the next version has made the row of what it was. */
+static void note_change(struct part *p, float *row, const float *was)
 {
-	if (memcmp(row, p->was, p->table->cols * sizeof *row) == 0)
+	if (memcmp(row, was, p->table->cols * sizeof *row) == 0)
 		return;
 	if (p->version + 1 - p->known_since > UINT32_MAX)
 		stamp_none(p);
@@ -86,62 +95,181 @@ static bool may_differ(const struct part *p, const float *row, uint64_t since, u
 	return !p->stamp_at || since > version || since < p->known_since || (row && stamp_of(p, row) > since - p->known_since);
 }
 
-/* ---- updates ------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------- */
 
-static float *row_for_update(struct part *p, const struct shard_config *cfg, uint64_t id)
+/* Rows that are looked up together. */
+static uint32_t block_of(const struct part *p, unsigned copies)
 {
-	uint32_t cols = p->table->cols;
-	bool made;
-	float *row = rows_put(p->rows, id, &made);
+	uint32_t most = BLOCK_BYTES / (8 + p->table->cols * 4 * copies);
 
-	if (row && made) {
-		init_fill(p->table, init_row_place(p->table, id), cols, row);
-		part_init_state(cfg, cols, row + cols);
-	}
-	return row;
+	return most >= ROWS_BLOCK ? ROWS_BLOCK : most > 4 ? most : 4;
 }
 
-static bool update_row(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, uint64_t id,
-    const float *g, float scale)
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* No two of them are the same row. */
+static bool ascend(const uint8_t *ids, uint32_t n)
+{
+	bool good = true;
+
+	for (uint32_t i = 1; i < n; i++)
+		good &= id_at(ids, i) > id_at(ids, i - 1);
+	return good;
+}
+
+/* n floats of each row from its place `at` on, one row after the other; and back. */
+static void gather(float *out, float *const *row, uint32_t rows, size_t at, size_t n)
+{
+	if (n == 1)
+		for (uint32_t i = 0; i < rows; i++)
+			out[i] = row[i][at];
+	else
+		for (uint32_t i = 0; i < rows; i++)
+			copy_floats(out + i * n, row[i] + at, n);
+}
+
+static void scatter(const float *x, float *const *row, uint32_t rows, size_t at, size_t n)
+{
+	if (n == 1)
+		for (uint32_t i = 0; i < rows; i++)
+			row[i][at] = x[i];
+	else
+		for (uint32_t i = 0; i < rows; i++)
+			copy_floats(row[i] + at, x + i * n, n);
+}
+
+/* ---- updates ------------------------------------------------------------------------- */
+
+/* Rows to be updated, no more than a block, each once or in this order. */
+struct update {
+	const struct shard_config *cfg;
+	const struct optim_hyper *h;
+	float scale;
+	uint32_t n;
+	const uint8_t *ids;
+	bool distinct;
+	const float *g;                 /* of all, one after the other; or NULL */
+	const float *each[ROWS_BLOCK];  /* then of each */
+};
+
+static void begin_rows(const struct part *p, const struct update *u, float *const *row, uint64_t made)
 {
 	uint32_t cols = p->table->cols;
-	float *row = row_for_update(p, cfg, id), *slot[OPTIM_MAX_SLOTS], *old;
-	bool made;
+	uint64_t base = made ? init_base(p->table) : 0;
 
-	if (!row)
-		return false;
-	if (p->prev_rows) {
-		old = rows_put(p->prev_rows, id, &made);
-		if (!old)
-			return false;
-		if (made)
-			memcpy(old, row, cols * sizeof *old);
+	for (; made; made &= made - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(made);
+
+		init_fill_by(p->table, base, init_row_place(p->table, id_at(u->ids, i)), cols, row[i]);
+		part_init_state(u->cfg, cols, row[i] + cols);
 	}
-	part_slots(row + cols, cols, cfg->rule, slot);
+}
+
+/* What the rows were, for those who still ask for it. */
+static bool keep_rows(struct part *p, const struct update *u, float *const *row)
+{
+	float *old[ROWS_BLOCK];
+	uint64_t made;
+	bool good = rows_make(p->prev_rows, u->ids, u->n, old, &made);
+
+	for (; made; made &= made - 1) {
+		int i = __builtin_ctzll(made);
+
+		copy_floats(old[i], row[i], p->table->cols);
+	}
+	return good;
+}
+
+static const float *gradient(const struct part *p, const struct update *u, uint32_t i)
+{
+	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
+}
+
+static void step_each(struct part *p, const struct update *u, float *const *row)
+{
+	uint32_t cols = p->table->cols;
+	float *slot[OPTIM_MAX_SLOTS];
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		part_slots(row[i] + cols, cols, u->cfg->rule, slot);
+		if (p->stamp_at)
+			memcpy(p->was, row[i], cols * sizeof **row);
+		u->cfg->rule->step(u->h, p->version + 1, p->table->decay, cols, row[i], slot, gradient(p, u, i), u->scale);
+		if (p->stamp_at)
+			note_change(p, row[i], p->was);
+	}
+}
+
+static void step_together(struct part *p, const struct update *u, float *const *row)
+{
+	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
+	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
+	uint32_t cols = p->table->cols, nslots = u->cfg->rule->nslots;
+	size_t all = (size_t)u->n * cols;
+
+	gather(w, row, u->n, 0, cols);
+	for (uint32_t k = 0; k < nslots; k++)
+		gather(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t i = 0; !u->g && i < u->n; i++)
+		copy_floats(g + i * cols, u->each[i], cols);
 	if (p->stamp_at)
-		memcpy(p->was, row, cols * sizeof *row);
-	cfg->rule->step(h, p->version + 1, p->table->decay, cols, row, slot, g, scale);
-	if (p->stamp_at)
-		note_change(p, row);
+		memcpy(was, w, all * sizeof *w);
+	u->cfg->rule->step(u->h, p->version + 1, p->table->decay, all, w, slot, u->g ? u->g : g, u->scale);
+	scatter(w, row, u->n, 0, cols);
+	for (uint32_t k = 0; k < nslots; k++)
+		scatter(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
+		note_change(p, row[i], was + i * cols);
+}
+
+static bool update_block(struct part *p, const struct update *u)
+{
+	float *row[ROWS_BLOCK];
+	uint64_t made;
+	bool good = rows_make(p->rows, u->ids, u->n, row, &made);
+
+	begin_rows(p, u, row, made);
+	if (!good || (p->prev_rows && !keep_rows(p, u, row)))
+		return false;
+	if (u->distinct && p->table->cols <= NARROW)
+		step_together(p, u, row);
+	else
+		step_each(p, u, row);
 	return true;
 }
 
 bool part_rows_update(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const uint8_t *ids,
     uint32_t n, const float *g, float scale)
 {
-	for (uint32_t i = 0; i < n; i++)
-		if (!update_row(p, cfg, h, id_at(ids, i), g + (size_t)i * p->table->cols, scale))
+	struct update u = { .cfg = cfg, .h = h, .scale = scale };
+	uint32_t most = block_of(p, 1 + cfg->rule->nslots);
+
+	for (uint32_t at = 0; at < n; at += u.n) {
+		u.n = least(n - at, most);
+		u.ids = ids + (size_t)at * 8;
+		u.g = g + (size_t)at * p->table->cols;
+		u.distinct = ascend(u.ids, u.n);
+		if (!update_block(p, &u))
 			return false;
+	}
 	return true;
 }
 
 bool part_rows_close(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, float scale)
 {
-	for (size_t i = 0; i < rows_count(p->acc_rows); i++) {
-		uint64_t id;
-		const float *g = rows_at(p->acc_rows, i, &id);
+	uint32_t n = (uint32_t)rows_count(p->acc_rows), most = block_of(p, 2 + cfg->rule->nslots);
+	struct update u = { .cfg = cfg, .h = h, .scale = scale, .distinct = true };
+	uint64_t ids[ROWS_BLOCK];
 
-		if (!update_row(p, cfg, h, id, g, scale))
+	for (uint32_t at = 0; at < n; at += u.n) {
+		u.n = least(n - at, most);
+		u.ids = (const uint8_t *)ids;
+		for (uint32_t i = 0; i < u.n; i++)
+			u.each[i] = rows_at(p->acc_rows, at + i, &ids[i]);
+		if (!update_block(p, &u))
 			return false;
 	}
 	return true;
@@ -159,19 +287,35 @@ static const float *row_values(const struct part *p, const struct push *push, fl
 	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room) : NULL;
 }
 
-bool part_rows_accumulate(struct part *p, const struct push *push)
+static bool add_block(struct part *p, const uint8_t *ids, uint32_t n, float weight, const float *g)
 {
 	uint32_t cols = p->table->cols;
-	float *room, *acc;
-	const float *g = row_values(p, push, &room);
-	bool good = g, made;
+	float *acc[ROWS_BLOCK], x[TOGETHER];
+	uint64_t made;
 
-	for (uint32_t i = 0; good && i < push->nrows; i++) {
-		acc = rows_put(p->acc_rows, id_at(push->ids, i), &made);
-		if (acc)
-			vec_axpy(cols, (float)push->examples, g + (size_t)i * cols, acc);
-		good = acc;
+	if (!rows_make(p->acc_rows, ids, n, acc, &made))
+		return false;
+	if (cols > NARROW || !ascend(ids, n)) {
+		for (uint32_t i = 0; i < n; i++)
+			vec_axpy(cols, weight, g + (size_t)i * cols, acc[i]);
+		return true;
 	}
+	gather(x, acc, n, 0, cols);
+	vec_axpy((size_t)n * cols, weight, g, x);
+	scatter(x, acc, n, 0, cols);
+	return true;
+}
+
+bool part_rows_accumulate(struct part *p, const struct push *push)
+{
+	uint32_t most = block_of(p, 1);
+	float *room;
+	const float *g = row_values(p, push, &room);
+	bool good = g;
+
+	for (uint32_t at = 0; good && at < push->nrows; at += most)
+		good = add_block(p, push->ids + (size_t)at * 8, least(push->nrows - at, most), (float)push->examples,
+		    g + (size_t)at * p->table->cols);
 	free(room);
 	return good;
 }
@@ -188,22 +332,40 @@ bool part_rows_apply(struct part *p, const struct shard_config *cfg, const struc
 
 /* ---- pulls --------------------------------------------------------------------------- */
 
+static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float **row, float *out)
+{
+	uint32_t cols = p->table->cols;
+	float *old[ROWS_BLOCK];
+	uint64_t base = 0;
+	bool based = false;
+
+	rows_find(p->rows, ids, n, row);
+	if (previous)
+		rows_find(p->prev_rows, ids, n, old);
+	for (uint32_t i = 0; i < n; i++, out += cols) {
+		if (row[i]) {
+			copy_floats(out, previous && old[i] ? old[i] : row[i], cols);
+			continue;
+		}
+		base = based ? base : init_base(p->table);
+		based = true;
+		init_fill_by(p->table, base, init_row_place(p->table, id_at(ids, i)), cols, out);
+	}
+}
+
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
     float *out, uint32_t *place, uint64_t *version)
 {
-	uint32_t cols = p->table->cols, k = 0;
+	uint32_t most = block_of(p, 1), k = 0;
+	float *row[ROWS_BLOCK];
 
 	*version = previous ? p->prev_version : p->version;
-	for (uint32_t i = 0; i < n; i++, out += cols) {
-		uint64_t id = id_at(ids, i);
-		const float *row = rows_get(p->rows, id), *old = previous ? rows_get(p->prev_rows, id) : NULL;
-
-		if (row)
-			memcpy(out, old ? old : row, cols * sizeof *out);
-		else
-			init_fill(p->table, init_row_place(p->table, id), cols, out);
-		if (since && may_differ(p, row, since[i], *version))
-			place[k++] = i;
+	for (uint32_t at = 0, m; at < n; at += m) {
+		m = least(n - at, most);
+		show_block(p, previous, ids + (size_t)at * 8, m, row, out + (size_t)at * p->table->cols);
+		for (uint32_t i = 0; since && i < m; i++)
+			if (may_differ(p, row[i], since[at + i], *version))
+				place[k++] = at + i;
 	}
 	return k;
 }

@@ -103,6 +103,8 @@ uint64_t conn_bytes_out(const struct conn *c);
  * stay as it is until conn_queued is 0 (or the conn is freed). */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
 void conn_lend(struct conn *c, const struct record *r, const void *payload);
+/* What has been lent and is still queued is copied: its owner may do with it as it likes. */
+void conn_keep_lent(struct conn *c);
 /* Reserve, fill, commit: room for len bytes of payload inside the queue. */
 uint8_t *conn_reserve(struct conn *c, uint32_t len);
 void conn_commit(struct conn *c, const struct record *r);   /* r->len at most what was reserved */

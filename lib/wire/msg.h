@@ -92,5 +92,9 @@ struct batcher {
 void batcher_release(struct batcher *b);
 void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
 void batcher_flush(struct batcher *b, struct conn *c);
+/* Without a copy of large ones: room for a payload of at most so many bytes, in the
+ * conn's queue (until the next room) or `small`; then the record, its r->len bytes there. */
+uint8_t *batcher_room(struct batcher *b, struct conn *c, size_t most, uint8_t small[static BATCHER_SMALL]);
+void batcher_filled(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room, const uint8_t *small);
 
 #endif

@@ -37,6 +37,8 @@ struct uplink;
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* The same where row ids come in blocks. */
 #define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
+/* What a session shares with its client, where it does (wire/shm.h). */
+#define PEER_SHARED (8u << 20)
 /* A session's keys are used no longer than this; its peer then comes again. */
 #define PEER_LIFETIME (3600 * NSEC_PER_SEC)
 #define SLOT_NONE UINT32_MAX
@@ -156,6 +158,7 @@ struct server {
 
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
+	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
 	int64_t heat_at;

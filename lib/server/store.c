@@ -37,7 +37,7 @@ static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t s
 
 uint64_t server_session_memory(struct server *s)
 {
-	return atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY;
+	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) + (atomic_load(&s->shares) ? PEER_SHARED : 0);
 }
 
 /* What is left of mem_limit for tables, beside the sessions.  ERR_CONFIG when that
@@ -90,6 +90,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
+	atomic_store(&s->shares, strcmp(conf.transport, "shm") == 0);
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;

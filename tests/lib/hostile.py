@@ -350,6 +350,7 @@ def case_shared():
     for sock in (session(), local()):
         sock.send(SHARE)
         must_close(sock.sock, "memory that does not come")
+    CLUSTER.pull("w")
     before = len(os.listdir(descriptors))
     for what, fd in (("what is no memory", os.open("/dev/null", os.O_RDWR)), ("memory that can be cut", memory(seals=0)),
                      ("memory that can grow", memory(seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)),

@@ -120,7 +120,7 @@ static void put_server_info(uint8_t p[static SERVER_INFO], const struct hs_serve
 	put_le32(p + 16, i->max_record);
 	put_le32(p + 20, i->lifetime_seconds);
 	put_le64(p + 24, i->credit);
-	put_le64(p + 32, 0);
+	put_le64(p + 32, i->shares);
 }
 
 static bool get_server_info(const uint8_t p[static SERVER_INFO], struct hs_server_info *i)
@@ -131,7 +131,8 @@ static bool get_server_info(const uint8_t p[static SERVER_INFO], struct hs_serve
 	i->max_record = get_le32(p + 16);
 	i->lifetime_seconds = get_le32(p + 20);
 	i->credit = get_le64(p + 24);
-	return get_le64(p + 32) == 0;
+	i->shares = p[32];
+	return get_le64(p + 32) <= 1;
 }
 
 static enum err_code start_session(struct noise *x, enum suite suite, struct session *s,

@@ -55,6 +55,7 @@ struct hs_server_info {
 	uint64_t incarnation;
 	uint32_t epoch, generation, max_record, lifetime_seconds;
 	uint64_t credit;
+	bool shares;                    /* memory with who comes by a Unix socket */
 };
 
 /* A key and a cluster secret that a server answers to.  During a rotation it

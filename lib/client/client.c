@@ -33,11 +33,15 @@ void link_send(struct link *l, const struct record *r, const void *payload)
 }
 
 /* Without shared memory the socket carries all. */
-static void share(struct link *l)
+static void share(struct link *l, bool wanted_there)
 {
 	struct err e;
 
-	if (net_is_unix(conn_fd(l->conn)) && strcmp(l->client->cfg.transport, "shm") == 0 && conn_share(l->conn, &e))
+	if (!net_is_unix(conn_fd(l->conn)) || strcmp(l->client->cfg.transport, "shm") != 0)
+		return;
+	if (!wanted_there)
+		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
+	if (!wanted_there || conn_share(l->conn, &e))
 		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
 }
 
@@ -47,12 +51,11 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 {
 	struct link *l = ctx;
 
-	(void)server;
 	l->state = LINK_UP;
 	l->down_since = 0;
 	l->retry = LINK_RETRY_MIN;
 	l->session = ++l->client->sessions;
-	share(l);
+	share(l, server->shares);
 	/* The same server again: nothing was lost. */
 	for (size_t i = 0; i < l->ndoubts; i++)
 		if (!l->doubt[i].settled && !l->doubt[i].moved)

@@ -118,32 +118,41 @@ static bool none_due(struct client *c)
 	return true;
 }
 
-/* Is it of a step whose CLOCK has not been said yet?  Then it goes behind the CLOCK of the
- * step before: a server holds it until that step is complete, and reads no further. */
-static bool is_ahead(const struct client *c, const struct doubt *d)
+/* Has this step's CLOCK not been said yet?  Its pushes go behind the CLOCK of the step
+ * before: a server holds them until that step is complete, and reads no further. */
+static bool is_ahead(const struct client *c, uint64_t step)
 {
-	return c->clocked && !d->mean && d->step != CLIENT_NOW && d->step > c->clock_step;
+	return c->clocked && step != CLIENT_NOW && step > c->clock_step;
+}
+
+enum err_code push_begin(struct client *c, uint64_t step, struct err *e)
+{
+	/* What is claimed from now on is of this step: who has not heard the CLOCK of the one
+	 * before would not hear any more what that claims. */
+	return is_ahead(c, step) ? client_turn(c, none_due, step, e) : ERR_OK;
 }
 
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e)
 {
-	/* What is claimed from now on is of this step: who has not heard the CLOCK of the one
-	 * before would not hear any more what that claims. */
-	enum err_code rc = is_ahead(c, d) ? client_turn(c, none_due, d->step, e) : ERR_OK;
-	struct link *l = rc ? NULL : link_of_push(c, d, e);
+	struct link *l = link_of_push(c, d, e);
 
 	if (!l)
-		return rc ? rc : ERR_NOTREADY;
+		return ERR_NOTREADY;
 	d->pulled = *version_at(c, d->table, d->part);
 	doubt_add(l, d);
 	claim(c, d);
 	return ERR_OK;
 }
 
+static bool goes_ahead(const struct client *c, const struct doubt *d)
+{
+	return !d->mean && is_ahead(c, d->step);
+}
+
 static void send_open(struct link *l, bool ahead)
 {
 	for (size_t i = 0; i < l->ndoubts; i++)
-		if (!l->doubt[i].settled && is_ahead(l->client, &l->doubt[i]) == ahead)
+		if (!l->doubt[i].settled && goes_ahead(l->client, &l->doubt[i]) == ahead)
 			link_send_doubt(l, &l->doubt[i]);
 }
 
@@ -158,7 +167,7 @@ void link_resend(struct link *l)
 static void claim_open(struct client *c, const struct doubt *open, size_t n, bool ahead)
 {
 	for (size_t k = 0; k < n; k++)
-		if (is_ahead(c, &open[k]) == ahead)
+		if (goes_ahead(c, &open[k]) == ahead)
 			claim(c, &open[k]);
 }
 
@@ -280,19 +289,20 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
 enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
     uint32_t count, const float *g, struct err *e)
 {
-	for (uint32_t p = first; p < first + count; p++) {
+	enum err_code rc = push_begin(c, step, e);
+
+	for (uint32_t p = first; !rc && p < first + count; p++) {
 		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step };
 
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(p);
 		encode_push(c, &d);
-		if (doubt_new(c, &d, e)) {
-			free(d.body);
-			return ERR_NOTREADY;
-		}
+		rc = doubt_new(c, &d, e);
+		if (rc)
+			doubt_release(c, &d);
 	}
 	FAIL_POINT("push_sent");
-	return ERR_OK;
+	return rc;
 }
 
 enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step, uint32_t part, const float *mean,

@@ -324,8 +324,10 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
 {
 	struct doubt all = { .table = t, .examples = examples, .step = step };
-	enum err_code rc;
+	enum err_code rc = push_begin(c, step, e);
 
+	if (rc)
+		return rc;
 	rows_begin(c, n);
 	c->stats.rows_offered += n;
 	if (rows_codec(c)->lossy || has_kept(c, t) || c->cfg.coding.filter.kind != FILTER_NONE)

@@ -208,6 +208,8 @@ void known_take(struct client *c, const struct ask *a, uint64_t version);
 void known_forget(struct client *c);
 
 /* client_push.c */
+/* Before the first push of a step: waits until the servers know that the one before is over. */
+enum err_code push_begin(struct client *c, uint64_t step, struct err *e);
 /* Push it, and keep it until its receipt; takes its body, unless it fails. */
 enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e);
 /* Its body is not wanted any more. */

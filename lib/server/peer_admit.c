@@ -74,6 +74,8 @@ enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_clien
 	reply->max_record = RECORD_MAX;
 	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
 	reply->credit = PEER_CREDIT;
+	/* What is not reckoned with in mem_limit is not given. */
+	reply->shares = atomic_load(&s->shares) || !atomic_load(&s->mem_limit);
 	return ERR_OK;
 }
 

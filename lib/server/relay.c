@@ -18,7 +18,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
-	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
+	server_know_sessions(s, &conf);
 	cfg.mode = conf.sync;
 	cfg.mem_limit = conf.mem_limit;
 	/* The rule makes no update here; it is one without state. */

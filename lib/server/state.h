@@ -112,7 +112,7 @@ struct lane {
 	struct peer *peers;
 	struct views *views;            /* the last that came; NULL before */
 	unsigned npeers, half_open;
-	struct zip *zip;           /* NULL before it is wanted */
+	struct zip *zip;                /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
 };
 
@@ -259,6 +259,8 @@ void host_touch(struct host *h);
 
 /* What a session may make this server hold. */
 uint64_t server_session_memory(struct server *s);
+/* What of the configuration that goes by. */
+void server_know_sessions(struct server *s, const struct conf *conf);
 /* relay.c: this process as a relay */
 enum err_code relay_start(struct server *s, struct err *e);
 void relay_stop(struct server *s);

@@ -35,6 +35,12 @@ static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t s
 	return (workers + servers) * (s->host ? 2 : 1) + 1;
 }
 
+void server_know_sessions(struct server *s, const struct conf *conf)
+{
+	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
+	atomic_store(&s->shares, strcmp(conf->transport, "shm") == 0);
+}
+
 uint64_t server_session_memory(struct server *s)
 {
 	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) + (atomic_load(&s->shares) ? PEER_SHARED : 0);
@@ -89,8 +95,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
-	atomic_store(&s->takes_keys, strcmp(conf.row_ids, "raw") != 0);
-	atomic_store(&s->shares, strcmp(conf.transport, "shm") == 0);
+	server_know_sessions(s, &conf);
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;

@@ -18,7 +18,6 @@
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
-
 	uint32_t floats = cols * (1 + cfg->rule->nslots);
 	bool deltas = cfg->deltas && !cfg->relay;
 

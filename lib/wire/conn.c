@@ -9,10 +9,6 @@
 #include "base/mem.h"
 #include "wire/conn_state.h"
 
-/* A call reads about this much, so that one fast peer cannot keep a loop to
- * itself. */
-#define READ_BUDGET (2u << 20)
-
 /* ---- receiving -------------------------------------------------------- */
 
 static uint8_t *staging(struct conn *c, size_t n)
@@ -319,12 +315,12 @@ short conn_events(const struct conn *c)
 	short in = c->held && !c->shares_in ? 0 : POLLIN;
 
 	/* A socket can always be written to that only wakes: then there is something to do at once. */
-	return in | ((c->out && !c->starved) || conn_ready(c) ? POLLOUT : 0);
+	return in | ((c->out && !c->starved) || c->must_wake || conn_ready(c) ? POLLOUT : 0);
 }
 
 size_t conn_queued(const struct conn *c)
 {
-	return c->queued;
+	return c->queued + c->must_wake;
 }
 
 int conn_fd(const struct conn *c)

@@ -24,7 +24,8 @@ enum conn_verdict {
 
 struct conn_handler {
 	/* Server: msg1 has been read; is this key welcome?  Fills `reply`.  Any
-	 * error refuses; the peer hears no more of it than hs_status has words for. */
+	 * error refuses; the peer hears no more of it than hs_status has words for.
+	 * `reply` is all zero at first. */
 	enum err_code (*admit)(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
 	    struct hs_server_info *reply, struct err *e);
 	/* The session is up: on the client's side with msg2, of which `server` is
@@ -66,7 +67,7 @@ enum err_code conn_retry(struct conn *c, struct err *e);
 /* Write what the socket takes. */
 enum err_code conn_write(struct conn *c, struct err *e);
 
-/* Client, as soon as it is live, on a Unix socket: from now on records go by memory that both
+/* Client, as soon as it is live, on a Unix socket, and the server takes part: from now on records go by memory that both
  * ends share, without tags: who else could write there?  ERR_IO, ERR_NOMEM: no such
  * memory; the conn is as it was. */
 enum err_code conn_share(struct conn *c, struct err *e);

@@ -95,6 +95,7 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 			conn_queue_raw(c, msg2, sizeof msg2);
 		return rc;
 	}
+	c->may_share = reply.shares && c->local;
 	rc = hs_server_write2(c->hs_server, HS_OK, &reply, msg2, &c->session, e);
 	if (rc)
 		return rc;

@@ -8,8 +8,6 @@
  * to it: head and payload, without tags, for nobody else can write there.  The socket is
  * left for waking each other, a byte each time, and to see the other end's end. */
 
-#define READ_BUDGET (2u << 20)
-
 enum err_code conn_share(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
@@ -29,6 +27,8 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	struct record r = { .type = REC_SHARE };
 	enum err_code rc;
 
+	if (!c->may_share)
+		return err_set(e, ERR_PROTO, "%s wants to share memory, which it was told is not done", c->peer);
 	if (c->passed < 0 || c->shm)
 		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
 	rc = shm_join(c->passed, &c->shm, e);

@@ -12,6 +12,9 @@
 /* Look-ahead: what is read beyond the current record, so that small records
  * come many to a system call while large payloads go straight to their place. */
 #define LOOK 4096
+/* A call reads about this much, so that one fast peer cannot keep a loop to
+ * itself. */
+#define READ_BUDGET (2u << 20)
 
 /* WAIT_FIRST: the server has the session's keys, but only a record under them
  * proves that the client has them too: msg1 alone could be made by who has
@@ -68,7 +71,7 @@ struct conn {
 	 * What is queued from now on goes there; what is read comes from there. */
 	struct shm *shm;
 	int pass, passed;
-	bool shares_out, shares_in, must_wake;
+	bool may_share, shares_out, shares_in, must_wake;
 	bool starved;                   /* there is no room until we are woken */
 	uint8_t *room;                  /* reserved there; NULL: not there */
 

@@ -14,6 +14,7 @@
 #define LANES_MAX 4u
 /* What a session may hold (P6 in ps-consistency(7)). */
 #define SESSION_BYTES (18.0 * (1 << 20))
+#define SHARED_BYTES (8.0 * (1 << 20))
 /* That a server prepares before it writes, as lib/server/state.h has it. */
 #define AHEAD_BYTES (1 << 20)
 #define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
@@ -368,7 +369,7 @@ double plan_memory(const struct plan *p, const struct conf *c, double *tables)
 	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
 	/* pull_delta notes when each value was changed. */
 	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas / (double)c->servers;
-	return *tables + sessions * SESSION_BYTES;
+	return *tables + sessions * (SESSION_BYTES + (strcmp(c->transport, "shm") == 0 ? SHARED_BYTES : 0));
 }
 
 double plan_samples(const struct plan *p, const struct conf *c)

@@ -109,7 +109,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	return r->type == REC_CTL ? CONN_DROP : CONN_TAKEN;
 }
 
-static const struct conn_handler handler = { admit, live, place, record };
+static const struct conn_handler handler = { .admit = admit, .live = live, .place = place, .record = record };
 
 /* ---- both ends ------------------------------------------------------------------ */
 

@@ -20,7 +20,7 @@ static const struct hs_client_info client_info = {
 };
 static const struct hs_server_info server_info = {
 	.incarnation = UINT64_C(0x8899aabbccddeeff), .epoch = 7, .generation = 3,
-	.max_record = 1u << 20, .lifetime_seconds = 3600, .credit = UINT64_C(1) << 40,
+	.max_record = 1u << 20, .lifetime_seconds = 3600, .credit = UINT64_C(1) << 40, .shares = true,
 };
 
 /* The small-order points of Curve25519 and their non-canonical forms
@@ -143,7 +143,7 @@ static void good(struct world *w, enum suite suite)
 	   "client info arrives");
 	ok(w->got.incarnation == server_info.incarnation && w->got.epoch == 7 &&
 	   w->got.generation == 3 && w->got.max_record == server_info.max_record &&
-	   w->got.lifetime_seconds == 3600 && w->got.credit == server_info.credit,
+	   w->got.lifetime_seconds == 3600 && w->got.credit == server_info.credit && w->got.shares,
 	   "server info arrives");
 	ok(exchange(&w->cs, &w->ss) && exchange(&w->ss, &w->cs), "records pass both ways");
 	ok(sodium_is_zero(w->hs.noise.s.sk, 32) && sodium_is_zero(w->hc.noise.s.sk, 32),

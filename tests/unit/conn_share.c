@@ -1,0 +1,159 @@
+/* Two ends of a connection that agree to share memory: both know when they do, who does not
+ * want it is not made to, and nobody is left asleep on what has been written. */
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tap.h"
+#include "wire/conn.h"
+
+struct end {
+	struct conn *conn;
+	unsigned records;
+	uint64_t bytes;
+	bool up, may, refuses;
+};
+
+static struct conn_identity server_id, client_id;
+
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
+    struct err *e)
+{
+	(void)key, (void)info, (void)e;
+	reply->max_record = RECORD_MAX;
+	reply->shares = !((struct end *)ctx)->refuses;
+	return ERR_OK;
+}
+
+static void live(void *ctx, const struct hs_server_info *server)
+{
+	((struct end *)ctx)->up = true;
+	((struct end *)ctx)->may = server && server->shares;
+}
+
+static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct end *x = ctx;
+
+	x->records += r->len > 0;      /* the first only proves that the client has the keys */
+	for (uint32_t i = 0; i < r->len; i++)
+		x->bytes += payload[i];
+	return CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .admit = admit, .live = live, .record = record };
+
+static bool readable(const struct conn *c)
+{
+	struct pollfd p = { conn_fd(c), POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* As a loop does: only what was asked for. */
+static enum err_code turn(struct conn *c, struct err *e)
+{
+	short events = conn_events(c);
+	enum err_code rc = ERR_OK;
+
+	if ((events & POLLIN && readable(c)) || conn_ready(c))
+		rc = conn_read(c, e);
+	if (!rc && conn_events(c) & POLLOUT)
+		rc = conn_write(c, e);
+	return rc;
+}
+
+/* Until neither has anything to do.  The server's error is *e. */
+static enum err_code turns(struct end *client, struct end *server, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (int i = 0; i < 20 && !rc; i++) {
+		turn(client->conn, NULL);
+		rc = turn(server->conn, e);
+	}
+	return rc;
+}
+
+static void meet(struct end *client, struct end *server, bool refuses)
+{
+	static const struct hs_client_info info = { .incarnation = 4, .slot = 5, .role = 1 };
+	struct err e = { 0 };
+	int fd[2];
+
+	memset(client, 0, sizeof *client);
+	memset(server, 0, sizeof *server);
+	server->refuses = refuses;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd))
+		abort();
+	server->conn = conn_accept(fd[0], &server_id, SUITE_POLY1305, 0, &handler, server);
+	client->conn = conn_dial(fd[1], &client_id, server_id.hs.key.pk, &info, &handler, client);
+	for (int i = 0; i < 20 && !client->up; i++)
+		turns(client, server, &e);
+}
+
+static void part(struct end *client, struct end *server)
+{
+	conn_free(client->conn);
+	conn_free(server->conn);
+}
+
+static void say(struct conn *c, uint32_t len, bool reserved)
+{
+	static uint8_t body[4096];
+	struct record r = { .type = REC_PUSH, .len = len };
+
+	memset(body, 1, sizeof body);
+	if (!reserved) {
+		conn_send(c, &r, body);
+		return;
+	}
+	memcpy(conn_reserve(c, len), body, len);
+	conn_commit(c, &r);
+}
+
+static void agreed(void)
+{
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet(&client, &server, false);
+	ok(client.up && client.may && !conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is offered and taken: %s", e.msg);
+	say(client.conn, 1000, false);
+	ok(!turns(&client, &server, &e) && server.records == 1 && server.bytes == 1000, "a record that is queued comes");
+	/* Both have nothing to do and sleep; what is reserved there is in the other's memory at once. */
+	ok(!readable(server.conn) && !conn_queued(client.conn) && !(conn_events(client.conn) & POLLOUT), "both sleep");
+	say(client.conn, 4000, true);
+	ok(!readable(server.conn) && conn_queued(client.conn), "one is written in place; to wake the other is still to be done");
+	ok(conn_events(client.conn) & POLLOUT, "and is asked for");
+	ok(!turns(&client, &server, &e) && server.records == 2 && server.bytes == 5000 && !conn_queued(client.conn), "it comes");
+	say(server.conn, 100, true);
+	ok(!turns(&client, &server, &e) && client.records == 1 && client.bytes == 100, "and so back");
+	part(&client, &server);
+}
+
+static void refused(void)
+{
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet(&client, &server, true);
+	ok(client.up && !client.may, "a server that has no room for it says so");
+	ok(!conn_share(client.conn, &e) && turns(&client, &server, &e) == ERR_PROTO, "and means it: \"%s\"", e.msg);
+	part(&client, &server);
+}
+
+int main(void)
+{
+	uint8_t psk[KEY_BYTES] = { 3 };
+	struct key_pair k;
+
+	key_init(NULL);
+	key_pair_generate(&k);
+	hs_identity_init(&server_id.hs, &k, psk);
+	key_pair_generate(&k);
+	hs_identity_init(&client_id.hs, &k, psk);
+	agreed();
+	refused();
+	return tap_done();
+}

@@ -115,6 +115,51 @@ void lanes_wake(void *server)
 			loop_post(s->lane[i].loop, scan, &s->lane[i]);
 }
 
+/* ---- spinning ----------------------------------------------------------------- */
+
+static bool look(void *ctx)
+{
+	struct lane *l = ctx;
+	struct peer *p, *next;
+	bool found = false;
+
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (!conn_ready(p->conn))
+			continue;
+		found = true;
+		p->h.fn(p->h.ctx, 0);
+	}
+	return found;
+}
+
+static bool doze(void *ctx)
+{
+	struct lane *l = ctx;
+	bool all = true;
+
+	for (struct peer *p = l->peers; p; p = p->next)
+		all &= conn_doze(p->conn);
+	return all;
+}
+
+static void begin_to_spin(void *ctx)
+{
+	struct lane *l = ctx;
+
+	l->spins = true;
+	loop_spin(l->loop, l->server->spin, look, doze, l);
+	for (struct peer *p = l->peers; p; p = p->next)
+		conn_watch(p->conn);
+}
+
+void lanes_spin(struct server *s, int64_t span_ns)
+{
+	s->spin = span_ns;
+	for (unsigned i = 0; span_ns && i < s->nlanes; i++)
+		loop_post(s->lane[i].loop, begin_to_spin, &s->lane[i]);
+}
+
 /* ---- views for everybody --------------------------------------------------------- */
 
 struct show {

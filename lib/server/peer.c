@@ -290,6 +290,8 @@ void peer_open(struct lane *l, int fd)
 	p->slot = SLOT_NONE;
 	p->conn = conn_accept(fd, &s->cfg.id->conn, (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
 	    atomic_load(&s->epoch), &handler, p);
+	if (l->spins)
+		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
 	p->next = l->peers;
 	if (p->next)

@@ -114,6 +114,7 @@ struct lane {
 	unsigned npeers, half_open;
 	struct zip *zip;                /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
+	bool spins;
 };
 
 struct repl;
@@ -159,6 +160,7 @@ struct server {
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
+	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
 	int64_t heat_at;
@@ -179,6 +181,8 @@ void lanes_stop(struct server *s);
 void lanes_accept(struct server *s, unsigned which);
 /* Look at every waiting peer again. */
 void lanes_wake(void *server);
+/* From now on lanes look for so long (ns) before they sleep; any thread, once. */
+void lanes_spin(struct server *s, int64_t span_ns);
 /* Show the view to every attached peer. */
 void lanes_show(struct server *s, struct views *v);
 /* Send text as CTL to one server. */

@@ -39,6 +39,7 @@ void server_know_sessions(struct server *s, const struct conf *conf)
 {
 	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
 	atomic_store(&s->shares, strcmp(conf->transport, "shm") == 0);
+	lanes_spin(s, conf->spin);
 }
 
 uint64_t server_session_memory(struct server *s)

@@ -163,7 +163,7 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 			rc = take_record(c, at, there, &taken, e);
 		else if (end)
 			rc = err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
-		else if (shm_doze(c->shm))
+		else if (c->watched || shm_doze(c->shm))
 			break;
 	}
 	if (rc || !c->must_wake)
@@ -175,4 +175,14 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 bool conn_ready(const struct conn *c)
 {
 	return c->shares_in && !c->held && !shm_is_empty(c->shm);
+}
+
+void conn_watch(struct conn *c)
+{
+	c->watched = true;
+}
+
+bool conn_doze(struct conn *c)
+{
+	return !c->shares_in || c->held || shm_doze(c->shm);
 }

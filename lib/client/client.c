@@ -30,13 +30,14 @@ void link_send(struct link *l, const struct record *r, const void *payload)
 /* Without shared memory the socket carries all. */
 static void share(struct link *l, bool wanted_there)
 {
+	bool asked = strcmp(l->client->cfg.transport, "shm") == 0;
 	struct err e;
 
-	if (!net_is_unix(conn_fd(l->conn)) || strcmp(l->client->cfg.transport, "shm") != 0)
+	if (!net_is_unix(conn_fd(l->conn)) || !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
 		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
-	if (!wanted_there || conn_share(l->conn, &e))
+	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
 		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
 }
 

@@ -38,7 +38,7 @@ static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t s
 void server_know_sessions(struct server *s, const struct conf *conf)
 {
 	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
-	atomic_store(&s->shares, strcmp(conf->transport, "shm") == 0);
+	atomic_store(&s->shares, conf_shares_memory(conf));
 	lanes_spin(s, conf->spin);
 }
 

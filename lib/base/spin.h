@@ -14,6 +14,9 @@ struct spin {
 	long displaced;
 };
 
+/* A turn of spinning looks at memory so often, and asks the system once. */
+#define SPIN_LOOKS 64
+
 /* A wait begins. */
 void spin_begin(struct spin *s);
 /* Nothing was found; is it to look once more? */

@@ -26,11 +26,13 @@ static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, str
 	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
 }
 
-static bool any_ready(const struct client *c)
+/* Memory is looked at more often than the system is asked. */
+static bool any_ready(const struct client *c, int looks)
 {
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->state == LINK_UP && conn_ready(c->link[i]->conn))
-			return true;
+	for (int k = 0; k < looks; k++)
+		for (unsigned i = 0; i < c->nlinks; i++)
+			if (c->link[i]->state == LINK_UP && conn_ready(c->link[i]->conn))
+				return true;
 	return false;
 }
 
@@ -49,7 +51,7 @@ static void wait_for_any(struct client *c, struct pollfd *p, unsigned n, int ms)
 	int found = 0;
 
 	spin_begin(&c->spin);
-	while (c->spin.span && ms && !found && !any_ready(c)) {
+	while (c->spin.span && ms && !found && !any_ready(c, SPIN_LOOKS)) {
 		found = poll(p, n, 0);
 		if (!found && !spin_again(&c->spin))
 			break;

@@ -14,7 +14,7 @@ struct spin {
 	long displaced;
 };
 
-/* A turn of spinning looks at memory so often, and asks the system once. */
+/* A turn of spinning looks at so many places of memory, and asks the system once. */
 #define SPIN_LOOKS 64
 
 /* A wait begins. */

@@ -27,9 +27,9 @@ static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, str
 }
 
 /* Memory is looked at more often than the system is asked. */
-static bool any_ready(const struct client *c, int looks)
+static bool any_ready(const struct client *c)
 {
-	for (int k = 0; k < looks; k++)
+	for (unsigned k = 0; k < SPIN_LOOKS && c->nlinks; k += c->nlinks)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			if (c->link[i]->state == LINK_UP && conn_ready(c->link[i]->conn))
 				return true;
@@ -51,7 +51,7 @@ static void wait_for_any(struct client *c, struct pollfd *p, unsigned n, int ms)
 	int found = 0;
 
 	spin_begin(&c->spin);
-	while (c->spin.span && ms && !found && !any_ready(c, SPIN_LOOKS)) {
+	while (c->spin.span && ms && !found && !any_ready(c)) {
 		found = poll(p, n, 0);
 		if (!found && !spin_again(&c->spin))
 			break;

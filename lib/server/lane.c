@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/spin.h"
 #include "launch/rundir.h"
 #include "server/save.h"
 
@@ -117,19 +118,32 @@ void lanes_wake(void *server)
 
 /* ---- spinning ----------------------------------------------------------------- */
 
-static bool look(void *ctx)
+static bool serve_ready(struct lane *l, int *looks)
 {
-	struct lane *l = ctx;
 	struct peer *p, *next;
 	bool found = false;
 
 	for (p = l->peers; p; p = next) {
 		next = p->next;
+		--*looks;
 		if (!conn_ready(p->conn))
 			continue;
 		found = true;
 		p->h.fn(p->h.ctx, 0);
 	}
+	return found;
+}
+
+/* Memory is looked at more often than the system is asked. */
+static bool look(void *ctx)
+{
+	struct lane *l = ctx;
+	int looks = SPIN_LOOKS;
+	bool found;
+
+	do
+		found = serve_ready(l, &looks);
+	while (!found && l->peers && looks > 0);
 	return found;
 }
 

@@ -172,10 +172,8 @@ static int wait_for_events(struct loop *l)
 		return epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
 	spin_begin(&l->spin);
 	do {
-		/* Memory is looked at more often than the system is asked. */
-		for (int i = 0; i < SPIN_LOOKS; i++)
-			if (l->look(l->spin_ctx))
-				return epoll_wait(l->epoll, l->ready, EVENTS, 0);
+		if (l->look(l->spin_ctx))
+			return epoll_wait(l->epoll, l->ready, EVENTS, 0);
 		n = epoll_wait(l->epoll, l->ready, EVENTS, 0);
 	} while (n == 0 && spin_again(&l->spin));
 	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));

@@ -31,6 +31,7 @@ struct part {
 	uint64_t *claims;               /* by slot, bit k: it says so of step due - 1 - k */
 	size_t nlast;
 	unsigned owed;                  /* slots with due above last */
+	uint32_t missing;               /* a slot that the open step waited for when it was looked at last */
 	bool waited;                    /* somebody was told to hold */
 	bool behind;                    /* its step is open though the clocks have passed it */
 	uint64_t prev_version;          /* of prev */
@@ -83,6 +84,9 @@ struct part {
 struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
+	/* Of the active slots so many have the least clock, which is this; 0: to be counted. */
+	size_t slowest;
+	uint64_t floor;
 	bool closing;                   /* one thread makes the updates of a step */
 	bool again;                     /* something has come meanwhile */
 	_Atomic unsigned behind;        /* partitions that are */

@@ -37,6 +37,8 @@ struct uplink;
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* The same where row ids come in blocks. */
 #define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
+/* What a session on which data goes counts for, against one of heartbeats. */
+#define PEER_LOAD 256u
 /* What a session shares with its client, where it does (wire/shm.h). */
 #define PEER_SHARED (8u << 20)
 /* A session's keys are used no longer than this; its peer then comes again. */
@@ -81,6 +83,7 @@ struct peer {
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
 	bool moves_files;               /* its session goes to files_serve */
+	unsigned load;                  /* on its lane: 1, or PEER_LOAD of a session that pushes or pulls */
 	uint64_t nrecords;              /* that have come; one that is held counts each time */
 
 	/* data plane */
@@ -111,7 +114,8 @@ struct lane {
 	pthread_t thread;
 	struct peer *peers;
 	struct views *views;            /* the last that came; NULL before */
-	unsigned npeers, half_open;
+	unsigned half_open;
+	_Atomic unsigned load;          /* of its peers */
 	struct zip *zip;                /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
 };
@@ -123,7 +127,7 @@ struct ckpt_reader;
 struct server {
 	struct server_config cfg;
 	struct lane *lane;
-	unsigned nlanes, next_lane;
+	unsigned nlanes;
 	struct loop_fd listener[2];
 	char address[NET_TEXT], advertised[NET_TEXT];
 	int event;                      /* readable when ended */

@@ -31,8 +31,14 @@ struct uplink;
 #define PEER_CREDIT (16u << 20)
 /* What a server may hand over as one copy of a partition. */
 #define PEER_COPY_MAX (UINT64_C(4) << 30)
-/* Answers are made while less than this is waiting to be written. */
+/* Answers are made while less than this is waiting to be written; of many sessions each
+ * has its part of PEER_QUEUES. */
 #define PEER_QUEUE (1u << 20)
+#define PEER_QUEUE_MIN (64u << 10)
+#define PEER_QUEUES (UINT64_C(128) << 20)
+/* Questions in flight, where there are no sparse tables: and so much for each table. */
+#define PEER_ASKED (1u << 20)
+#define PEER_ASKED_EACH 256u
 /* What a session may make a server hold in all. */
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* The same where row ids come in blocks. */
@@ -161,6 +167,8 @@ struct server {
 	struct err end_why;
 
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
+	_Atomic bool sparse;            /* there are, or were, sparse tables */
+	_Atomic uint32_t ntables;
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
 	bool said_full;                 /* the agent's thread only, as are these */
@@ -261,9 +269,14 @@ bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
 void host_touch(struct host *h);
 
-/* What a session may make this server hold. */
+/* What a session may make this server hold: as mem_limit reckons, whatever tables may come. */
 uint64_t server_session_memory(struct server *s);
-/* What of the configuration that goes by. */
+/* With the tables that there are, and so many sessions; parts: partitions. */
+uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts);
+/* What may wait to be written to each of so many sessions when an answer is made. */
+size_t peer_queue(uint64_t sessions);
+/* What of the layout and of the configuration that goes by. */
+void server_know_tables(struct server *s, const struct layout *l);
 void server_know_sessions(struct server *s, const struct conf *conf);
 /* relay.c: this process as a relay */
 enum err_code relay_start(struct server *s, struct err *e);

@@ -134,7 +134,7 @@ bool gate_owed(struct shard *s, const struct part *p, uint64_t step)
 		/* What a holder before this one has claimed, and never sent, will not come. */
 		uint64_t at = p->last[i] > x->until ? p->last[i] : x->until;
 
-		for (; !owed && x->active && at < p->due[i] && at < step - lag; at++)
+		for (; !owed && x->active && at < part_due(p, i) && at < step - lag; at++)
 			owed = part_claimed(p, i, at);
 	}
 	pthread_mutex_unlock(&s->gate.lock);

@@ -127,7 +127,8 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
-	hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	if (s->cfg.relay)
+		hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* All that this step will bring is here: make the update while the
 	 * partition is in the cache.  Pulls still wait for the clocks. */
 	if (gate_complete(s, p, &examples))

@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-plan bench-stragglers bench-ring soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-scale soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -183,6 +183,12 @@ bench-ring: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/ring $(BUILD)
 
+# How cost grows with workers, servers, parameters and tables; plots, where gnuplot can be had.
+bench-scale: deps-check
+	-$(call install_packages,gnuplot-nox)
+	@$(MAKE) --no-print-directory all benches
+	@tests/bench/scale $(BUILD)
+
 # With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
@@ -222,6 +228,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-plan bench-stragglers bench-ring soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-scale soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

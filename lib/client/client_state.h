@@ -86,7 +86,7 @@ struct link {
 	struct batcher batcher;
 	uint64_t session;               /* of a relay's client: another one for each session and epoch */
 
-	struct ask *asks;
+	struct ask *asks, **asks_last;  /* in the order of their sending, which is that of the answers */
 	struct doubt *doubt;
 	size_t ndoubts, cap_doubts, first_doubt;
 	size_t open_doubts;             /* those that are not settled */

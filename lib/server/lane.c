@@ -15,6 +15,8 @@
 #define HALF_OPEN_MAX 1024u
 #define LANE_TICK (250 * NSEC_PER_MSEC)
 #define ACCEPT_BURST 64
+/* All workers that there may be come at once. */
+#define BACKLOG 4096
 
 struct accepted {
 	struct lane *lane;
@@ -27,6 +29,18 @@ static void adopt(void *ctx)
 
 	peer_open(a->lane, a->fd);
 	free(a);
+}
+
+/* Most processes have two sessions here, one after the other: were they dealt out in turn,
+ * all that push and pull would go to the same lane. */
+static struct lane *lightest(struct server *s)
+{
+	struct lane *best = s->lane;
+
+	for (unsigned i = 1; i < s->nlanes; i++)
+		if (atomic_load(&s->lane[i].load) < atomic_load(&best->load))
+			best = &s->lane[i];
+	return best;
 }
 
 void lanes_accept(struct server *s, unsigned which)
@@ -43,7 +57,8 @@ void lanes_accept(struct server *s, unsigned which)
 		}
 		a = mem_alloc(sizeof *a);
 		a->fd = fd;
-		a->lane = &s->lane[s->next_lane++ % s->nlanes];
+		a->lane = lightest(s);
+		atomic_fetch_add(&a->lane->load, 1);
 		loop_post(a->lane->loop, adopt, a);
 	}
 }
@@ -287,11 +302,11 @@ static enum err_code listen_on(struct server *s, struct err *e)
 
 	/* Others were told where the coordinator before us was. */
 	if (*before)
-		rc = net_listen(before, 512, &s->listener[0].fd, s->address, e);
+		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
 		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
 	if (rc)
-		rc = net_listen(tcp, 512, &s->listener[0].fd, s->address, e);
+		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;
 	s->listener[0].fn = on_tcp;
@@ -303,7 +318,7 @@ static enum err_code listen_on(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	snprintf(unix_addr, sizeof unix_addr, "unix:%s", sock);
-	rc = net_listen(unix_addr, 512, &s->listener[1].fd, ignored, e);
+	rc = net_listen(unix_addr, BACKLOG, &s->listener[1].fd, ignored, e);
 	if (dirfd >= 0)
 		close(dirfd);
 	if (rc)

@@ -29,7 +29,7 @@ static inline uint32_t float_bits(const float *x)
 	return u;
 }
 
-/* ---- AVX-512: 28 sums, 4 vectors of b, a factor ------------------------------------------ */
+/* ---- AVX-512: 16 sums, of few rows: the fewer, the more terms are left out ----------------- */
 
 #define AVX512 __attribute__((target("avx512f")))
 
@@ -42,7 +42,7 @@ AVX512 static inline __mmask16 lanes512(size_t n)
 #define TARGET AVX512
 #define VEC __m512
 #define WIDTH 16u
-#define ROWS 7u
+#define ROWS 4u
 #define VECS 4u
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define SET(x) _mm512_set1_ps(x)
@@ -51,7 +51,7 @@ AVX512 static inline __mmask16 lanes512(size_t n)
 #define ANY(p, n) _mm512_cmp_ps_mask(_mm512_maskz_loadu_ps(lanes512(n), p), _mm512_setzero_ps(), _CMP_NEQ_UQ)
 #include "blas/blas_tile.h"
 
-/* ---- AVX2: 12 sums, 2 vectors of b, a factor ---------------------------------------------- */
+/* ---- AVX2: 12 sums, 2 vectors of b, a factor: all registers but one ------------------------ */
 
 #define AVX2 __attribute__((target("avx2,fma")))
 

@@ -64,10 +64,9 @@ TARGET static void NAME(some)(const struct product *x, size_t rows, bool whole, 
 	CASE(2)
 	CASE(3)
 	CASE(4)
+#if ROWS > 4
 	CASE(5)
 	CASE(6)
-#if ROWS > 6
-	CASE(7)
 #endif
 	}
 }

@@ -111,14 +111,6 @@ void pull_free(struct pull *q)
 	free(q);
 }
 
-/* Row ids take room; of a dense table one question is enough. */
-static size_t asked_most(const struct server *s)
-{
-	size_t dense = PEER_ASKED + (size_t)atomic_load(&s->ntables) * PEER_ASKED_EACH;
-
-	return atomic_load(&s->sparse) || dense > PEER_CREDIT ? PEER_CREDIT : dense;
-}
-
 size_t peer_queue(uint64_t sessions)
 {
 	uint64_t part = PEER_QUEUES / (sessions + 1);
@@ -134,7 +126,7 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	q->rec = *r;
 	if (valid(p, r, payload))
 		found = unpack(p, r, payload, q);
-	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= asked_most(p->lane->server)) {
+	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= atomic_load(&p->lane->server->asked)) {
 		p->pull_bytes += bytes_of(q);
 		*p->pulls_last = q;
 		p->pulls_last = &q->next;
@@ -146,7 +138,8 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	if (found == KEYS_WRONG)
 		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
 	else
-		peer_nack(p, r, ERR_LIMIT, "more than %zu KiB of questions in flight", asked_most(p->lane->server) >> 10);
+		peer_nack(p, r, ERR_LIMIT, "more than %llu KiB of questions in flight",
+		    (unsigned long long)atomic_load(&p->lane->server->asked) >> 10);
 	return CONN_DROP;
 }
 

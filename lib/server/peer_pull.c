@@ -123,14 +123,6 @@ void pull_free(struct pull *q)
 	free(q);
 }
 
-/* Row ids take room; of a dense table one question is enough. */
-static size_t asked_most(const struct server *s)
-{
-	size_t dense = PEER_ASKED + (size_t)atomic_load(&s->ntables) * PEER_ASKED_EACH;
-
-	return atomic_load(&s->sparse) || dense > PEER_CREDIT ? PEER_CREDIT : dense;
-}
-
 size_t peer_queue(uint64_t sessions)
 {
 	uint64_t part = PEER_QUEUES / (sessions + 1);
@@ -148,10 +140,12 @@ static bool answer_at_once(struct peer *p, struct pull *q)
 
 static enum conn_verdict queue_pull(struct peer *p, struct pull *q)
 {
+	uint64_t most = atomic_load(&p->lane->server->asked);
+
 	if (q->rec.type == REC_PULL_ROWS)
 		keep_ids(p, q);
-	if (p->pull_bytes + bytes_of(q) > asked_most(p->lane->server)) {
-		peer_nack(p, &q->rec, ERR_LIMIT, "more than %zu KiB of questions in flight", asked_most(p->lane->server) >> 10);
+	if (p->pull_bytes + bytes_of(q) > most) {
+		peer_nack(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight", (unsigned long long)most >> 10);
 		pull_free(q);
 		return CONN_DROP;
 	}

@@ -36,9 +36,11 @@ struct uplink;
 #define PEER_QUEUE (1u << 20)
 #define PEER_QUEUE_MIN (64u << 10)
 #define PEER_QUEUES (UINT64_C(128) << 20)
-/* Questions in flight, where there are no sparse tables: and so much for each table. */
+/* Questions in flight, where there are no sparse tables: and so much for each table, and for
+ * each partition that is asked for with its version. */
 #define PEER_ASKED (1u << 20)
-#define PEER_ASKED_EACH 256u
+#define PEER_ASKED_TABLE 512u
+#define PEER_ASKED_PART 16u
 /* What a session may make a server hold in all. */
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* The same where row ids come in blocks. */
@@ -170,7 +172,7 @@ struct server {
 
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
 	_Atomic bool sparse;            /* there are, or were, sparse tables */
-	_Atomic uint32_t ntables;
+	_Atomic uint64_t asked;         /* bytes of questions that a session may have in flight */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
 	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */

@@ -44,10 +44,16 @@ void server_know_sessions(struct server *s, const struct conf *conf)
 
 void server_know_tables(struct server *s, const struct layout *l)
 {
-	for (size_t i = 0; i < l->ntables; i++)
-		if (l->table[i].sparse)
-			atomic_store(&s->sparse, true);
-	atomic_store(&s->ntables, (uint32_t)l->ntables);
+	uint64_t asked = PEER_ASKED;
+	bool sparse = atomic_load(&s->sparse);
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		sparse |= l->table[i].sparse;
+		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
+	}
+	/* Row ids take room. */
+	atomic_store(&s->asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
+	atomic_store(&s->sparse, sparse);
 }
 
 uint64_t server_session_memory(struct server *s)
@@ -61,7 +67,7 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 {
 	bool sparse = atomic_load(&s->sparse);
 	uint64_t answers = 2 * (peer_queue(sessions) + (sparse ? RECORD_MAX : PART_ELEMENTS * 4));
-	uint64_t asked = sparse ? 2 * PEER_CREDIT : PEER_ASKED + (uint64_t)atomic_load(&s->ntables) * PEER_ASKED_EACH;
+	uint64_t asked = atomic_load(&s->asked) + (sparse ? PEER_CREDIT : 0);
 	uint64_t keys = sparse && atomic_load(&s->takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8 : 0;
 
 	return RECORD_MAX + answers + asked + keys + (atomic_load(&s->shares) ? PEER_SHARED : 0) +

@@ -167,7 +167,7 @@ bench-rows: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/rows $(BUILD)
 
-# Sealed suites and sparse tables beside what they are measured by (ps-bandwidth(7)).
+# Sealed suites and sparse tables beside what they are measured by (ps-performance(7)).
 bench-sparse: deps
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/sparse $(BUILD)
@@ -194,7 +194,7 @@ bench-scale: deps-check
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/scale $(BUILD)
 
-# Training from end to end, beside torch where that is installed.
+# Training from end to end, beside torch where that is installed (ps-performance(7)).
 bench-train: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/train $(BUILD)

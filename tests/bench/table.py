@@ -2,13 +2,17 @@
 compared with, the ratio (more is better, whatever the unit), and what is asked for."""
 import statistics
 
-WIDTHS = (44, 14, 26, 7, 12)
+WIDTHS = (58, 12, 32, 7)
+
+
+def line(what, ours, beside="", ratio="", asked="", met=True):
+    print("%-*s %*s %*s %*s  %s%s" % (WIDTHS[0], what, WIDTHS[1], ours, WIDTHS[2], beside, WIDTHS[3], ratio, asked,
+                                      "" if met else "  NOT MET"), flush=True)
 
 
 def head(title):
     print("\n" + title)
-    print("%-*s %*s %*s %*s %*s" % (WIDTHS[0], "what", WIDTHS[1], "ours", WIDTHS[2], "beside", WIDTHS[3], "ratio", WIDTHS[4], "asked"),
-          flush=True)
+    line("what", "ours", "beside", "ratio", "asked")
 
 
 def figure(v, unit):
@@ -16,21 +20,19 @@ def figure(v, unit):
         return "%.2f GB/s" % (v / 1e9)
     if unit == "s":
         return "%.1f us" % (v * 1e6) if v < 1e-3 else "%.3g ms" % (v * 1e3) if v < 1 else "%.3g s" % v
-    if unit == "1/s":
+    if unit == "rows/s":
         return "%.1f M/s" % (v / 1e6)
     return "%.3g %s" % (v, unit)
 
 
-def row(what, ours, unit, rival=None, name="", asked=""):
-    """Of times, less is better: the ratio is the rival's to ours."""
-    beside = ratio = ""
+def row(what, ours, unit, rival=None, name="", asked=None, ratio=None):
+    """Of times, less is better: the ratio is the rival's to ours.  asked: a ratio."""
+    beside = text = ""
     if rival:
         beside = "%s %s" % (name, figure(rival, unit))
-        ratio = "%.2f" % (rival / ours if unit == "s" else ours / rival)
-    elif name:
-        beside = name
-    print("%-*s %*s %*s %*s %*s" % (WIDTHS[0], what, WIDTHS[1], figure(ours, unit), WIDTHS[2], beside, WIDTHS[3], ratio, WIDTHS[4], asked),
-          flush=True)
+        ratio = ratio or (rival / ours if unit == "s" else ours / rival)
+        text = "%.2f" % ratio
+    line(what, figure(ours, unit), beside, text, "" if asked is None else "%.3g" % asked, asked is None or ratio >= asked)
 
 
 class Turns:

@@ -102,8 +102,6 @@ static void change_key(struct session_dir *d, enum suite suite)
 	memcpy(d->chain, next, sizeof(next));
 	sodium_memzero(next, sizeof(next));
 	d->records = 0;
-	sealer_free(d->sealer);
-	d->sealer = NULL;
 	if (suite == SUITE_AES256GCM && crypto_aead_aes256gcm_beforenm(&d->aes, d->key) != 0)
 		abort();        /* session_init has seen that the processor has it */
 }
@@ -128,8 +126,6 @@ void session_wipe(struct session *s)
 {
 	tag_maker_free(s->tx.maker);
 	tag_maker_free(s->rx.maker);
-	sealer_free(s->tx.sealer);
-	sealer_free(s->rx.sealer);
 	sodium_memzero(s, sizeof(*s));
 	/* A wiped session has the suite 0, which seals and opens nothing. */
 	s->tx.dead = s->rx.dead = true;
@@ -144,13 +140,7 @@ static bool take_nonce(struct session_dir *d, uint8_t nonce[static 12])
 	return true;
 }
 
-static const char *cipher_of(enum suite suite)
-{
-	return suite == SUITE_AES256GCM ? "AES-256-GCM" : "ChaCha20-Poly1305";
-}
-
-/* One AEAD call with the next nonce: message m of n bytes to c, and ad, which is empty or
- * the message is. */
+/* One AEAD call with the next nonce: message m of n bytes to c, and ad. */
 static bool seal(struct session *s, const uint8_t *m, size_t n, uint8_t *c, const uint8_t *ad,
                  size_t adn, uint8_t tag[static SESSION_TAG_BYTES])
 {
@@ -159,8 +149,6 @@ static bool seal(struct session *s, const uint8_t *m, size_t n, uint8_t *c, cons
 
 	if (!take_nonce(d, nonce))
 		return false;
-	if (n >= SEALER_LARGE)
-		return sealer_seal(&d->sealer, cipher_of(s->suite), d->key, nonce, m, n, c, tag);
 	if (s->suite == SUITE_AES256GCM)
 		return crypto_aead_aes256gcm_encrypt_detached_afternm(
 		           c, tag, NULL, m, n, ad, adn, NULL, nonce, &d->aes) == 0;
@@ -176,9 +164,7 @@ static bool open_in_place(struct session *s, uint8_t *c, size_t n, const uint8_t
 	int rc = -1;
 
 	if (take_nonce(d, nonce)) {
-		if (n >= SEALER_LARGE)
-			rc = sealer_open(&d->sealer, cipher_of(s->suite), d->key, nonce, c, n, tag) ? 0 : -1;
-		else if (s->suite == SUITE_AES256GCM)
+		if (s->suite == SUITE_AES256GCM)
 			rc = crypto_aead_aes256gcm_decrypt_detached_afternm(
 			         c, NULL, c, n, tag, ad, adn, nonce, &d->aes);
 		else

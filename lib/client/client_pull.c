@@ -65,22 +65,18 @@ void link_send_ask(struct link *l, struct ask *a)
 	buf_release(&body);
 }
 
-static void append(struct link *l, struct ask *a)
-{
-	*l->asks_last = a;
-	l->asks_last = &a->next;
-}
-
 struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
 {
-	struct ask *a = mem_alloc(sizeof *a);
+	struct ask *a = mem_alloc(sizeof *a), **p = &l->asks;
 
 	a->seq = c->next_seq++;
 	a->type = type;
 	a->table = t;
 	a->step = step;
 	a->count = a->left = 1;
-	append(l, a);
+	while (*p)
+		p = &(*p)->next;
+	*p = a;
 	return a;
 }
 
@@ -251,15 +247,13 @@ static void free_ask(struct client *c, struct ask *a)
 	free(a);
 }
 
-static enum err_code answered(struct link *l, struct ask **p)
+static enum err_code answered(struct client *c, struct ask **p)
 {
 	struct ask *a = *p;
 
 	if (--a->left == 0) {
 		*p = a->next;
-		if (!a->next)
-			l->asks_last = p;
-		free_ask(l->client, a);
+		free_ask(c, a);
 	}
 	return ERR_OK;
 }
@@ -278,7 +272,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (r->type == REC_PULLED && a->tell) {
 		if (!(r->flags & RECORD_TELL))
 			return err_set(e, ERR_PROTO, "%s answers another question", l->id);
-		return answered(l, p);
+		return answered(l->client, p);
 	}
 	if (r->type == REC_PULLED) {
 		dst = dense_place(a, r);
@@ -299,7 +293,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (rc)
 		return rc;
 	*version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
-	return answered(l, p);
+	return answered(l->client, p);
 }
 
 void link_free_asks(struct link *l)
@@ -310,7 +304,6 @@ void link_free_asks(struct link *l)
 		l->asks = a->next;
 		free_ask(l->client, a);
 	}
-	l->asks_last = &l->asks;
 }
 
 /* A run of partitions is asked for whole, however much of it has come. */
@@ -320,12 +313,16 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 	struct link *l;
 
 	if (a->type != REC_PULL) {
+		struct ask **p;
+
 		/* Who answers now may be a relay, or at another version. */
 		free(a->since);
 		a->since = NULL;
 		l = link_of_pull(c, a->table, a->part, a->step, NULL);
 		l = l ? l : old;
-		append(l, a);
+		for (p = &l->asks; *p; p = &(*p)->next)
+			;
+		*p = a;
 		if (l->state == LINK_UP)
 			link_send_ask(l, a);
 		return;
@@ -362,7 +359,6 @@ void asks_move(struct client *c)
 			link_drop(c->link[i], &e);
 		open[i] = c->link[i]->asks;
 		c->link[i]->asks = NULL;
-		c->link[i]->asks_last = &c->link[i]->asks;
 	}
 	for (unsigned i = 0; i < c->nlinks; i++)
 		for (struct ask *a = open[i], *next; a; a = next) {

@@ -166,6 +166,9 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 		else if (shm_doze(c->shm))
 			break;
 	}
+	/* When it is enough for one call, and nothing is left: what comes next must wake us. */
+	if (!rc && !c->held && shm_is_empty(c->shm))
+		shm_doze(c->shm);
 	if (rc || !c->must_wake)
 		return rc;
 	c->must_wake = false;

@@ -12,6 +12,9 @@ struct end {
 	unsigned records;
 	uint64_t bytes;
 	bool up, may, refuses;
+	bool holds;                     /* keeps the next record for a retry */
+	struct conn *feeder;            /* sends another, `feeds` times, while one is taken */
+	unsigned feeds;
 };
 
 static struct conn_identity server_id, client_id;
@@ -31,9 +34,30 @@ static void live(void *ctx, const struct hs_server_info *server)
 	((struct end *)ctx)->may = server && server->shares;
 }
 
+static void say(struct conn *c, uint32_t len, bool reserved)
+{
+	static uint8_t body[700000];
+	struct record r = { .type = REC_PUSH, .len = len };
+
+	memset(body, 1, len);
+	if (!reserved) {
+		conn_send(c, &r, body);
+		return;
+	}
+	memcpy(conn_reserve(c, len), body, len);
+	conn_commit(c, &r);
+}
+
 static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct end *x = ctx;
+
+	if (x->holds) {
+		x->holds = false;
+		return CONN_HOLD;
+	}
+	if (x->feeds && x->feeds--)
+		say(x->feeder, 700000, true);
 
 	x->records += r->len > 0;      /* the first only proves that the client has the keys */
 	for (uint32_t i = 0; i < r->len; i++)
@@ -98,20 +122,6 @@ static void part(struct end *client, struct end *server)
 	conn_free(server->conn);
 }
 
-static void say(struct conn *c, uint32_t len, bool reserved)
-{
-	static uint8_t body[4096];
-	struct record r = { .type = REC_PUSH, .len = len };
-
-	memset(body, 1, sizeof body);
-	if (!reserved) {
-		conn_send(c, &r, body);
-		return;
-	}
-	memcpy(conn_reserve(c, len), body, len);
-	conn_commit(c, &r);
-}
-
 static void agreed(void)
 {
 	struct end client, server;
@@ -129,6 +139,29 @@ static void agreed(void)
 	ok(!turns(&client, &server, &e) && server.records == 2 && server.bytes == 5000 && !conn_queued(client.conn), "it comes");
 	say(server.conn, 100, true);
 	ok(!turns(&client, &server, &e) && client.records == 1 && client.bytes == 100, "and so back");
+	part(&client, &server);
+}
+
+/* More comes while the server reads than it reads at once, and nothing is left then: it is
+ * still woken by what comes next. */
+static void much(void)
+{
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet(&client, &server, false);
+	ok(!conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is shared: %s", e.msg);
+	server.holds = true;
+	say(client.conn, 1000, true);
+	turns(&client, &server, &e);
+	ok(conn_is_held(server.conn) && !readable(server.conn), "a record is held, and the wake for it is spent");
+	server.feeder = client.conn;
+	server.feeds = 3;
+	ok(!conn_retry(server.conn, &e) && server.records == 4 && !conn_ready(server.conn), "it and those that came meanwhile are taken");
+	ok(!conn_queued(client.conn), "which nobody had to be woken for");
+	say(client.conn, 1000, true);
+	ok(conn_queued(client.conn), "for the next one the server is woken");
+	ok(!turns(&client, &server, &e) && server.records == 5, "and takes it");
 	part(&client, &server);
 }
 
@@ -154,6 +187,7 @@ int main(void)
 	key_pair_generate(&k);
 	hs_identity_init(&client_id.hs, &k, psk);
 	agreed();
+	much();
 	refused();
 	return tap_done();
 }

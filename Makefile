@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-plan bench-stragglers bench-ring soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -57,7 +57,7 @@ all: $(BINS)
 
 # The numeric kernels: vectorised, and with the same bits on every machine.
 $(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
-$(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
+$(OBJ)/lib/blas/%.o $(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
 # They include the kernels, to have them for other instruction sets.
 $(BUILD)/tests/variant_%: private STD += -O3 -ffp-contract=off
 
@@ -183,6 +183,17 @@ bench-ring: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/ring $(BUILD)
 
+# How cost grows with workers, servers, parameters and tables; plots, where gnuplot can be had.
+bench-scale: deps-check
+	-$(call install_packages,gnuplot-nox)
+	@$(MAKE) --no-print-directory all benches
+	@tests/bench/scale $(BUILD)
+
+# Training from end to end, beside torch where that is installed (ps-performance(7)).
+bench-train: deps
+	@$(MAKE) --no-print-directory all
+	@tests/bench/train $(BUILD)
+
 # With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
@@ -222,6 +233,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-plan bench-stragglers bench-ring soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -51,7 +51,7 @@ same_bits() {
 	digest_of "$1" --set servers=1
 	first=$DIGEST
 	[ ${#first} -eq 64 ]
-	for set in servers=1 servers=3 "servers=3 transport=tcp" "servers=2 transport=unix" "servers=2 transport=shm" "servers=3 suite=chacha20poly1305"; do
+	for set in servers=1 servers=3 "servers=3 transport=tcp" "servers=2 transport=unix" "servers=2 transport=shm" "servers=3 spin=50us" "servers=2 transport=shm spin=1ms" "servers=3 suite=chacha20poly1305"; do
 		digest_of "$1" $(printf -- '--set %s ' $set)
 		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
 	done

@@ -39,7 +39,7 @@ sparse() {
 }
 
 @test "killed three times, once with a server: the same bits, no epoch twice" {
-	sparse '"deterministic": true, "on_worker_loss": "wait:30s",' '"steps": 8000'
+	sparse '"deterministic": true, "on_worker_loss": "wait:30s",' '"steps": 20000'
 	train sparse.json
 	first=$(res .model_digest)
 	begin sparse.json --max-restarts 9

@@ -20,7 +20,7 @@ struct options {
 	struct where where;
 	const char *op, *transport, *suite, *codec, *row_ids;
 	uint64_t bytes;
-	int64_t iters, sparse, width, procs;
+	int64_t iters, sparse, width, procs, spin;
 	bool json;
 };
 
@@ -32,6 +32,7 @@ static const struct opt opts[] = {
 	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix|shm", 0, 0 },
 	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S", "protection, with a server of its own (poly1305)",
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
+	{ "spin", 0, OPT_DURATION, offsetof(struct options, spin), "T", "look for so long before sleeping, both ends, with a server of its own (0)", NULL, 0, 1e7 },
 	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 1, 100000000 },
 	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
 	{ "row-ids", 0, OPT_CHOICE, offsetof(struct options, row_ids), "HOW", "how the ids of rows travel (raw)", "raw|packed|cached", 0, 0 },
@@ -64,7 +65,7 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	struct launch_spec ls = { .id = "server-0", .die_with_parent = true };
 	char *self = daemon_self_dir(e), *prog, *log;
 	struct conf conf;
-	char suite[64];
+	char suite[64], spin[64];
 	size_t child;
 	enum err_code rc;
 
@@ -78,7 +79,10 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	x->run = rundir_path(x->dir, "bench.run");
 	conf_init(&conf);
 	snprintf(suite, sizeof suite, "suite=%s", o->suite);
+	snprintf(spin, sizeof spin, "spin=%.9fs", (double)o->spin / (double)NSEC_PER_SEC);
 	rc = conf_set(&conf, suite, e);
+	if (!rc)
+		rc = conf_set(&conf, spin, e);
 	if (!rc)
 		rc = conf_set(&conf, "sync=asp", e);
 	if (!rc)

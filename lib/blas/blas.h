@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Row-major float matrix products over CBLAS.  This is the only object that
- * needs OpenBLAS, so that programs which never multiply do not link it.
+/* Row-major float matrix products, by blas_skip.h or over CBLAS.  This is the only object
+ * that needs OpenBLAS, so that programs which never multiply do not link it.
  * Matrices are contiguous; every dimension is at most INT_MAX.  With beta 0
  * the output is only written, whatever it held.  Any thread. */
 

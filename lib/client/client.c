@@ -1,5 +1,3 @@
-#include <errno.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,9 +12,6 @@
 #define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
 /* See agent.c: one refused handshake may be a server that died within it. */
 #define DENIALS 3
-#define LOOK_EVERY (10 * NSEC_PER_MSEC)
-#define SAY_FIRST (2 * NSEC_PER_SEC)
-#define SAY_AGAIN (10 * NSEC_PER_SEC)
 
 /* ---- records ----------------------------------------------------------------------- */
 
@@ -35,13 +30,14 @@ void link_send(struct link *l, const struct record *r, const void *payload)
 /* Without shared memory the socket carries all. */
 static void share(struct link *l, bool wanted_there)
 {
+	bool asked = strcmp(l->client->cfg.transport, "shm") == 0;
 	struct err e;
 
-	if (!net_is_unix(conn_fd(l->conn)) || strcmp(l->client->cfg.transport, "shm") != 0)
+	if (!net_is_unix(conn_fd(l->conn)) || !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
 		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
-	if (!wanted_there || conn_share(l->conn, &e))
+	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
 		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
 }
 
@@ -165,7 +161,7 @@ static bool want_unix(const struct link *l)
 	return strcmp(transport, "auto") != 0 || access(l->unix_path, R_OK | W_OK) == 0;
 }
 
-static void dial(struct link *l)
+void link_dial(struct link *l)
 {
 	const struct client_config *cfg = &l->client->cfg;
 	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot,
@@ -190,6 +186,7 @@ static void dial(struct link *l)
 		return;
 	}
 	l->conn = conn_dial(fd, &cfg->id->conn, l->key, &info, &handler, l);
+	conn_watch(l->conn);
 	l->state = LINK_DIALLING;
 }
 
@@ -266,119 +263,6 @@ struct link *link_of_pull(struct client *c, const struct table *t, uint32_t part
 	return use_link(c, table_tail(t, part), t, part, e);
 }
 
-/* ---- the wheel ------------------------------------------------------------------------- */
-
-static enum err_code overdue(struct client *c, uint64_t step, int64_t begin, struct err *e)
-{
-	int64_t now = clock_now();
-
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (l->used && l->state != LINK_UP)
-			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s", l->id, l->tcp,
-			    (long long)((now - (l->down_since ? l->down_since : begin)) / NSEC_PER_SEC), l->fault.msg);
-	}
-	return err_set(e, ERR_TIMEOUT, "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
-	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
-}
-
-void client_serve(struct client *c, int ms)
-{
-	struct pollfd *p = mem_array(c->nlinks + 1, sizeof *p);
-	int64_t now = clock_now();
-
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		p[i].fd = -1;
-		if (l->used && l->state == LINK_DOWN && now >= l->next_try)
-			dial(l);
-		if (l->state == LINK_DOWN)
-			continue;
-		if (l->state == LINK_UP)
-			batcher_flush(&l->batcher, l->conn);
-		p[i].fd = conn_fd(l->conn);
-		p[i].events = conn_events(l->conn);
-	}
-	p[c->nlinks] = (struct pollfd){ c->cfg.cancel_fd, POLLIN, 0 };
-	if (poll(p, c->nlinks + 1, ms) < 0 && errno != EINTR)
-		abort();
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-		struct err e = { 0 };
-		enum err_code rc = ERR_OK;
-
-		if (p[i].fd < 0 || !p[i].revents)
-			continue;
-		if (l->state == LINK_DIALLING && p[i].revents & (POLLERR | POLLHUP))
-			rc = net_connected(p[i].fd, l->tcp, &e);
-		if (!rc && p[i].revents & POLLOUT)
-			rc = conn_write(l->conn, &e);
-		if (!rc && (p[i].revents & (POLLIN | POLLHUP | POLLERR) || conn_ready(l->conn)))
-			rc = conn_read(l->conn, &e);
-		if (!rc)
-			rc = conn_write(l->conn, &e);
-		if (rc)
-			link_drop(l, l->fault.code && rc == ERR_PROTO ? NULL : &e);
-	}
-	free(p);
-}
-
-void client_poke(struct client *c)
-{
-	client_serve(c, 0);
-}
-
-/* Lines that have fallen silent are tried anew.  False: a server that the
- * coordinator can reach we could not for half the deadline; a worker gives up
- * then, so that the others have the other half to go on without it. */
-static bool check_links(struct client *c, int64_t begin, int64_t now)
-{
-	bool reach = true;
-
-	relay_look(c, now);
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-		struct err e;
-
-		if (l->state != LINK_DOWN && conn_check(l->conn, now, &e))
-			link_drop(l, &e);
-		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.informed && c->cfg.informed(c->cfg.ctx) &&
-		    now - (l->down_since > begin ? l->down_since : begin) > c->cfg.deadline / 2)
-			reach = false;
-	}
-	return reach;
-}
-
-enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e)
-{
-	int64_t begin = clock_now(), say = begin + SAY_FIRST, look = begin + LOOK_EVERY;
-
-	while (!ready(c)) {
-		int64_t now;
-
-		if (c->fatal.code)
-			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
-		client_serve(c, 20);
-		now = clock_now();
-		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
-			return e->code;
-		if (now >= look) {
-			if (!check_links(c, begin, now) && !ready(c))
-				return overdue(c, step, begin, e);
-			look = now + LOOK_EVERY;
-		}
-		if (now >= say && !ready(c)) {
-			client_say_waiting(c, step, begin);
-			say = now + SAY_AGAIN;
-		}
-		if (now - begin > c->cfg.deadline && !ready(c))
-			return overdue(c, step, begin, e);
-	}
-	return ERR_OK;
-}
-
 /* ---- life --------------------------------------------------------------------------------- */
 
 enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e)
@@ -387,6 +271,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 
 	(void)e;
 	c->cfg = *cfg;
+	c->spin.span = cfg->spin;
 	c->next_seq = 1;
 	c->saving = UINT64_MAX;
 	layout_reserve(&c->layout);

@@ -55,6 +55,7 @@ struct client_config {
 	uint64_t incarnation;
 	const char *transport;          /* auto, shm, unix, tcp */
 	int64_t deadline;               /* ns */
+	int64_t spin;                   /* ns that it looks for answers before it sleeps (base/spin.h) */
 	struct log *log;
 	/* Who is being waited for at this step, for the log; may be NULL. */
 	void *ctx;

@@ -65,18 +65,22 @@ void link_send_ask(struct link *l, struct ask *a)
 	buf_release(&body);
 }
 
+static void append(struct link *l, struct ask *a)
+{
+	*l->asks_last = a;
+	l->asks_last = &a->next;
+}
+
 struct ask *ask_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
 {
-	struct ask *a = mem_alloc(sizeof *a), **p = &l->asks;
+	struct ask *a = mem_alloc(sizeof *a);
 
 	a->seq = c->next_seq++;
 	a->type = type;
 	a->table = t;
 	a->step = step;
 	a->count = a->left = 1;
-	while (*p)
-		p = &(*p)->next;
-	*p = a;
+	append(l, a);
 	return a;
 }
 
@@ -247,13 +251,15 @@ static void free_ask(struct client *c, struct ask *a)
 	free(a);
 }
 
-static enum err_code answered(struct client *c, struct ask **p)
+static enum err_code answered(struct link *l, struct ask **p)
 {
 	struct ask *a = *p;
 
 	if (--a->left == 0) {
 		*p = a->next;
-		free_ask(c, a);
+		if (!a->next)
+			l->asks_last = p;
+		free_ask(l->client, a);
 	}
 	return ERR_OK;
 }
@@ -272,7 +278,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (r->type == REC_PULLED && a->tell) {
 		if (!(r->flags & RECORD_TELL))
 			return err_set(e, ERR_PROTO, "%s answers another question", l->id);
-		return answered(l->client, p);
+		return answered(l, p);
 	}
 	if (r->type == REC_PULLED) {
 		dst = dense_place(a, r);
@@ -293,7 +299,7 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	if (rc)
 		return rc;
 	*version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
-	return answered(l->client, p);
+	return answered(l, p);
 }
 
 void link_free_asks(struct link *l)
@@ -304,6 +310,7 @@ void link_free_asks(struct link *l)
 		l->asks = a->next;
 		free_ask(l->client, a);
 	}
+	l->asks_last = &l->asks;
 }
 
 /* A run of partitions is asked for whole, however much of it has come. */
@@ -313,16 +320,12 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 	struct link *l;
 
 	if (a->type != REC_PULL) {
-		struct ask **p;
-
 		/* Who answers now may be a relay, or at another version. */
 		free(a->since);
 		a->since = NULL;
 		l = link_of_pull(c, a->table, a->part, a->step, NULL);
 		l = l ? l : old;
-		for (p = &l->asks; *p; p = &(*p)->next)
-			;
-		*p = a;
+		append(l, a);
 		if (l->state == LINK_UP)
 			link_send_ask(l, a);
 		return;
@@ -359,6 +362,7 @@ void asks_move(struct client *c)
 			link_drop(c->link[i], &e);
 		open[i] = c->link[i]->asks;
 		c->link[i]->asks = NULL;
+		c->link[i]->asks_last = &c->link[i]->asks;
 	}
 	for (unsigned i = 0; i < c->nlinks; i++)
 		for (struct ask *a = open[i], *next; a; a = next) {

@@ -2,6 +2,7 @@
 #define CLIENT_CLIENT_STATE_H
 
 /* Inside of a client: shared by client*.c. */
+#include "base/spin.h"
 #include "client/client.h"
 #include "codec/keycache.h"
 #include "shard/rows.h"
@@ -85,7 +86,7 @@ struct link {
 	struct batcher batcher;
 	uint64_t session;               /* of a relay's client: another one for each session and epoch */
 
-	struct ask *asks;
+	struct ask *asks, **asks_last;  /* in the order of their sending, which is that of the answers */
 	struct doubt *doubt;
 	size_t ndoubts, cap_doubts, first_doubt;
 	size_t open_doubts;             /* those that are not settled */
@@ -121,6 +122,7 @@ struct client {
 	uint32_t known_generation;      /* of the layout, that their versions are of */
 	struct zip *zip;
 	size_t listed;                  /* ids for each server of the push or want that is being sent */
+	struct spin spin;
 	struct rng rng;                 /* of codecs that are random */
 	uint64_t **version;             /* by table and partition: as pulled last */
 	uint64_t *nversion;
@@ -140,6 +142,7 @@ struct client {
 
 /* client.c */
 /* Its session has ended (why: NULL when that was our wish), and is tried again later. */
+void link_dial(struct link *l);
 void link_drop(struct link *l, const struct err *why);
 /* Of the server that takes a partition's pushes, and of the one that answers
  * its pulls. */

@@ -13,6 +13,7 @@ static struct link *new_link(struct client *c, size_t i)
 	l->client = c;
 	l->index = (unsigned)i;
 	l->retry = LINK_RETRY_MIN;
+	l->asks_last = &l->asks;
 	snprintf(l->id, sizeof l->id, "server-%zu", i);
 	return l;
 }

@@ -54,7 +54,7 @@ struct conf {
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
 	uint64_t mem_limit;                     /* bytes, 0: none */
-	int64_t heartbeat, lease, deadline;     /* nanoseconds */
+	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t keep_last, keep_every, keep_best;
 	char *log_level;

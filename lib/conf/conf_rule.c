@@ -40,6 +40,11 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 	return schedule_parse("constant", &out->schedule, e);
 }
 
+bool conf_shares_memory(const struct conf *c)
+{
+	return strcmp(c->transport, "shm") == 0 || (strcmp(c->transport, "auto") == 0 && !c->mem_limit);
+}
+
 uint64_t conf_step_examples(const struct conf *c)
 {
 	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps / (uint64_t)c->fragments;

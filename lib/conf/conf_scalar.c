@@ -144,19 +144,23 @@ PARSER(parse_size)
 	return conf_in_bounds(k, (double)v->u, text, e);
 }
 
-/* Whole milliseconds, so that the text that is written out says it all.  The
- * tolerance is for 0.3s and its like, which no double holds exactly. */
+#define NSEC_PER_USEC INT64_C(1000)
+
+/* Of a key that is always less than a second whole microseconds, of others whole
+ * milliseconds, so that the text that is written out says it all.  The tolerance is for
+ * 0.3s and its like, which no double holds exactly. */
 static bool parse_time(const struct conf_key *k, const char *text, const char *got, int64_t *ns,
                        struct err *e)
 {
-	int64_t t, ms;
+	bool fine = k->max > k->min && k->max < 1;
+	int64_t unit = fine ? NSEC_PER_USEC : NSEC_PER_MSEC, t, n;
 
 	if (num_duration(text, &t) && t >= 0) {
-		ms = t / NSEC_PER_MSEC + (t % NSEC_PER_MSEC >= NSEC_PER_MSEC / 2);
-		*ns = ms * NSEC_PER_MSEC;
-		if (llabs(*ns - t) <= 1000)
+		n = t / unit + (t % unit >= unit / 2);
+		*ns = n * unit;
+		if (llabs(*ns - t) <= unit / 1000)
 			return true;
-		conf_must(k, "whole milliseconds", got, e);
+		conf_must(k, fine ? "whole microseconds" : "whole milliseconds", got, e);
 		return false;
 	}
 	conf_must(k,
@@ -251,10 +255,12 @@ static json_t *json_u(const union conf_value *v) { return json_integer((json_int
 
 static json_t *json_time(const char *prefix, int64_t ns)
 {
-	int64_t ms = ns / NSEC_PER_MSEC;
+	int64_t us = ns / NSEC_PER_USEC;
 
-	return ms % 1000 ? json_sprintf("%s%lldms", prefix, (long long)ms) :
-	                   json_sprintf("%s%llds", prefix, (long long)(ms / 1000));
+	if (us % 1000)
+		return json_sprintf("%s%lldus", prefix, (long long)us);
+	return us % 1000000 ? json_sprintf("%s%lldms", prefix, (long long)(us / 1000)) :
+	                      json_sprintf("%s%llds", prefix, (long long)(us / 1000000));
 }
 
 static json_t *json_duration(const union conf_value *v) { return json_time("", v->i); }

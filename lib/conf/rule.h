@@ -23,5 +23,7 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 
 /* Examples of one worker's step: of all its batches, from push to push. */
 uint64_t conf_step_examples(const struct conf *c);
+/* Do sessions on one host go by shared memory, and is that part of what a server may use? */
+bool conf_shares_memory(const struct conf *c);
 
 #endif

@@ -20,8 +20,42 @@ void layout_release(struct layout *l)
 	for (size_t i = 0; i < l->ntables; i++)
 		free(l->table[i].run);
 	free(l->table);
+	free(l->index);
 	*l = (struct layout){ 0 };
 }
+
+/* ---- names ---------------------------------------------------------------- */
+
+/* Where the name stands in the index, or would: FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
+static size_t place_of(const struct layout *l, const char *name)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	size_t at;
+
+	for (const char *s = name; *s; s++)
+		h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+	at = (h ^ h >> 32) & (l->nindex - 1);
+	while (l->index[at] && strcmp(l->table[l->index[at] - 1].name, name) != 0)
+		at = (at + 1) & (l->nindex - 1);
+	return at;
+}
+
+/* The last table's name; at most half of the places are taken. */
+static void enter(struct layout *l)
+{
+	size_t from = l->ntables - 1;
+
+	if (l->nindex < 2 * l->ntables) {
+		l->nindex = l->nindex ? l->nindex * 2 : 16;
+		free(l->index);
+		l->index = mem_array(l->nindex, sizeof *l->index);
+		from = 0;
+	}
+	for (size_t i = from; i < l->ntables; i++)
+		l->index[place_of(l, l->table[i].name)] = (uint16_t)(i + 1);
+}
+
+/* ---- tables --------------------------------------------------------------- */
 
 void layout_reserve(struct layout *l)
 {
@@ -102,16 +136,16 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 	t->nparts = count_parts(t);
 	t->run = NULL;
 	t->nruns = 0;
+	enter(l);
 	*out = t;
 	return ERR_OK;
 }
 
 const struct table *layout_find(const struct layout *l, const char *name)
 {
-	for (size_t i = 0; i < l->ntables; i++)
-		if (strcmp(l->table[i].name, name) == 0)
-			return &l->table[i];
-	return NULL;
+	uint16_t found = l->nindex ? l->index[place_of(l, name)] : 0;
+
+	return found ? &l->table[found - 1] : NULL;
 }
 
 uint64_t table_part_begin(uint32_t part)

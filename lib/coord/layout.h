@@ -54,6 +54,9 @@ struct layout {
 	const uint16_t *zone;
 	struct table *table;
 	size_t ntables, cap;
+	/* By the hash of a name: a table's number, plus 1; 0: none.  nindex is a power of two. */
+	uint16_t *index;
+	size_t nindex;
 };
 
 void layout_release(struct layout *l);

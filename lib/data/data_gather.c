@@ -100,7 +100,7 @@ static uint64_t *radix_sort(uint64_t *a, uint64_t *t, size_t n, size_t limit)
 /* The distinct features of the batch: (number in the dataset, entry) pairs are
  * sorted in b->id, which is then overwritten from its front by the ids: id k is
  * written after at least k + 1 pairs were read. */
-static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
+static void sort_ids(const struct dataset *d, struct batch *b, size_t nnz)
 {
 	uint64_t *pair = b->id;
 	uint32_t number, at, last = UINT32_MAX;
@@ -122,6 +122,52 @@ static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
 	b->nids = n;
 }
 
+/* Words of a set that has a bit for each feature of the dataset. */
+static size_t set_words(const struct dataset *d)
+{
+	return d->nids / 64 + 1;
+}
+
+/* The same by such a set, with its members before each word: cheaper than sorting
+ * where it has not many more words than the batch has entries. */
+static bool by_set(const struct dataset *d, size_t nnz)
+{
+	return set_words(d) / 4 < nnz;
+}
+
+/* Where the set and its counts lie: in b->id, behind the ids. */
+KERN_CLONES static void set_ids(const struct dataset *d, struct batch *b, size_t nnz)
+{
+	size_t words = set_words(d);
+	uint64_t *set = b->id + nnz, bits;
+	uint32_t *before = (uint32_t *)(void *)(set + words), n = 0;
+
+	memset(set, 0, words * sizeof(*set));
+	for (size_t k = 0; k < nnz; k++)
+		set[b->col[k] / 64] |= UINT64_C(1) << b->col[k] % 64;
+	for (size_t w = 0; w < words; w++) {
+		before[w] = n;
+		for (bits = set[w]; bits; bits &= bits - 1)
+			b->id[n++] = d->id[w * 64 + (unsigned)__builtin_ctzll(bits)];
+	}
+	for (size_t k = 0; k < nnz; k++) {
+		bits = set[b->col[k] / 64] & ((UINT64_C(1) << b->col[k] % 64) - 1);
+		b->col[k] = before[b->col[k] / 64] + (uint32_t)__builtin_popcountll(bits);
+	}
+	b->nids = n;
+}
+
+/* Words that either takes in b->id. */
+static size_t ids_room(const struct dataset *d, size_t nnz)
+{
+	return nnz + (by_set(d, nnz) ? set_words(d) + set_words(d) / 2 + 1 : nnz);
+}
+
+static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
+{
+	by_set(d, nnz) ? set_ids(d, b, nnz) : sort_ids(d, b, nnz);
+}
+
 static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
 	uint64_t nnz = 0, from, len, at = 0;
@@ -130,7 +176,7 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 		nnz += d->start[index[i] + 1] - d->start[index[i]];
 	if (nnz > UINT32_MAX || !room(&b->start, n + 1, sizeof(*b->start)) ||
 	    !room(&b->col, nnz, sizeof(*b->col)) || !room(&b->val, nnz, sizeof(*b->val)) ||
-	    !room(&b->id, 2 * nnz, sizeof(*b->id)))
+	    !room(&b->id, ids_room(d, nnz), sizeof(*b->id)))
 		return false;
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {

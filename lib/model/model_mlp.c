@@ -81,8 +81,11 @@ static void activate_back(bool hyperbolic, size_t n, const float *restrict d, fl
 		for (size_t i = 0; i < n; i++)
 			h[i] = d[i] * (1 - h[i] * h[i]);
 	else
-		for (size_t i = 0; i < n; i++)
-			h[i] = h[i] > 0 ? d[i] : 0;
+		for (size_t i = 0; i < n; i++) {
+			float back = d[i];      /* read in any case: there is no branch then */
+
+			h[i] = h[i] > 0 ? back : 0;
+		}
 }
 
 /* Where h_{l+1} lies: behind one another from m->scratch on; the last goes to

@@ -47,18 +47,24 @@ void host_lock(struct host *h)
 	pthread_mutex_lock(&h->lock);
 }
 
-void host_unlock(struct host *h)
+static void unlock(struct host *h, bool tell)
 {
 	bool end = false;
 
 	host_send(h);
 	if (coord_ended(h->coord) && !h->told_end)
 		end = h->told_end = true;
-	pthread_cond_broadcast(&h->changed);
+	if (tell)
+		pthread_cond_broadcast(&h->changed);
 	pthread_mutex_unlock(&h->lock);
 	/* A store in this process learns of the stop from the view, as others. */
 	if (end && !h->server->cfg.store)
 		server_end(h->server, NULL);
+}
+
+void host_unlock(struct host *h)
+{
+	unlock(h, true);
 }
 
 void host_wait(struct host *h, int64_t until)
@@ -96,7 +102,9 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 
 	host_lock(h);
 	answer = coord_handle(h->coord, self, msg, clock_now(), e);
-	host_unlock(h);
+	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
+	 * seen at the next tick. */
+	unlock(h, strcmp(json_str(msg, "op", ""), "beat") != 0);
 	return answer;
 }
 

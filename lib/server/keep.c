@@ -191,10 +191,12 @@ static void periodic(struct keep *k)
 /* In bsp it is asked for ahead of the step; else there is none to be ahead of. */
 static bool steps_due(struct keep *k)
 {
-	uint64_t every = (uint64_t)k->every.steps, step = coord_frontier(k->host->coord);
+	uint64_t every = (uint64_t)k->every.steps, step;
 
 	if (!every || k->host->cfg.bsp)
 		return every;
+	/* Of all workers: only where it is asked for. */
+	step = coord_frontier(k->host->coord);
 	if (!k->next_step)
 		k->next_step = (step / every + 1) * every;
 	return step >= k->next_step;

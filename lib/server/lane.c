@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/spin.h"
 #include "launch/rundir.h"
 #include "server/save.h"
 
@@ -14,6 +15,8 @@
 #define HALF_OPEN_MAX 1024u
 #define LANE_TICK (250 * NSEC_PER_MSEC)
 #define ACCEPT_BURST 64
+/* All workers that there may be come at once. */
+#define BACKLOG 4096
 
 struct accepted {
 	struct lane *lane;
@@ -26,6 +29,18 @@ static void adopt(void *ctx)
 
 	peer_open(a->lane, a->fd);
 	free(a);
+}
+
+/* Most processes have two sessions here, one after the other: were they dealt out in turn,
+ * all that push and pull would go to the same lane. */
+static struct lane *lightest(struct server *s)
+{
+	struct lane *best = s->lane;
+
+	for (unsigned i = 1; i < s->nlanes; i++)
+		if (atomic_load(&s->lane[i].load) < atomic_load(&best->load))
+			best = &s->lane[i];
+	return best;
 }
 
 void lanes_accept(struct server *s, unsigned which)
@@ -42,7 +57,8 @@ void lanes_accept(struct server *s, unsigned which)
 		}
 		a = mem_alloc(sizeof *a);
 		a->fd = fd;
-		a->lane = &s->lane[s->next_lane++ % s->nlanes];
+		a->lane = lightest(s);
+		atomic_fetch_add(&a->lane->load, 1);
 		loop_post(a->lane->loop, adopt, a);
 	}
 }
@@ -113,6 +129,64 @@ void lanes_wake(void *server)
 	for (unsigned i = 0; i < s->nlanes; i++)
 		if (!atomic_exchange(&s->lane[i].woken, true))
 			loop_post(s->lane[i].loop, scan, &s->lane[i]);
+}
+
+/* ---- spinning ----------------------------------------------------------------- */
+
+static bool serve_ready(struct lane *l, int *looks)
+{
+	struct peer *p, *next;
+	bool found = false;
+
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		--*looks;
+		if (!conn_ready(p->conn))
+			continue;
+		found = true;
+		p->h.fn(p->h.ctx, 0);
+	}
+	return found;
+}
+
+/* Memory is looked at more often than the system is asked. */
+static bool look(void *ctx)
+{
+	struct lane *l = ctx;
+	int looks = SPIN_LOOKS;
+	bool found;
+
+	do
+		found = serve_ready(l, &looks);
+	while (!found && l->peers && looks > 0);
+	return found;
+}
+
+static bool doze(void *ctx)
+{
+	struct lane *l = ctx;
+	bool all = true;
+
+	for (struct peer *p = l->peers; p; p = p->next)
+		all &= conn_doze(p->conn);
+	return all;
+}
+
+static void begin_to_spin(void *ctx)
+{
+	struct lane *l = ctx;
+
+	l->spins = true;
+	loop_spin(l->loop, l->server->spin, look, doze, l);
+	for (struct peer *p = l->peers; p; p = p->next)
+		conn_watch(p->conn);
+}
+
+void lanes_spin(struct server *s, int64_t span_ns)
+{
+	s->spin = span_ns;
+	for (unsigned i = 0; span_ns && i < s->nlanes; i++)
+		loop_post(s->lane[i].loop, begin_to_spin, &s->lane[i]);
 }
 
 /* ---- views for everybody --------------------------------------------------------- */
@@ -228,11 +302,11 @@ static enum err_code listen_on(struct server *s, struct err *e)
 
 	/* Others were told where the coordinator before us was. */
 	if (*before)
-		rc = net_listen(before, 512, &s->listener[0].fd, s->address, e);
+		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
 		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
 	if (rc)
-		rc = net_listen(tcp, 512, &s->listener[0].fd, s->address, e);
+		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;
 	s->listener[0].fn = on_tcp;
@@ -244,7 +318,7 @@ static enum err_code listen_on(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	snprintf(unix_addr, sizeof unix_addr, "unix:%s", sock);
-	rc = net_listen(unix_addr, 512, &s->listener[1].fd, ignored, e);
+	rc = net_listen(unix_addr, BACKLOG, &s->listener[1].fd, ignored, e);
 	if (dirfd >= 0)
 		close(dirfd);
 	if (rc)

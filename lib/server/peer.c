@@ -190,6 +190,10 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return on_batch(p, r, payload);
 	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
 		return on_file(p, r);
+	if (p->load < PEER_LOAD) {
+		atomic_fetch_add(&p->lane->load, PEER_LOAD - p->load);
+		p->load = PEER_LOAD;
+	}
 	if (!atomic_load(&s->shard)) {
 		peer_nack(p, r, ERR_NOTREADY, "no partitions are here");
 		return CONN_TAKEN;
@@ -284,12 +288,15 @@ void peer_open(struct lane *l, int fd)
 	struct err e;
 
 	p->lane = l;
+	p->load = 1;
 	p->opened = clock_now();
 	p->id = atomic_fetch_add(&s->next_peer, 1);
 	p->pulls_last = &p->pulls;
 	p->slot = SLOT_NONE;
 	p->conn = conn_accept(fd, &s->cfg.id->conn, (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
 	    atomic_load(&s->epoch), &handler, p);
+	if (l->spins)
+		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
 	p->next = l->peers;
 	if (p->next)
@@ -340,6 +347,7 @@ struct conn *peer_take_out(struct peer *p)
 	if (p->next)
 		p->next->prev = p->prev;
 	loop_del(l->loop, &p->h);
+	atomic_fetch_sub(&l->load, p->load);
 	while ((q = p->pulls)) {
 		p->pulls = q->next;
 		pull_free(q);

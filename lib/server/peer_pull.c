@@ -111,6 +111,13 @@ void pull_free(struct pull *q)
 	free(q);
 }
 
+size_t peer_queue(uint64_t sessions)
+{
+	uint64_t part = PEER_QUEUES / (sessions + 1);
+
+	return part > PEER_QUEUE ? PEER_QUEUE : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN : (size_t)part;
+}
+
 enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	enum keys_found found = KEYS_WRONG;
@@ -119,7 +126,7 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	q->rec = *r;
 	if (valid(p, r, payload))
 		found = unpack(p, r, payload, q);
-	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= PEER_CREDIT) {
+	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= atomic_load(&p->lane->server->asked)) {
 		p->pull_bytes += bytes_of(q);
 		*p->pulls_last = q;
 		p->pulls_last = &q->next;
@@ -131,7 +138,8 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	if (found == KEYS_WRONG)
 		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
 	else
-		peer_nack(p, r, ERR_LIMIT, "more than %u MiB of questions in flight", PEER_CREDIT >> 20);
+		peer_nack(p, r, ERR_LIMIT, "more than %llu KiB of questions in flight",
+		    (unsigned long long)atomic_load(&p->lane->server->asked) >> 10);
 	return CONN_DROP;
 }
 
@@ -296,7 +304,9 @@ static enum answered answer(struct peer *p, struct pull *q)
 
 bool peer_answer_pulls(struct peer *p)
 {
-	while (p->pulls && conn_queued(p->conn) < PEER_QUEUE) {
+	size_t most = peer_queue(atomic_load(&p->lane->server->sessions));
+
+	while (p->pulls && conn_queued(p->conn) < most) {
 		struct pull *q = p->pulls;
 		enum answered a = answer(p, q);
 

@@ -254,6 +254,13 @@ enum conn_verdict peer_staged(struct peer *p, const struct record *r, const uint
 
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
 {
+	const struct table *t = shard_table(shard_of(p), r->table);
+
+	/* Nothing is staged for it. */
+	if (!t || !t->sparse) {
+		peer_nack(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+		return CONN_DROP;
+	}
 	return peer_staged(p, r, payload, whole_rows);
 }
 

@@ -83,6 +83,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		return rc;
 	store_take_keys(s, json_object_get(view, "keys"));
 	all_here(&layout);
+	server_know_tables(s, &layout);
 	if (layout.epoch != atomic_load(&s->epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Whoever goes by the epoch goes by this. */

@@ -31,12 +31,22 @@ struct uplink;
 #define PEER_CREDIT (16u << 20)
 /* What a server may hand over as one copy of a partition. */
 #define PEER_COPY_MAX (UINT64_C(4) << 30)
-/* Answers are made while less than this is waiting to be written. */
+/* Answers are made while less than this is waiting to be written; of many sessions each
+ * has its part of PEER_QUEUES. */
 #define PEER_QUEUE (1u << 20)
+#define PEER_QUEUE_MIN (64u << 10)
+#define PEER_QUEUES (UINT64_C(128) << 20)
+/* Questions in flight, where there are no sparse tables: and so much for each table, and for
+ * each partition that is asked for with its version. */
+#define PEER_ASKED (1u << 20)
+#define PEER_ASKED_TABLE 512u
+#define PEER_ASKED_PART 16u
 /* What a session may make a server hold in all. */
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* The same where row ids come in blocks. */
 #define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
+/* What a session on which data goes counts for, against one of heartbeats. */
+#define PEER_LOAD 256u
 /* What a session shares with its client, where it does (wire/shm.h). */
 #define PEER_SHARED (8u << 20)
 /* A session's keys are used no longer than this; its peer then comes again. */
@@ -81,6 +91,7 @@ struct peer {
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
 	bool moves_files;               /* its session goes to files_serve */
+	unsigned load;                  /* on its lane: 1, or PEER_LOAD of a session that pushes or pulls */
 	uint64_t nrecords;              /* that have come; one that is held counts each time */
 
 	/* data plane */
@@ -111,9 +122,11 @@ struct lane {
 	pthread_t thread;
 	struct peer *peers;
 	struct views *views;            /* the last that came; NULL before */
-	unsigned npeers, half_open;
+	unsigned half_open;
+	_Atomic unsigned load;          /* of its peers */
 	struct zip *zip;                /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
+	bool spins;
 };
 
 struct repl;
@@ -123,7 +136,7 @@ struct ckpt_reader;
 struct server {
 	struct server_config cfg;
 	struct lane *lane;
-	unsigned nlanes, next_lane;
+	unsigned nlanes;
 	struct loop_fd listener[2];
 	char address[NET_TEXT], advertised[NET_TEXT];
 	int event;                      /* readable when ended */
@@ -157,8 +170,11 @@ struct server {
 	struct err end_why;
 
 	_Atomic uint64_t mem_limit;     /* of the configuration; 0: none */
+	_Atomic bool sparse;            /* there are, or were, sparse tables */
+	_Atomic uint64_t asked;         /* bytes of questions that a session may have in flight */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
+	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
 	int64_t heat_at;
@@ -179,6 +195,8 @@ void lanes_stop(struct server *s);
 void lanes_accept(struct server *s, unsigned which);
 /* Look at every waiting peer again. */
 void lanes_wake(void *server);
+/* From now on lanes look for so long (ns) before they sleep; any thread, once. */
+void lanes_spin(struct server *s, int64_t span_ns);
 /* Show the view to every attached peer. */
 void lanes_show(struct server *s, struct views *v);
 /* Send text as CTL to one server. */
@@ -257,9 +275,14 @@ bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
 void host_touch(struct host *h);
 
-/* What a session may make this server hold. */
+/* What a session may make this server hold: as mem_limit reckons, whatever tables may come. */
 uint64_t server_session_memory(struct server *s);
-/* What of the configuration that goes by. */
+/* With the tables that there are, and so many sessions; parts: partitions. */
+uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts);
+/* What may wait to be written to each of so many sessions when an answer is made. */
+size_t peer_queue(uint64_t sessions);
+/* What of the layout and of the configuration that goes by. */
+void server_know_tables(struct server *s, const struct layout *l);
 void server_know_sessions(struct server *s, const struct conf *conf);
 /* relay.c: this process as a relay */
 enum err_code relay_start(struct server *s, struct err *e);

@@ -38,12 +38,40 @@ static uint64_t sessions_of(const struct server *s, uint64_t workers, uint64_t s
 void server_know_sessions(struct server *s, const struct conf *conf)
 {
 	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
-	atomic_store(&s->shares, strcmp(conf->transport, "shm") == 0);
+	atomic_store(&s->shares, conf_shares_memory(conf));
+	lanes_spin(s, conf->spin);
+}
+
+void server_know_tables(struct server *s, const struct layout *l)
+{
+	uint64_t asked = PEER_ASKED;
+	bool sparse = atomic_load(&s->sparse);
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		sparse |= l->table[i].sparse;
+		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
+	}
+	/* Row ids take room. */
+	atomic_store(&s->asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
+	atomic_store(&s->sparse, sparse);
 }
 
 uint64_t server_session_memory(struct server *s)
 {
 	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) + (atomic_load(&s->shares) ? PEER_SHARED : 0);
+}
+
+/* One record that comes and answers that wait, with as much again of buffers that are kept;
+ * questions, or one push that is staged; promises and receipts. */
+uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
+{
+	bool sparse = atomic_load(&s->sparse);
+	uint64_t answers = 2 * (peer_queue(sessions) + (sparse ? RECORD_MAX : PART_ELEMENTS * 4));
+	uint64_t asked = atomic_load(&s->asked) + (sparse ? PEER_CREDIT : 0);
+	uint64_t keys = sparse && atomic_load(&s->takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8 : 0;
+
+	return RECORD_MAX + answers + asked + keys + (atomic_load(&s->shares) ? PEER_SHARED : 0) +
+	    parts * 2 * (sizeof(struct promise) + MSG_RECEIPT_BYTES);
 }
 
 /* What is left of mem_limit for tables, beside the sessions.  ERR_CONFIG when that
@@ -179,21 +207,28 @@ static void take_workers(struct shard *shard, const json_t *workers)
 	}
 }
 
-/* What this process may come to use: P6 in ps-consistency(7). */
-static void say_bound(struct server *s, const struct layout *l, const json_t *view)
-{
-	double parts, sessions = (double)sessions_of(s, json_array_size(json_object_get(view, "workers")),
-	    json_array_size(json_object_get(view, "servers")));
-	char tables[16], all[16];
-	bool sparse = false;
+/* The program and its libraries, stacks, and what threads have spare. */
+#define PROCESS_BYTES (UINT64_C(32) << 20)
+/* Of the view: what its text takes on its way in and out, and as it is read. */
+#define VIEW_FACTOR 16u
 
-	for (size_t i = 0; i < l->ntables; i++)
-		sparse |= l->table[i].sparse;
-	parts = (double)shard_bytes(atomic_load(&s->shard));
-	num_human(parts, tables);
-	num_human(parts + sessions * (double)server_session_memory(s), all);
-	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %u MiB for each of %.0f sessions%s", all, tables,
-	    (unsigned)(server_session_memory(s) >> 20), sessions, sparse ? "; sparse tables grow with their rows" : "");
+/* What this process may come to use: P6 in ps-consistency(7). */
+static void say_bound(struct server *s, const json_t *view)
+{
+	uint64_t workers = json_array_size(json_object_get(view, "workers"));
+	uint64_t sessions = sessions_of(s, workers, json_array_size(json_object_get(view, "servers")));
+	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
+	uint64_t each = server_session_bound(s, sessions, m.parts), view_bytes;
+	char tables[16], beside[16], session[16], all[16], *text = json_text(view);
+
+	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
+	free(text);
+	num_human((double)m.tables, tables);
+	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
+	num_human((double)each, session);
+	num_human((double)(m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each), all);
+	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu sessions%s", all, tables, beside,
+	    session, (unsigned long long)sessions, atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
 }
 
 static enum err_code install(struct server *s, const json_t *view, const struct layout *layout, struct err *e)
@@ -203,6 +238,7 @@ static enum err_code install(struct server *s, const json_t *view, const struct 
 	uint64_t *process = mem_array(n + 1, sizeof *process);
 	enum err_code rc;
 
+	server_know_tables(s, layout);
 	for (size_t i = 0; i < n; i++)
 		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
 	rc = shard_install(atomic_load(&s->shard), layout, process, e);
@@ -214,7 +250,7 @@ static enum err_code install(struct server *s, const json_t *view, const struct 
 		s->restore = NULL;
 	}
 	if (!rc)
-		say_bound(s, layout, view);
+		say_bound(s, view);
 	return rc;
 }
 

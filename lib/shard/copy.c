@@ -245,7 +245,7 @@ static size_t put_state(const struct shard *s, const struct part *p, uint8_t *at
 static void put_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
 {
 	bool open = s->cfg.mode.kind == SYNC_bsp && p->last[slot] > p->step;
-	uint64_t due = p->due[slot], claims = p->claims[slot];
+	uint64_t due = part_due(p, slot), claims = due ? p->debt[slot].claims : 0;
 
 	if (open && due <= p->step) {
 		claims = p->step + 1 - due < 64 ? claims << (p->step + 1 - due) : 0;

@@ -3,12 +3,11 @@
 #include "shard/mean.h"
 
 #include "base/fail.h"
-#include "base/mem.h"
 
 /* No holder: no incarnation is this one. */
 #define NOBODY UINT64_MAX
 
-static bool fenced(const struct sync *sync, uint32_t slot, uint64_t incarnation)
+bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
 {
 	return slot >= sync->nslots || sync->slot[slot].incarnation != incarnation;
 }
@@ -35,6 +34,7 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 	news = p->incarnation != incarnation;
 	if (news) {
 		sync_until(&s->gate.sync, slot, from);
+		s->gate.slowest = 0;
 		p->active = true;
 		p->incarnation = incarnation;
 		if (p->clock < from)
@@ -51,19 +51,23 @@ void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t 
 void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
 {
 	struct sync_slot *p;
-	bool news;
+	bool news, fenced;
 
 	pthread_mutex_lock(&s->gate.lock);
 	p = sync_at(&s->gate.sync, slot);
 	news = p->active || p->until != until;
+	fenced = p->incarnation != NOBODY;
 	if (news)
 		sync_until(&s->gate.sync, slot, until);
+	s->gate.slowest = 0;
 	p->active = false;
 	p->incarnation = NOBODY;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (news)
 		shard_each(s, recap, NULL);
-	shard_settle(s);
+	/* Each view tells of all that have ever gone. */
+	if (news || fenced)
+		shard_settle(s);
 }
 
 void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation)
@@ -75,6 +79,7 @@ void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation)
 	      s->gate.sync.slot[slot].incarnation == incarnation;
 	if (was)
 		s->gate.sync.slot[slot].active = false;
+	s->gate.slowest = 0;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (was)
 		shard_settle(s);
@@ -134,20 +139,53 @@ static bool too_early(const struct shard *s, uint32_t slot, uint64_t step)
 	    (step <= sync->slot[slot].clock || !s->cfg.forward);
 }
 
+/* As sync_clocked, but all slots are looked at only when the last of the slowest has
+ * moved. */
+static uint64_t clocked(struct gate *g)
+{
+	const struct sync *sync = &g->sync;
+
+	if (sync->mode.backup)
+		return sync_clocked(sync);
+	if (!g->slowest) {
+		g->floor = sync_floor(sync);
+		for (size_t i = 0; i < sync->nslots; i++)
+			g->slowest += sync->slot[i].active && sync->slot[i].clock == g->floor;
+	}
+	return g->slowest ? g->floor : sync_clocked(sync);
+}
+
+/* Has it told of something that somebody may wait for?  Of many slots most CLOCKs of a step
+ * do not: it is the last one that does. */
+static bool take_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t examples)
+{
+	struct gate *g = &s->gate;
+	uint64_t before = clocked(g), after;
+	struct sync_slot *x = &g->sync.slot[slot];
+	bool slowest = g->slowest && x->active && x->clock == g->floor;
+
+	if (sync_clock(&g->sync, slot, step, examples) && slowest)
+		g->slowest--;
+	after = clocked(g);
+	/* Pushes that wait for their turn; steps that the clocks have passed. */
+	return after != before || s->cfg.deterministic || (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
+}
+
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
+	bool news = false;
 
 	pthread_mutex_lock(&s->gate.lock);
-	if (fenced(sync, slot, incarnation))
+	if (gate_fences(sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else if (!sync_may_push(sync, step) || too_early(s, slot, step))
 		a = SHARD_HOLD;
 	else
-		sync_clock(sync, slot, step, examples);
+		news = take_clock(s, slot, step, examples);
 	pthread_mutex_unlock(&s->gate.lock);
-	if (a != SHARD_OK)
+	if (!news)
 		return a;
 	gate_close(s);
 	s->cfg.wake(s->cfg.ctx);
@@ -159,10 +197,11 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 	enum shard_answer a = SHARD_OK;
 
 	pthread_mutex_lock(&s->gate.lock);
-	if (fenced(&s->gate.sync, slot, incarnation))
+	if (gate_fences(&s->gate.sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else
 		s->gate.sync.slot[slot].active = false;
+	s->gate.slowest = 0;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (a == SHARD_OK) {
 		gate_close(s);
@@ -222,132 +261,6 @@ uint64_t shard_step(struct shard *s)
 		floor = sync_frontier(&s->gate.sync);
 	pthread_mutex_unlock(&s->gate.lock);
 	return floor;
-}
-
-/* ---- pushes ----------------------------------------------------------------- */
-
-enum shard_answer gate_push(struct shard *s, const struct push *p)
-{
-	struct sync *sync = &s->gate.sync;
-	enum shard_answer a = SHARD_OK;
-
-	if (p->slot == SHARD_OUTSIDE)
-		return SHARD_OK;
-	pthread_mutex_lock(&s->gate.lock);
-	if (fenced(sync, p->slot, p->incarnation))
-		a = SHARD_FENCED;
-	else if (!sync_may_push(sync, p->step))
-		a = SHARD_HOLD;
-	else if (sync->slot[p->slot].last <= p->step)
-		sync->slot[p->slot].last = p->step + 1;
-	pthread_mutex_unlock(&s->gate.lock);
-	return a;
-}
-
-void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
-    uint32_t count)
-{
-	struct shard_table *t = atomic_load(&s->table[table]);
-
-	/* Of the mean of a step nobody says beforehand who pushes it. */
-	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
-		return;
-	for (uint32_t i = first; i < first + count; i++) {
-		struct part *p = atomic_load(&t->part[i]);
-
-		if (!p)
-			continue;
-		pthread_mutex_lock(&p->lock);
-		/* Of a copy that is on its way, too. */
-		if (part_last(p, slot) <= step)
-			part_set_due(p, slot, step + 1);
-		pthread_mutex_unlock(&p->lock);
-	}
-}
-
-/* Has the slot given the partition what it will give at this step? */
-static bool through(const struct sync *sync, const struct part *p, uint32_t slot, uint64_t step)
-{
-	const struct sync_slot *x = &sync->slot[slot];
-
-	if (!x->active || step < x->until || part_last(p, slot) > step)
-		return true;
-	return x->clock > step && !part_claimed(p, slot, step);
-}
-
-/* What slots that are through with the step stated, but did not push here. */
-static uint64_t absent_examples(const struct sync *sync, const struct part *p)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < sync->nslots; i++)
-		if (part_last(p, i) <= p->step)
-			sum += sync_stated(sync, i, p->step);
-	return sum;
-}
-
-bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples)
-{
-	const struct sync *sync = &s->gate.sync;
-	bool backup = sync->mode.backup > 0, complete = copy_may_send(p);
-	unsigned missing = 0, active = 0;
-
-	pthread_mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; complete && i < sync->nslots; i++) {
-		active += sync->slot[i].active;
-		missing += !through(sync, p, i, p->step);
-		complete = !missing || backup;
-	}
-	complete = complete && missing <= sync_spare(sync, active);
-	if (p->table->reduced) {
-		complete = complete && (mean_is_here(p) || !mean_may_come(sync, p->step));
-		*examples = p->acc_examples;
-	} else if (complete) {
-		*examples = p->acc_examples + absent_examples(sync, p);
-	}
-	pthread_mutex_unlock(&s->gate.lock);
-	return complete;
-}
-
-bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step)
-{
-	const struct sync *sync = &s->gate.sync;
-	bool turn = true;
-
-	pthread_mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; turn && i < slot && i < sync->nslots; i++)
-		turn = through(sync, p, i, step);
-	pthread_mutex_unlock(&s->gate.lock);
-	return turn;
-}
-
-bool gate_owed(struct shard *s, const struct part *p, uint64_t step)
-{
-	const struct sync *sync = &s->gate.sync;
-	uint64_t lag = sync->mode.staleness;
-	bool owed = false;
-
-	if (!p->owed || sync->mode.kind != SYNC_ssp || step <= lag)
-		return false;
-	pthread_mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; !owed && i < p->nlast && i < sync->nslots; i++) {
-		const struct sync_slot *x = &sync->slot[i];
-		/* What a holder before this one has claimed, and never sent, will not come. */
-		uint64_t at = p->last[i] > x->until ? p->last[i] : x->until;
-
-		for (; !owed && x->active && at < p->due[i] && at < step - lag; at++)
-			owed = part_claimed(p, i, at);
-	}
-	pthread_mutex_unlock(&s->gate.lock);
-	return owed;
-}
-
-void gate_seen(struct shard *s, uint64_t step)
-{
-	pthread_mutex_lock(&s->gate.lock);
-	if (step > s->gate.sync.answered)
-		s->gate.sync.answered = step;
-	pthread_mutex_unlock(&s->gate.lock);
 }
 
 /* ---- closing ------------------------------------------------------------------ */

@@ -3,6 +3,8 @@
 
 #include "shard/part.h"
 
+/* Is this slot not, or no more, of this incarnation?  The gate's lock is held. */
+bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation);
 /* The gate's side of a push: may it come in now?  Notes the step for votes.
  * OUTSIDE slots always may. */
 enum shard_answer gate_push(struct shard *s, const struct push *p);
@@ -12,7 +14,7 @@ enum shard_answer gate_push(struct shard *s, const struct push *p);
  * *examples is what the sum is to be divided by: what the contributions
  * stated, plus what slots stated at their CLOCK that did not push here.
  * The partition's lock is held. */
-bool gate_complete(struct shard *s, const struct part *p, uint64_t *examples);
+bool gate_complete(struct shard *s, struct part *p, uint64_t *examples);
 /* Make the open step's update, and tell the next copy.  The partition's lock is
  * held. */
 void gate_close_part(struct shard *s, struct part *p, uint64_t examples);

@@ -1,5 +1,6 @@
 #include "shard/hand.h"
 
+#include "base/mem.h"
 #include "shard/copy.h"
 
 /* A sum that is larger goes in its parts: servers take no larger one. */
@@ -58,6 +59,11 @@ void hand_skip(struct part *p, uint64_t step)
 
 void hand_share(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
 {
+	if (slot >= p->nshare) {
+		p->share = mem_regrow(p->share, p->nlast, sizeof *p->share);
+		memset(p->share + p->nshare, 0, (p->nlast - p->nshare) * sizeof *p->share);
+		p->nshare = p->nlast;
+	}
 	p->share[slot] = (struct share){ incarnation, examples };
 }
 

@@ -212,37 +212,46 @@ void part_free(struct part *p, struct budget *b)
 	snap_drop(p);
 	part_retire(p, b);
 	free(p->last);
-	free(p->due);
-	free(p->claims);
+	free(p->debt);
 	free(p->share);
 	free(p);
 }
 
 /* ---- whose pushes ------------------------------------------------------- */
 
+/* Slots come one after the other, and there may be thousands of them. */
 static void grow(struct part *p, uint32_t slot)
 {
 	size_t n = (size_t)slot + 1;
 
 	if (slot < p->nlast)
 		return;
-	p->last = mem_regrow(p->last, n, sizeof *p->last);
-	p->due = mem_regrow(p->due, n, sizeof *p->due);
-	p->claims = mem_regrow(p->claims, n, sizeof *p->claims);
-	p->share = mem_regrow(p->share, n, sizeof *p->share);
+	if (n > p->cap_last) {
+		p->cap_last = n > p->cap_last + p->cap_last / 2 ? n : p->cap_last + p->cap_last / 2;
+		p->last = mem_regrow(p->last, p->cap_last, sizeof *p->last);
+	}
 	memset(p->last + p->nlast, 0, (n - p->nlast) * sizeof *p->last);
-	memset(p->due + p->nlast, 0, (n - p->nlast) * sizeof *p->due);
-	memset(p->claims + p->nlast, 0, (n - p->nlast) * sizeof *p->claims);
-	memset(p->share + p->nlast, 0, (n - p->nlast) * sizeof *p->share);
 	p->nlast = n;
+}
+
+static struct debt *debt_of(struct part *p, uint32_t slot)
+{
+	if (slot >= p->ndebt) {
+		size_t n = slot < p->nlast ? p->nlast : (size_t)slot + 1;
+
+		p->debt = mem_regrow(p->debt, n, sizeof *p->debt);
+		memset(p->debt + p->ndebt, 0, (n - p->ndebt) * sizeof *p->debt);
+		p->ndebt = n;
+	}
+	return &p->debt[slot];
 }
 
 void part_set_last(struct part *p, uint32_t slot, uint64_t last)
 {
 	grow(p, slot);
-	p->owed -= p->due[slot] > p->last[slot];
+	p->owed -= part_due(p, slot) > p->last[slot];
 	p->last[slot] = last;
-	p->owed += p->due[slot] > p->last[slot];
+	p->owed += part_due(p, slot) > p->last[slot];
 }
 
 static uint64_t shifted(uint64_t bits, uint64_t by)
@@ -252,14 +261,18 @@ static uint64_t shifted(uint64_t bits, uint64_t by)
 
 void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims)
 {
+	struct debt *d;
 	uint64_t top;
 
 	grow(p, slot);
-	p->owed -= p->due[slot] > p->last[slot];
-	top = due > p->due[slot] ? due : p->due[slot];
-	p->claims[slot] = shifted(p->claims[slot], top - p->due[slot]) | shifted(claims, top - due);
-	p->due[slot] = top;
-	p->owed += p->due[slot] > p->last[slot];
+	if (!due)
+		return;
+	d = debt_of(p, slot);
+	p->owed -= d->due > p->last[slot];
+	top = due > d->due ? due : d->due;
+	d->claims = shifted(d->claims, top - d->due) | shifted(claims, top - due);
+	d->due = top;
+	p->owed += d->due > p->last[slot];
 }
 
 void part_set_due(struct part *p, uint32_t slot, uint64_t due)
@@ -269,8 +282,9 @@ void part_set_due(struct part *p, uint32_t slot, uint64_t due)
 
 bool part_claimed(const struct part *p, uint32_t slot, uint64_t step)
 {
-	return slot < p->nlast && p->due[slot] > step && p->due[slot] - 1 - step < 64 &&
-	    (p->claims[slot] >> (p->due[slot] - 1 - step) & 1);
+	uint64_t due = part_due(p, slot);
+
+	return due > step && due - 1 - step < 64 && (p->debt[slot].claims >> (due - 1 - step) & 1);
 }
 
 /* ---- the update --------------------------------------------------------- */

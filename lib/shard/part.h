@@ -25,12 +25,16 @@ struct part {
 	uint32_t index, n;              /* n: elements of a dense partition */
 	uint64_t version;               /* updates applied */
 	uint64_t step;                  /* bsp: the step that is open */
-	/* By slot: the highest step whose push was taken, plus 1; and the one that
-	 * the slot's CLOCK says it has pushed here, plus 1. */
-	uint64_t *last, *due;
-	uint64_t *claims;               /* by slot, bit k: it says so of step due - 1 - k */
-	size_t nlast;
+	/* By slot: the highest step whose push was taken, plus 1. */
+	uint64_t *last;
+	size_t nlast, cap_last;
+	/* By slot: the one that its CLOCK says it has pushed here, plus 1; bit k: it says so of
+	 * step due - 1 - k.  Only of pushes that were not here before the CLOCK: where there is
+	 * but one way to one copy, that is of none. */
+	struct debt { uint64_t due, claims; } *debt;
+	size_t ndebt;
 	unsigned owed;                  /* slots with due above last */
+	uint32_t missing;               /* a slot that the open step waited for when it was looked at last */
 	bool waited;                    /* somebody was told to hold */
 	bool behind;                    /* its step is open though the clocks have passed it */
 	uint64_t prev_version;          /* of prev */
@@ -68,9 +72,11 @@ struct part {
 	unsigned nsent;
 	uint64_t next_seq;
 	struct ckpt_part *snap;         /* for a checkpoint, once it is taken; owns what it points to */
-	/* Of a relay: who is in the open sum, by slot; what became of the last ones; and
-	 * of which step (plus 1) the values are, or of a sparse one were asked for. */
+	/* Of a relay: who is in the open sum, by slot, as far as there are pushes; what became of
+	 * the last ones; and of which step (plus 1) the values are, or of a sparse one were asked
+	 * for. */
 	struct share { uint64_t incarnation; uint32_t examples; } *share;
+	size_t nshare;
 	struct { uint64_t end; enum push_status status; } said[SAID];
 	uint64_t have;
 	float *spare;                   /* an accumulator's memory while another is in `sent` */
@@ -83,6 +89,9 @@ struct part {
 struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
+	/* Of the active slots so many have the least clock, which is this; 0: to be counted. */
+	size_t slowest;
+	uint64_t floor;
 	bool closing;                   /* one thread makes the updates of a step */
 	bool again;                     /* something has come meanwhile */
 	_Atomic unsigned behind;        /* partitions that are */
@@ -141,6 +150,10 @@ void part_set_last(struct part *p, uint32_t slot, uint64_t last);
 void part_set_due(struct part *p, uint32_t slot, uint64_t due);
 /* The same from another copy, whose claims these are. */
 void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims);
+static inline uint64_t part_due(const struct part *p, uint32_t slot)
+{
+	return slot < p->ndebt ? p->debt[slot].due : 0;
+}
 /* Does the slot say that it pushes, or has pushed, here at this step? */
 bool part_claimed(const struct part *p, uint32_t slot, uint64_t step);
 

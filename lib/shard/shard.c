@@ -127,7 +127,8 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
-	hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	if (s->cfg.relay)
+		hand_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* All that this step will bring is here: make the update while the
 	 * partition is in the cache.  Pulls still wait for the clocks. */
 	if (gate_complete(s, p, &examples))
@@ -174,6 +175,13 @@ static enum codec_check check_push(const struct part *p, const struct codec *cod
 	return codec->check(push->payload, push->len, p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
 }
 
+/* May somebody have waited for this push, taken at this step of the partition's?  In a step
+ * that goes on waiting for other slots nobody has: of many slots each would wake all. */
+static bool push_matters(const struct shard *s, const struct part *p, const struct push *push, uint64_t step)
+{
+	return p->step != step || s->cfg.mode.kind != SYNC_bsp || s->cfg.deterministic || push->slot == SHARD_OUTSIDE;
+}
+
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
 {
 	struct part *p = shard_part(s, push->table, push->part);
@@ -201,7 +209,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
-	wake = a == SHARD_OK && p->waited;
+	wake = a == SHARD_OK && p->waited && push_matters(s, p, push, step);
 	if (wake)
 		p->waited = false;
 	settle = p->step != step && gate_caught_up(s, p);

@@ -294,9 +294,13 @@ void shard_stats(struct shard *s, struct shard_stats *out);
  * again; the last time was so many seconds and completed steps ago. */
 typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
 void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
-/* Bytes that the partitions take: parameters, optimizer state, accumulators and
- * previous versions of dense tables, and what sparse ones have by now. */
-uint64_t shard_bytes(struct shard *s);
+/* Bytes that the partitions may take. */
+struct shard_memory {
+	uint64_t tables;                /* parameters, and what the update rule keeps of them; rows as there are now */
+	uint64_t beside;                /* sums, previous versions, times of changes, books: with so many slots at most */
+	uint64_t parts;                 /* partitions */
+};
+struct shard_memory shard_memory(struct shard *s, uint64_t slots);
 /* mem_limit: bytes that are booked; was there no room for new rows? */
 uint64_t shard_booked(struct shard *s);
 bool shard_is_full(struct shard *s);

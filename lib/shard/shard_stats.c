@@ -75,21 +75,39 @@ void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *
 	shard_each(s, add_heat, &h);
 }
 
-static bool add_bytes(struct shard *s, struct part *p, void *ctx)
-{
-	uint64_t copies = 1 + s->cfg.rule->nslots + (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
+/* What a block of so many bytes takes, by mem_try_array and malloc. */
+#define BLOCK(n) (((n) + 63) / 64 * 64 + 64)
 
-	if (p->here)
-		*(uint64_t *)ctx += p->rows ? rows_bytes(p->rows) : p->n * 4 * copies + (p->stamps ? stamps_bytes(p->n) : 0);
+struct reckoning {
+	uint64_t slots;
+	struct shard_memory out;
+};
+
+static bool add_memory(struct shard *s, struct part *p, void *ctx)
+{
+	struct reckoning *x = ctx;
+	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
+	uint64_t tables = p->rows ? rows_bytes(p->rows) : floats * (1 + s->cfg.rule->nslots);
+	/* What CLOCKs tell of pushes that are still to come, copies and relays must know. */
+	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
+
+	if (!p->here)
+		return true;
+	x->out.parts++;
+	x->out.tables += tables;
+	x->out.beside += vectors * BLOCK(floats) + (p->stamps ? BLOCK(stamps_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	    BLOCK(x->slots * (sizeof *p->last + (claimed ? sizeof *p->debt : 0) + (s->cfg.relay ? sizeof *p->share : 0)));
+	if (!p->rows)
+		x->out.beside += BLOCK(floats) + BLOCK(floats * s->cfg.rule->nslots + 4) - tables;
 	return true;
 }
 
-uint64_t shard_bytes(struct shard *s)
+struct shard_memory shard_memory(struct shard *s, uint64_t slots)
 {
-	uint64_t sum = 0;
+	struct reckoning x = { .slots = slots };
 
-	shard_each(s, add_bytes, &sum);
-	return sum;
+	shard_each(s, add_memory, &x);
+	return x.out;
 }
 
 uint64_t shard_booked(struct shard *s)

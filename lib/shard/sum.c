@@ -119,7 +119,8 @@ static enum shard_answer sum_here(struct shard *s, struct part *p, const struct 
 		struct sum_who w = sum_who(&sum->body, i);
 
 		part_set_last(p, w.slot, sum->step + 1);
-		hand_share(p, w.slot, w.examples, w.incarnation);
+		if (s->cfg.relay)
+			hand_share(p, w.slot, w.examples, w.incarnation);
 	}
 	if (gate_complete(s, p, &examples))
 		gate_close_part(s, p, examples);

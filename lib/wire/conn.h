@@ -71,6 +71,11 @@ enum err_code conn_write(struct conn *c, struct err *e);
  * ends share, without tags: who else could write there?  ERR_IO, ERR_NOMEM: no such
  * memory; the conn is as it was. */
 enum err_code conn_share(struct conn *c, struct err *e);
+/* Its owner looks by itself whether shared memory has records (conn_ready), and calls
+ * conn_doze before it sleeps on conn_fd; false: there are some already.  Without conn_watch it
+ * may sleep at any time. */
+void conn_watch(struct conn *c);
+bool conn_doze(struct conn *c);
 /* What to poll conn_fd for (POLLIN, POLLOUT); whatever comes, conn_read is to be called
  * when conn_ready is true, too: shared memory has records then. */
 short conn_events(const struct conn *c);

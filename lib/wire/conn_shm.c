@@ -163,11 +163,11 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 			rc = take_record(c, at, there, &taken, e);
 		else if (end)
 			rc = err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
-		else if (shm_doze(c->shm))
+		else if (c->watched || shm_doze(c->shm))
 			break;
 	}
 	/* When it is enough for one call, and nothing is left: what comes next must wake us. */
-	if (!rc && !c->held && shm_is_empty(c->shm))
+	if (!rc && !c->held && !c->watched && shm_is_empty(c->shm))
 		shm_doze(c->shm);
 	if (rc || !c->must_wake)
 		return rc;
@@ -178,4 +178,14 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 bool conn_ready(const struct conn *c)
 {
 	return c->shares_in && !c->held && !shm_is_empty(c->shm);
+}
+
+void conn_watch(struct conn *c)
+{
+	c->watched = true;
+}
+
+bool conn_doze(struct conn *c)
+{
+	return !c->shares_in || c->held || shm_doze(c->shm);
 }

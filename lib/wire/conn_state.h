@@ -71,7 +71,7 @@ struct conn {
 	 * What is queued from now on goes there; what is read comes from there. */
 	struct shm *shm;
 	int pass, passed;
-	bool may_share, shares_out, shares_in, must_wake;
+	bool may_share, shares_out, shares_in, must_wake, watched;
 	bool starved;                   /* there is no room until we are woken */
 	uint8_t *room;                  /* reserved there; NULL: not there */
 

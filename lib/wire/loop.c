@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/spin.h"
 
 #define EVENTS 64
 
@@ -29,6 +29,9 @@ struct loop {
 	int64_t period, next_tick;
 	loop_fn tick;
 	void *tick_ctx;
+	struct spin spin;
+	bool (*look)(void *ctx), (*doze)(void *ctx);
+	void *spin_ctx;
 };
 
 enum err_code loop_new(struct loop **out, struct err *e)
@@ -153,10 +156,33 @@ static int timeout_ms(const struct loop *l)
 	return left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
 
+void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx), void *ctx)
+{
+	l->spin.span = span_ns;
+	l->look = look;
+	l->doze = doze;
+	l->spin_ctx = ctx;
+}
+
+static int wait_for_events(struct loop *l)
+{
+	int n;
+
+	if (!l->spin.span)
+		return epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
+	spin_begin(&l->spin);
+	do {
+		if (l->look(l->spin_ctx))
+			return epoll_wait(l->epoll, l->ready, EVENTS, 0);
+		n = epoll_wait(l->epoll, l->ready, EVENTS, 0);
+	} while (n == 0 && spin_again(&l->spin));
+	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
+}
+
 void loop_run(struct loop *l)
 {
 	while (!atomic_load(&l->stop)) {
-		l->nready = epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
+		l->nready = wait_for_events(l);
 		for (l->at = 0; l->at < l->nready; l->at++) {
 			struct epoll_event *ev = &l->ready[l->at];
 			struct loop_fd *h = ev->data.ptr;

@@ -1,6 +1,7 @@
 #ifndef WIRE_LOOP_H
 #define WIRE_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -33,6 +34,12 @@ void loop_del(struct loop *l, struct loop_fd *h);
 void loop_post(struct loop *l, loop_fn fn, void *ctx);
 /* Call fn(ctx) about every period. */
 void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx);
+
+/* From now on, before it sleeps: for so long it looks again and again (base/spin.h), also by
+ * look(ctx), which serves what no descriptor tells of, and says whether there was any;
+ * then doze(ctx) says whether nothing is there still, and makes sure that a descriptor
+ * tells from then on.  0: no longer. */
+void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx), void *ctx);
 
 void loop_run(struct loop *l);            /* until loop_stop */
 void loop_stop(struct loop *l);           /* from any thread */

@@ -20,7 +20,7 @@ struct gauge_wire {
 	double message;                 /* a small record at either end, with waking up for it */
 	double hop;                     /* time that a small record needs beside that, one way */
 };
-/* transport: "tcp" or "unix".  bytes: of what is sent in one go.  ERR_IO. */
+/* transport: "tcp", "unix" or "shm".  bytes: of what is sent in one go.  ERR_IO. */
 enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes, struct gauge_wire *out, struct err *e);
 
 /* A server's work for each value: of a push in bsp its sum, and the update once a

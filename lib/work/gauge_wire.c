@@ -39,6 +39,7 @@ static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_cli
 {
 	(void)ctx, (void)key, (void)info, (void)e;
 	reply->max_record = RECORD_MAX;
+	reply->shares = true;
 	return ERR_OK;
 }
 
@@ -206,6 +207,8 @@ static enum err_code measure(const char *transport, enum suite suite, const stru
 
 		gauge_pin(0);
 		rc = conn_until(client.conn, is_up, &client, PATIENCE, e);
+		if (!rc && strcmp(transport, "shm") == 0)
+			rc = conn_share(client.conn, e);
 		/* Pages that were never written are all the same one. */
 		memset(body, 1, (size_t)s->burst * s->len);
 		if (!rc)

@@ -136,15 +136,15 @@ static enum suite suite_of(const struct plan *p, const struct conf *c)
 
 static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned round, struct plan_costs *out, struct err *e)
 {
-	bool tcp = p->place.remote || strcmp(c->transport, "tcp") == 0;
+	const char *way = p->place.remote ? "tcp" : conf_shares_memory(c) ? "shm" : c->mem_limit ? "unix" : c->transport;
 	enum suite suite = suite_of(p, c);
-	struct plan_seen *s = seen(p, mem_printf("wire %s %d", tcp ? "tcp" : "unix", (int)suite));
+	struct plan_seen *s = seen(p, mem_printf("wire %s %d", way, (int)suite));
 	enum err_code rc = ERR_OK;
 	struct gauge_wire w = { 0 };
 
 	_Static_assert(PLAN_hop == PLAN_seal + 4, "seal, send, take, message and hop are copied in a row");
 	if (s->rounds <= round) {
-		rc = gauge_wire(tcp ? "tcp" : "unix", suite, (size_t)(p->facts.values * 4), &w, e);
+		rc = gauge_wire(way, suite, (size_t)(p->facts.values * 4), &w, e);
 		note(s, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop }, 5);
 	}
 	memcpy(&out->v[PLAN_seal], s->v, 5 * sizeof *s->v);
@@ -369,7 +369,7 @@ double plan_memory(const struct plan *p, const struct conf *c, double *tables)
 	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
 	/* pull_delta notes when each value was changed. */
 	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas / (double)c->servers;
-	return *tables + sessions * (SESSION_BYTES + (strcmp(c->transport, "shm") == 0 ? SHARED_BYTES : 0));
+	return *tables + sessions * (SESSION_BYTES + (conf_shares_memory(c) ? SHARED_BYTES : 0));
 }
 
 double plan_samples(const struct plan *p, const struct conf *c)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/conf.h"
 #include "format/npy.h"
 #include "sync/receipt.h"
 
@@ -31,6 +32,19 @@ static bool cancelled(void *ctx, struct err *why)
 	return client_view(t->client, t->view, why) != ERR_OK;
 }
 
+/* As the cluster's workers do. */
+static enum err_code pace(const json_t *view, int64_t *spin, struct err *e)
+{
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	*spin = conf.spin;
+	conf_release(&conf);
+	return ERR_OK;
+}
+
 enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
     struct tool *out, struct err *e)
 {
@@ -48,6 +62,8 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 		rc = cluster_await(out->cluster, placed, NULL, deadline, -1, &out->view, e);
 	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
 		rc = view_over(out->view, e);
+	if (!rc)
+		rc = pace(out->view, &cl.spin, e);
 	if (!rc)
 		rc = client_new(&cl, &out->client, e);
 	if (!rc)

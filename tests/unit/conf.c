@@ -92,6 +92,7 @@ static const struct row {
 	{ "outer", "nesterov", "\"nesterov\"", "aver", NULL },
 	{ "suite", "poly1305", "\"poly1305\"", "poly", NULL },
 	{ "transport", "tcp", "\"tcp\"", "udp", NULL },
+	{ "spin", "50us", "\"50us\"", "0.5us", "11ms" },
 	{ "listen", "[::1]:7000", "\"[::1]:7000\"", "::1:7000", "127.0.0.1:65536" },
 	{ "http", "localhost:80", "\"localhost:80\"", "localhost", ":80" },
 	{ "mem_limit", "4M", "4194304", "4X", NULL },

@@ -363,9 +363,41 @@ static void updating(void)
 	layout_release(&l);
 }
 
+/* Names that differ little, and so many that they must meet in the index. */
+static void thousands(void)
+{
+	struct layout l = { 0 }, back;
+	bool found = true, none = true;
+	char name[TABLE_NAME];
+	json_t *j;
+	struct err e;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(name, sizeof name, "table-%u", i);
+		add(&l, dense(name, 1, 1));
+	}
+	place(&l, 2);
+	j = layout_to_json(&l);
+	ok(layout_from_json(j, &back, &e) == ERR_OK && back.ntables == 3000, "3,000 tables are read");
+	for (unsigned i = 0; i < 3000; i++) {
+		const struct table *t;
+
+		snprintf(name, sizeof name, "table-%u", i);
+		t = layout_find(&back, name);
+		found &= t && t->id == i && strcmp(t->name, name) == 0;
+		snprintf(name, sizeof name, "tables-%u", i);
+		none &= !layout_find(&back, name);
+	}
+	ok(found && none, "each is found by its name, and no other is");
+	json_decref(j);
+	layout_release(&l);
+	layout_release(&back);
+}
+
 int main(void)
 {
 	cutting();
+	thousands();
 	adding();
 	placing();
 	spreading();

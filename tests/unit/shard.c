@@ -397,8 +397,78 @@ static void malformed(void)
 	world_close(&x);
 }
 
+/* Wakes for the pushes and CLOCKs of a step of so many slots, each of which has asked for
+ * the next beforehand, and whether all can have it then. */
+static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slots, bool *shown)
+{
+	struct world x;
+	struct receipt r;
+	uint64_t version;
+	unsigned before;
+	float w[N];
+
+	world_open(&x, mode, deterministic, "sgd", 1, slots);
+	before = atomic_load(&x.wakes);
+	for (uint32_t i = 0; i < slots; i++) {
+		push_w(&x, i, 0, 1, 1, &r);
+		if (shard_may_prefetch(x.shard, 1))
+			shard_pull(x.shard, W, 0, 1, w, &version);
+		clock_of(&x, i, 0, 1);
+	}
+	*shown = shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK;
+	before = atomic_load(&x.wakes) - before;
+	world_close(&x);
+	return before;
+}
+
+/* Each wake looks at everybody: were there one for each push, a step of n slots took n * n. */
+static void wakes(void)
+{
+	bool shown, more;
+	unsigned few = wakes_of_step("bsp", false, 4, &shown), many = wakes_of_step("bsp", false, 64, &more);
+
+	ok(shown && more && few >= 1 && many == few, "bsp: a step of 64 slots wakes as often as one of 4: %u, %u", few, many);
+	few = wakes_of_step("ssp:0", false, 4, &shown);
+	many = wakes_of_step("ssp:0", false, 64, &more);
+	ok(shown && more && few >= 1 && many >= few, "ssp: somebody is woken: %u, %u", few, many);
+	wakes_of_step("bsp", true, 64, &shown);
+	ok(shown, "deterministic: the step comes");
+}
+
+/* What has slots out of order, holes and takers-over still closes with the last one. */
+static void last_of_many(void)
+{
+	struct world x;
+	struct receipt r;
+	enum { SLOTS = 50 };
+	bool early = false;
+
+	world_open(&x, "bsp", false, "sgd", 1, SLOTS);
+	for (uint64_t step = 0; step < 3; step++)
+		for (uint32_t k = 0; k < SLOTS; k++) {
+			uint32_t slot = (uint32_t)((k * 17 + step * 7) % SLOTS);
+
+			early |= shard_closed(x.shard) > step;
+			/* Every fifth has nothing to push. */
+			if (slot % 5)
+				push_w(&x, slot, step, 1, 1, &r);
+			clock_of(&x, slot, step, slot % 5 ? 1 : 0);
+		}
+	ok(!early && shard_closed(x.shard) == 3 && shard_version(x.shard, W, 0) == 3, "50 slots in any order: each step closes with its last");
+	/* One is gone in the middle of a step: the others' last word closes it. */
+	for (uint32_t slot = 0; slot < SLOTS; slot++)
+		if (slot != 13)
+			clock_of(&x, slot, 3, 1);
+	ok(shard_closed(x.shard) == 3, "a slot that says nothing holds the step");
+	shard_dismiss(x.shard, 13, 3);
+	ok(shard_closed(x.shard) == 4, "until it is dismissed");
+	world_close(&x);
+}
+
 int main(void)
 {
+	wakes();
+	last_of_many();
 	bsp_averages();
 	bsp_prefetch();
 	bsp_absent();

@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -167,6 +167,11 @@ bench-rows: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/rows $(BUILD)
 
+# Sealed suites and sparse tables beside what they are measured by (ps-performance(7)).
+bench-sparse: deps
+	@$(MAKE) --no-print-directory all benches
+	@tests/bench/sparse $(BUILD)
+
 # How near ps-ctl plan comes to what clusters on this host do.
 bench-plan: deps
 	@$(MAKE) --no-print-directory all faultkit
@@ -233,6 +238,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

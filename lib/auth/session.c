@@ -102,6 +102,8 @@ static void change_key(struct session_dir *d, enum suite suite)
 	memcpy(d->chain, next, sizeof(next));
 	sodium_memzero(next, sizeof(next));
 	d->records = 0;
+	sealer_free(d->sealer);
+	d->sealer = NULL;
 	if (suite == SUITE_AES256GCM && crypto_aead_aes256gcm_beforenm(&d->aes, d->key) != 0)
 		abort();        /* session_init has seen that the processor has it */
 }
@@ -126,6 +128,8 @@ void session_wipe(struct session *s)
 {
 	tag_maker_free(s->tx.maker);
 	tag_maker_free(s->rx.maker);
+	sealer_free(s->tx.sealer);
+	sealer_free(s->rx.sealer);
 	sodium_memzero(s, sizeof(*s));
 	/* A wiped session has the suite 0, which seals and opens nothing. */
 	s->tx.dead = s->rx.dead = true;
@@ -140,7 +144,13 @@ static bool take_nonce(struct session_dir *d, uint8_t nonce[static 12])
 	return true;
 }
 
-/* One AEAD call with the next nonce: message m of n bytes to c, and ad. */
+static const char *cipher_of(enum suite suite)
+{
+	return suite == SUITE_AES256GCM ? "AES-256-GCM" : "ChaCha20-Poly1305";
+}
+
+/* One AEAD call with the next nonce: message m of n bytes to c, and ad, which is empty or
+ * the message is. */
 static bool seal(struct session *s, const uint8_t *m, size_t n, uint8_t *c, const uint8_t *ad,
                  size_t adn, uint8_t tag[static SESSION_TAG_BYTES])
 {
@@ -149,6 +159,8 @@ static bool seal(struct session *s, const uint8_t *m, size_t n, uint8_t *c, cons
 
 	if (!take_nonce(d, nonce))
 		return false;
+	if (n >= SEALER_LARGE)
+		return sealer_seal(&d->sealer, cipher_of(s->suite), d->key, nonce, m, n, c, tag);
 	if (s->suite == SUITE_AES256GCM)
 		return crypto_aead_aes256gcm_encrypt_detached_afternm(
 		           c, tag, NULL, m, n, ad, adn, NULL, nonce, &d->aes) == 0;
@@ -164,7 +176,9 @@ static bool open_in_place(struct session *s, uint8_t *c, size_t n, const uint8_t
 	int rc = -1;
 
 	if (take_nonce(d, nonce)) {
-		if (s->suite == SUITE_AES256GCM)
+		if (n >= SEALER_LARGE)
+			rc = sealer_open(&d->sealer, cipher_of(s->suite), d->key, nonce, c, n, tag) ? 0 : -1;
+		else if (s->suite == SUITE_AES256GCM)
 			rc = crypto_aead_aes256gcm_decrypt_detached_afternm(
 			         c, NULL, c, n, tag, ad, adn, nonce, &d->aes);
 		else

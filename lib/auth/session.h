@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "auth/sealer.h"
 #include "auth/tag.h"
 #include "base/err.h"
 
@@ -52,6 +53,7 @@ struct session_dir {
 	uint64_t counter;
 	uint32_t records;                       /* since the last change of key */
 	struct tag_maker *maker;                /* of clear payloads; NULL before the first */
+	struct sealer *sealer;                  /* of large sealed ones; the same */
 	bool dead;                              /* a tag was wrong: nothing more is accepted */
 };
 

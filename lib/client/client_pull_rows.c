@@ -10,6 +10,10 @@
 #define UNDER_WAY (256u << 10)
 /* Rows whose places are fetched before they come. */
 #define AHEAD 16u
+/* So many rows are worth to be gone through several times, so that the first partitions
+ * are on their way early: there are so many groups of them. */
+#define MANY_ROWS (128u << 10)
+#define GROUPS 4u
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
@@ -113,6 +117,22 @@ void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t
 	free(part);
 }
 
+uint32_t rows_group(const struct table *t, size_t n)
+{
+	return n < MANY_ROWS || t->nparts < GROUPS ? t->nparts : (t->nparts + GROUPS - 1) / GROUPS;
+}
+
+uint32_t rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count, uint16_t some[static ROWS_PICKED])
+{
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		some[k] = (uint16_t)i;
+		k += part[i] - first < count;
+	}
+	return k;
+}
+
 void rows_on_their_way(struct client *c)
 {
 	size_t queued = 0;
@@ -125,21 +145,48 @@ void rows_on_their_way(struct client *c)
 		client_serve(c, 0);
 }
 
+/* Those of partitions first .. first + count - 1 to their places in the list; next: of each. */
+static void fill_list(const uint16_t *part, const uint64_t *ids, size_t n, uint32_t *next, struct row_list *list,
+    uint32_t first, uint32_t count)
+{
+	uint16_t some[ROWS_PICKED];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		uint32_t picked;
+
+		m = n - i < ROWS_PICKED ? n - i : ROWS_PICKED;
+		picked = rows_pick(part + i, (uint32_t)m, first, count, some);
+		for (uint32_t k = 0; k < picked; k++) {
+			size_t row = i + some[k];
+			uint32_t at = next[part[row]]++;
+
+			list->pos[at] = (uint32_t)row;
+			list->ids[at] = ids[row];
+		}
+	}
+}
+
 static enum err_code want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
     bool changed, float *dst, struct err *e)
 {
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *next = mem_array(t->nparts, sizeof *next), some = rows_group(t, n);
 	struct row_list *list = list_new(c, n);
+	uint16_t *part = rows_parts(t, ids, n, start);
 	enum err_code rc = ERR_OK;
 
 	rows_begin(c, n);
-	rows_by_part(t, ids, n, start, list->pos, list->ids);
-	for (uint32_t p = 0; !rc && p < t->nparts; p++)
-		if (start[p + 1] > start[p]) {
-			rc = want_part(c, t, step, p, list, start[p], start[p + 1] - start[p], changed, dst, e);
-			rows_on_their_way(c);
-		}
+	memcpy(next, start, t->nparts * sizeof *next);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
+		if (p % some == 0)
+			fill_list(part, ids, n, next, list, p, some);
+		if (start[p + 1] == start[p])
+			continue;
+		rc = want_part(c, t, step, p, list, start[p], start[p + 1] - start[p], changed, dst, e);
+		rows_on_their_way(c);
+	}
 	list_drop(c, list);
+	free(part);
+	free(next);
 	free(start);
 	return rc;
 }

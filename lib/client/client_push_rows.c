@@ -261,51 +261,88 @@ struct cursor {
 	float *value;
 };
 
-/* All bodies at once: what is pushed is read but once. */
-static void fill_bodies(const struct doubt *d, const uint16_t *part, const uint64_t *ids, size_t n, const float *g)
+static struct cursor *cursors(const struct doubt *d)
 {
-	const struct table *t = d->table;
-	struct cursor *at = mem_array(t->nparts, sizeof *at);
-	size_t cols = t->cols;
+	uint32_t nparts = d->table->nparts;
+	struct cursor *at = mem_array(nparts, sizeof *at);
 
-	for (uint32_t p = 0; p < t->nparts; p++)
+	for (uint32_t p = 0; p < nparts; p++)
 		if (d[p].n) {
 			at[p].id = d[p].body + MSG_ROWS_HEAD;
 			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p].n * 8);
 		}
-	for (size_t i = 0; i < n; i++, g += cols) {
-		struct cursor *to = &at[part[i]];
-
-		put_le64(to->id, ids[i]);
-		to->id += 8;
-		copy_floats(to->value, g, cols);
-		to->value += cols;
-	}
-	free(at);
+	return at;
 }
 
-static enum err_code push_plain(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g, struct err *e)
+static inline void put_row(struct cursor *to, uint64_t id, const float *g, size_t cols)
+{
+	put_le64(to->id, id);
+	to->id += 8;
+	copy_floats(to->value, g, cols);
+	to->value += cols;
+}
+
+/* Those of partitions first .. first + count - 1, in one go over what is pushed. */
+static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t *part, const uint64_t *ids, size_t n, const float *g,
+    uint32_t first, uint32_t count)
+{
+	size_t cols = t->cols;
+	uint16_t some[ROWS_PICKED];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < ROWS_PICKED ? n - i : ROWS_PICKED;
+		if (count == t->nparts) {
+			for (size_t k = i; k < i + m; k++)
+				put_row(&at[part[k]], ids[k], g + k * cols, cols);
+			continue;
+		}
+		for (uint32_t k = 0, picked = rows_pick(part + i, (uint32_t)m, first, count, some); k < picked; k++) {
+			size_t row = i + some[k];
+
+			put_row(&at[part[row]], ids[row], g + row * cols, cols);
+		}
+	}
+}
+
+/* Narrow rows: some partitions' bodies are filled while those before are on their way. */
+static enum err_code push_narrow(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g,
+    struct doubt *d, uint32_t *start, struct err *e)
 {
 	const struct table *t = all->table;
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = NULL;
-	struct doubt *d = mem_array(t->nparts, sizeof *d);
-	uint16_t *part = NULL;
+	uint16_t *part = rows_parts(t, ids, n, start);
+	struct bodies *b = cut(c, all, start, d);
+	struct cursor *at = cursors(d);
+	uint32_t some = rows_group(t, n);
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (p % some == 0 && !rc)
+			fill_bodies(t, at, part, ids, n, g, p, some < t->nparts - p ? some : t->nparts - p);
+		if (d[p].n && rc)
+			doubt_release(c, &d[p]);
+		else if (d[p].n)
+			rc = push_filled(c, &d[p], e);
+	}
+	bodies_drop(c, b);
+	free(at);
+	free(part);
+	return rc;
+}
+
+static enum err_code push_wide(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g,
+    struct doubt *d, uint32_t *start, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *order = mem_regrow(NULL, n, sizeof *order);
 	enum err_code rc = ERR_OK;
 	struct bodies *b;
 
-	if (t->cols < WIDE) {
-		part = rows_parts(t, ids, n, start);
-	} else {
-		order = mem_regrow(NULL, n, sizeof *order);
-		rows_by_part(t, ids, n, start, order, NULL);
-	}
+	rows_by_part(t, ids, n, start, order, NULL);
 	b = cut(c, all, start, d);
-	if (part)
-		fill_bodies(d, part, ids, n, g);
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (!d[p].n)
 			continue;
-		if (order && !rc)
+		if (!rc)
 			copy_rows(&d[p], ids, g, order + start[p], (float *)(void *)(d[p].body + body_bytes(t, d[p].n) - (size_t)d[p].n * t->cols * 4));
 		if (rc)
 			doubt_release(c, &d[p]);
@@ -313,8 +350,17 @@ static enum err_code push_plain(struct client *c, const struct doubt *all, const
 			rc = push_filled(c, &d[p], e);
 	}
 	bodies_drop(c, b);
-	free(part);
 	free(order);
+	return rc;
+}
+
+static enum err_code push_plain(struct client *c, const struct doubt *all, const uint64_t *ids, size_t n, const float *g, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
+	struct doubt *d = mem_array(t->nparts, sizeof *d);
+	enum err_code rc = (t->cols < WIDE ? push_narrow : push_wide)(c, all, ids, n, g, d, start, e);
+
 	free(start);
 	free(d);
 	return rc;

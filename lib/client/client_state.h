@@ -197,6 +197,13 @@ uint16_t *rows_parts(const struct table *t, const uint64_t *ids, size_t n, uint3
 /* Places 0..n-1 by partition: those of p are order[start[p]] ..
  * order[start[p+1]-1], and their ids are at the same places of `sorted`, or that is NULL. */
 void rows_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted);
+/* Partitions whose rows are got ready at a time: of many rows the first are on their way
+ * while others are got ready. */
+uint32_t rows_group(const struct table *t, size_t n);
+/* Of n rows, at most ROWS_PICKED, the numbers of those in partitions first .. first+count-1;
+ * how many. */
+#define ROWS_PICKED 1024u
+uint32_t rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count, uint16_t some[static ROWS_PICKED]);
 /* What is queued for the servers goes to them when it is much, while more is made. */
 void rows_on_their_way(struct client *c);
 void list_drop(struct client *c, struct row_list *list);

@@ -7,7 +7,7 @@
  * what was used longest ago goes when they are more than KEYCACHE_BYTES.  Both ends keep
  * one, and tell the same of it, for they see the same lists in the same order: so a
  * sender knows what it need only name.  One thread owns it. */
-#define KEYCACHE_BYTES (4u << 20)
+#define KEYCACHE_BYTES (16u << 20)
 
 struct keycache;
 struct keycache *keycache_new(void);

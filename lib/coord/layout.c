@@ -6,11 +6,13 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "kern/hash.h"
 
 /* Few rows still go to many buckets, so that a small sparse table is spread
  * too; the top bounds what a server must loop over at each step. */
 #define SPARSE_PARTS_MIN 16u
 #define SPARSE_PARTS_MAX 4096u
+#define HASHED 256u             /* ids at a time */
 /* A row and its id fit one record, with room for others. */
 #define SPARSE_COLS_MAX 65536u
 #define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
@@ -169,9 +171,14 @@ uint32_t table_part_of(const struct table *t, uint64_t id)
 void table_parts_of(const struct table *t, const uint64_t *ids, size_t n, uint16_t *part)
 {
 	uint32_t mask = t->nparts - 1;
+	uint64_t hash[HASHED];
 
-	for (size_t i = 0; i < n; i++)
-		part[i] = (uint16_t)((uint32_t)(rng_mix(ids[i]) >> 32) & mask);
+	for (size_t at = 0, m; at < n; at += m) {
+		m = n - at < HASHED ? n - at : HASHED;
+		hash_ids(m, (const uint8_t *)(ids + at), hash);
+		for (size_t i = 0; i < m; i++)
+			part[at + i] = (uint16_t)((uint32_t)(hash[i] >> 32) & mask);
+	}
 }
 
 const struct run *table_run(const struct table *t, uint32_t part)

@@ -3,11 +3,15 @@
 #include "base/mem.h"
 #include "server/keys.h"
 
-/* Held until the session's next list of ids. */
-static uint64_t *room(struct peer *p, size_t n)
+/* Held until the session's next list of ids, and longer: fresh pages cost more than what
+ * is written there.  What is to be kept is as large as it must be. */
+static uint64_t *room(struct peer *p, size_t n, bool keep)
 {
+	if (p->ids_cap > n && !keep)
+		return p->ids;
 	free(p->ids);
 	p->ids = mem_try_array(n + 1, sizeof *p->ids);
+	p->ids_cap = p->ids ? n + 1 : 0;
 	return p->ids;
 }
 
@@ -29,6 +33,7 @@ static void keep(struct peer *p, uint32_t n)
 	keys_name(p->ids, n, name);
 	keycache_put(p->kept, name, n, p->ids);
 	p->ids = NULL;
+	p->ids_cap = 0;
 }
 
 struct zip *lane_zip(struct lane *l)
@@ -41,14 +46,17 @@ struct zip *lane_zip(struct lane *l)
 enum keys_found peer_keys(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
     struct keys_block *b, const uint64_t **ids)
 {
+	bool keeps;
+
 	if (!atomic_load(&p->lane->server->takes_keys) || !keys_parse(body, len, b) || b->n > most || b->n > KEYS_MAX)
 		return KEYS_WRONG;
 	if (b->form == KEYS_NAMED)
 		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids) ? KEYS_FOUND : missing(p, r);
-	if (!room(p, b->n) || !keys_get(lane_zip(p->lane), b, p->ids))
+	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
+	if (!room(p, b->n, keeps) || !keys_get(lane_zip(p->lane), b, p->ids))
 		return KEYS_WRONG;
 	*ids = p->ids;
-	if (b->keep && b->n <= KEYS_KEEP_MAX)
+	if (keeps)
 		keep(p, b->n);
 	return KEYS_FOUND;
 }

@@ -12,6 +12,9 @@ static struct shard *shard_of(const struct peer *p)
 	return atomic_load(&p->lane->server->shard);
 }
 
+enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
+static enum answered answer(struct peer *p, struct pull *q);
+
 /* ---- asking -------------------------------------------------------------------------- */
 
 static bool fits(const struct peer *p, const struct msg_run *run)
@@ -57,8 +60,8 @@ static bool valid(const struct peer *p, const struct record *r, const uint8_t *p
 	return ids_len(r) <= r->len && (r->flags & RECORD_KEYS || (ids_len(r) % 8 == 0 && ids_len(r) / 8 <= rows_most(t)));
 }
 
-/* What is asked for, as it is kept until it is answered: row ids plainly, and as of which
- * versions they are had. */
+/* What is asked for: row ids plainly, for now where they have come or are kept, and as of
+ * which versions they are had. */
 static enum keys_found unpack_rows(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
 {
 	size_t len = ids_len(r), n = len / 8;
@@ -75,18 +78,27 @@ static enum keys_found unpack_rows(struct peer *p, const struct record *r, const
 	if (found != KEYS_FOUND)
 		return found;
 	q->rec.len = (uint32_t)n * 8;
-	if (ids == p->ids) {
-		q->body = (uint8_t *)p->ids;
-		p->ids = NULL;
-	} else {
-		q->body = mem_regrow(NULL, n * 8, 1);
-		if (n)
-			memcpy(q->body, ids, n * 8);
-	}
+	q->body = (uint8_t *)(uintptr_t)ids;
 	if (!(r->flags & RECORD_DELTA))
 		return KEYS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);
 	return since_get(lane_zip(p->lane), payload + len, r->len - len, n, q->since) ? KEYS_FOUND : KEYS_WRONG;
+}
+
+/* Until it is answered. */
+static void keep_ids(struct peer *p, struct pull *q)
+{
+	const uint8_t *ids = q->body;
+
+	/* In memory of their size, which is what is counted. */
+	if (ids == (const uint8_t *)p->ids && p->ids_cap == q->rec.len / 8 + 1) {
+		p->ids = NULL;
+		p->ids_cap = 0;
+		return;
+	}
+	q->body = mem_regrow(NULL, q->rec.len, 1);
+	if (q->rec.len)
+		memcpy(q->body, ids, q->rec.len);
 }
 
 static enum keys_found unpack(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
@@ -118,6 +130,31 @@ size_t peer_queue(uint64_t sessions)
 	return part > PEER_QUEUE ? PEER_QUEUE : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN : (size_t)part;
 }
 
+/* Rows that nothing stands before, and that may be shown now: their ids are not copied. */
+static bool answer_at_once(struct peer *p, struct pull *q)
+{
+	size_t most = peer_queue(atomic_load(&p->lane->server->sessions));
+
+	return q->rec.type == REC_PULL_ROWS && !p->pulls && !p->doomed && conn_queued(p->conn) < most && answer(p, q) == ANSWER_DONE;
+}
+
+static enum conn_verdict queue_pull(struct peer *p, struct pull *q)
+{
+	uint64_t most = atomic_load(&p->lane->server->asked);
+
+	if (q->rec.type == REC_PULL_ROWS)
+		keep_ids(p, q);
+	if (p->pull_bytes + bytes_of(q) > most) {
+		peer_nack(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight", (unsigned long long)most >> 10);
+		pull_free(q);
+		return CONN_DROP;
+	}
+	p->pull_bytes += bytes_of(q);
+	*p->pulls_last = q;
+	p->pulls_last = &q->next;
+	return CONN_TAKEN;
+}
+
 enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	enum keys_found found = KEYS_WRONG;
@@ -126,21 +163,14 @@ enum conn_verdict peer_pull(struct peer *p, const struct record *r, const uint8_
 	q->rec = *r;
 	if (valid(p, r, payload))
 		found = unpack(p, r, payload, q);
-	if (found == KEYS_FOUND && p->pull_bytes + bytes_of(q) <= atomic_load(&p->lane->server->asked)) {
-		p->pull_bytes += bytes_of(q);
-		*p->pulls_last = q;
-		p->pulls_last = &q->next;
-		return CONN_TAKEN;
-	}
+	if (found == KEYS_FOUND && !answer_at_once(p, q))
+		return queue_pull(p, q);
+	if (r->type == REC_PULL_ROWS)
+		q->body = NULL;         /* not our own */
 	pull_free(q);
-	if (found == KEYS_MISSED)
-		return CONN_TAKEN;
 	if (found == KEYS_WRONG)
 		peer_nack(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
-	else
-		peer_nack(p, r, ERR_LIMIT, "more than %llu KiB of questions in flight",
-		    (unsigned long long)atomic_load(&p->lane->server->asked) >> 10);
-	return CONN_DROP;
+	return p->doomed ? CONN_DROP : CONN_TAKEN;
 }
 
 /* ---- answering ------------------------------------------------------------------------ */
@@ -163,8 +193,6 @@ static uint64_t step_of(const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW ? SYNC_NEVER : q->rec.step;
 }
-
-enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
 
 /* Nothing to show now, or not here. */
 static enum answered not_shown(struct peer *p, const struct pull *q, enum shard_answer a)

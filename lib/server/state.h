@@ -104,6 +104,7 @@ struct peer {
 	size_t rows_len;
 	struct keycache *kept;          /* row ids (keys.h), NULL: none */
 	uint64_t *ids;                  /* of the last record, when they are not kept */
+	size_t ids_cap;                 /* how many there is room for */
 	struct record rows_rec;
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;

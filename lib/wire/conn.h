@@ -104,9 +104,9 @@ enum suite conn_suite(const struct conn *c);
 uint64_t conn_bytes_in(const struct conn *c);
 uint64_t conn_bytes_out(const struct conn *c);
 
-/* Queue one record; direction flag and tags are put on here.  conn_send copies
- * the payload.  conn_lend borrows it when the suite leaves it clear: it must
- * stay as it is until conn_queued is 0 (or the conn is freed). */
+/* Queue one record; direction flag and tags are put on for it.  conn_send copies the
+ * payload.  conn_lend borrows it: it must stay as it is until conn_queued is 0 (or the conn
+ * is freed). */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
 void conn_lend(struct conn *c, const struct record *r, const void *payload);
 /* What has been lent and is still queued is copied: its owner may do with it as it likes. */

@@ -8,6 +8,9 @@
 /* The sending half of a conn: a queue of records. */
 
 #define WRITE_RECORDS 16
+/* So much is encrypted, then written: it is still in the cache when the system copies it,
+ * and the other end decrypts what came before meanwhile. */
+#define SEAL_BYTES (128u << 10)
 #define SPARE_MIN (64u << 10)
 #define SPARES 4
 
@@ -28,7 +31,7 @@ static struct out *out_new(struct conn *c, size_t room)
 	}
 	o->next = NULL;
 	o->sent = 0;
-	o->raw = o->shared = false;
+	o->raw = o->shared = o->sealed = false;
 	return o;
 }
 
@@ -64,7 +67,23 @@ void conn_queue_raw(struct conn *c, const void *p, size_t n)
 	out_push(c, o);
 }
 
-static void seal(struct conn *c, struct out *o, const struct record *r)
+/* In the order of the queue, which is that of the nonces. */
+static void seal(struct conn *c, struct out *o)
+{
+	uint8_t *room = session_is_sealed(&c->session) ? o->room : NULL;
+
+	/* Only a session at the end of its counters cannot seal: it is closed
+	 * before, and what is queued then never leaves. */
+	c->spent |= !session_seal_header(&c->session, o->head, o->head + RECORD_HEADER);
+	if (o->len)
+		c->spent |= !session_seal_payload(&c->session, o->payload, o->len, room, o->tag);
+	if (o->len && room)
+		o->payload = room;
+	session_next_tx(&c->session);
+	o->sealed = true;
+}
+
+static void enqueue(struct conn *c, struct out *o, const struct record *r)
 {
 	struct record head = *r;
 
@@ -74,23 +93,29 @@ static void seal(struct conn *c, struct out *o, const struct record *r)
 	o->len = head.len;
 	o->shared = c->shares_out;
 	o->total = RECORD_HEADER + head.len;
-	if (o->shared) {
-		out_push(c, o);
-		return;
-	}
-	/* Only a session at the end of its counters cannot seal: it is closed
-	 * before, and what is queued then never leaves. */
-	c->spent |= !session_seal_header(&c->session, o->head, o->head + RECORD_HEADER);
-	if (head.len) {
-		uint8_t *room = session_is_sealed(&c->session) ? o->room : NULL;
-
-		c->spent |= !session_seal_payload(&c->session, o->payload, head.len, room, o->tag);
-		if (room)
-			o->payload = room;
-	}
-	session_next_tx(&c->session);
-	o->total += RECORD_TAG + (head.len ? RECORD_TAG : 0);
+	if (!o->shared)
+		o->total += RECORD_TAG + (head.len ? RECORD_TAG : 0);
+	/* A tag is quick; what is encrypted waits until it can be written (next_pieces). */
+	if (!o->shared && !session_is_sealed(&c->session))
+		seal(c, o);
 	out_push(c, o);
+}
+
+/* What was lent and is to be sealed gets room of its own, in its place in the queue. */
+static struct out *give_room(struct conn *c, struct out **at)
+{
+	struct out *o = *at, *own = out_new(c, o->len);
+
+	memcpy(own->head, o->head, sizeof own->head);
+	own->payload = o->payload;
+	own->len = o->len;
+	own->total = o->total;
+	own->next = o->next;
+	*at = own;
+	if (c->out_last == &o->next)
+		c->out_last = &own->next;
+	out_free(c, o);
+	return own;
 }
 
 void conn_send(struct conn *c, const struct record *r, const void *payload)
@@ -100,15 +125,15 @@ void conn_send(struct conn *c, const struct record *r, const void *payload)
 	if (r->len)
 		memcpy(o->room, payload, r->len);
 	o->payload = o->room;
-	seal(c, o, r);
+	enqueue(c, o, r);
 }
 
 void conn_lend(struct conn *c, const struct record *r, const void *payload)
 {
-	struct out *o = out_new(c, session_is_sealed(&c->session) && !c->shares_out ? r->len : 0);
+	struct out *o = out_new(c, 0);
 
 	o->payload = payload;
-	seal(c, o, r);
+	enqueue(c, o, r);
 }
 
 uint8_t *conn_reserve(struct conn *c, uint32_t len)
@@ -133,7 +158,7 @@ void conn_commit(struct conn *c, const struct record *r)
 		head.flags |= RECORD_TO_CLIENT;
 	c->reserved = NULL;
 	if (o)
-		seal(c, o, r);
+		enqueue(c, o, r);
 	else
 		conn_commit_shared(c, c->room, &head);
 }
@@ -190,21 +215,35 @@ static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
 	memcpy(CMSG_DATA(m), &fd, sizeof fd);
 }
 
+/* The next records for the socket, sealed; how many pieces. */
+static size_t next_pieces(struct conn *c, struct iovec iov[static 3 * WRITE_RECORDS])
+{
+	struct out **at = &c->out;
+	size_t n = 0, sealed = 0;
+
+	for (int i = 0; *at && !(*at)->shared && i < WRITE_RECORDS && sealed < SEAL_BYTES; i++, at = &(*at)->next) {
+		struct out *o = *at;
+
+		if (!o->raw && !o->sealed) {
+			o = o->len && o->payload != o->room ? give_room(c, at) : o;
+			seal(c, o);
+			sealed += o->total;
+		}
+		n += (size_t)out_pieces(o, iov + n);
+	}
+	return n;
+}
+
 enum err_code conn_write(struct conn *c, struct err *e)
 {
-	if (c->spent)
-		return err_set(e, ERR_CLOSED, "session with %s has used up its counters", c->peer);
-	while (c->out) {
+	while (c->out && !c->out->shared) {
 		struct iovec iov[3 * WRITE_RECORDS];
-		struct msghdr mh = { .msg_iov = iov };
-		struct out *o = c->out;
+		struct msghdr mh = { .msg_iov = iov, .msg_iovlen = next_pieces(c, iov) };
 		union passing room;
 		ssize_t n;
 
-		if (o->shared)
-			break;
-		for (int i = 0; o && !o->shared && i < WRITE_RECORDS; i++, o = o->next)
-			mh.msg_iovlen += (size_t)out_pieces(o, iov + mh.msg_iovlen);
+		if (c->spent)
+			return err_set(e, ERR_CLOSED, "session with %s has used up its counters", c->peer);
 		if (c->pass >= 0)
 			put_descriptor(&mh, &room, c->pass);
 		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);

@@ -32,7 +32,7 @@ struct out {
 	struct out *next;
 	const uint8_t *payload;
 	size_t len, total, sent, room_size;
-	bool raw, shared;               /* shared: by shared memory */
+	bool raw, shared, sealed;       /* shared: by shared memory; sealed: its tags are there */
 	uint8_t head[RECORD_HEAD];
 	uint8_t tag[RECORD_TAG];
 	_Alignas(16) uint8_t room[];

@@ -107,7 +107,7 @@ static void mutated(void)
 /* A sender and a receiver; lists of different lengths come again by chance. */
 static void both_ends(void)
 {
-	enum { LISTS = 40 };
+	enum { LISTS = 160 };
 	struct keycache *here = keycache_new(), *there = keycache_new();
 	uint64_t *ids[LISTS];
 	const uint64_t *got;

@@ -351,15 +351,29 @@ static void ask_again(struct client *c, struct link *old, struct ask *a)
 	free_ask(c, a);
 }
 
+/* Answers that are half here are of before: others write to their places now. */
+static void unplace(struct client *c)
+{
+	struct err e;
+
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->conn && conn_unplace(c->link[i]->conn, &e))
+			link_drop(c->link[i], &e);
+}
+
+void asks_drop(struct client *c)
+{
+	unplace(c);
+	for (unsigned i = 0; i < c->nlinks; i++)
+		link_free_asks(c->link[i]);
+}
+
 void asks_move(struct client *c)
 {
 	struct ask **open = mem_array(c->nlinks + 1, sizeof *open);
-	struct err e;
 
+	unplace(c);
 	for (unsigned i = 0; i < c->nlinks; i++) {
-		/* An answer that is half here is of before: others write to its place now. */
-		if (c->link[i]->conn && conn_unplace(c->link[i]->conn, &e))
-			link_drop(c->link[i], &e);
 		open[i] = c->link[i]->asks;
 		c->link[i]->asks = NULL;
 		c->link[i]->asks_last = &c->link[i]->asks;

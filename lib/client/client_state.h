@@ -182,8 +182,10 @@ void link_send_ask(struct link *l, struct ask *a);
 uint8_t *ask_place(struct link *l, const struct record *r);
 enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e);
 void link_free_asks(struct link *l);
-/* The layout has changed: ask those who answer now. */
+/* The layout has changed: ask those who answer now.  Or, of a relay, none: whoever asked it
+ * asks again. */
 void asks_move(struct client *c);
+void asks_drop(struct client *c);
 uint64_t *version_at(struct client *c, const struct table *t, uint32_t part);
 
 /* Another question to this link, not sent yet. */

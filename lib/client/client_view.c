@@ -102,7 +102,10 @@ enum err_code client_view(struct client *c, const json_t *view, struct err *e)
 		return err_set(e, ERR_PROTO, "the layout of epoch %lld names other tables than the one before",
 		    (long long)json_int(jl, "epoch", 0));
 	doubts_move(c);
-	asks_move(c);
+	if (fresh_epoch && c->cfg.hooks)
+		asks_drop(c);
+	else
+		asks_move(c);
 	if (changed)
 		relay_rehear(c);
 	for (unsigned i = 0; c->cfg.hooks && i < c->nlinks; i++)

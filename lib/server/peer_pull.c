@@ -301,9 +301,9 @@ static bool want(struct uplink *u, struct pull *q)
 
 	q->wanted = true;
 	if (q->rec.type == REC_PULL_ROWS)
-		return uplink_want_rows(u, q->rec.table, q->rec.part, q->rec.step, q->body, q->rec.len / 8);
+		return uplink_want_rows(u, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch, q->body, q->rec.len / 8);
 	for (size_t i = 0; q->rec.type == REC_PULL && msg_get_run(q->body, runs_len(q), i, &run); i++)
-		uplink_want(u, run.table, q->rec.step);
+		uplink_want(u, run.table, q->rec.step, q->rec.epoch);
 	return true;
 }
 

@@ -52,30 +52,33 @@ static void all_here(struct layout *l)
 	}
 }
 
-static void take_worker(struct server *s, uint32_t slot, const json_t *w)
+/* The workers that come through here, or all others: those are done without, and not
+ * waited for. */
+static void take_workers(struct server *s, const json_t *workers, bool ours)
 {
-	struct shard *shard = atomic_load(&s->shard);
-	uint64_t from = (uint64_t)json_int(w, "from", 0), inc = json_u64s(w, "incarnation", 0);
-	const char *state = json_str(w, "state", "");
-	bool joining = strcmp(state, "joining") == 0;
+	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
+	const json_t *w;
+	size_t i, n = 0;
 
-	if (!given_ours(s, w, (int)s->relay)) {
-		shard_dismiss(shard, slot, 0);
-		uplink_forget(s->uplink, slot);
-	} else if (!joining || json_flag(w, "first")) {
-		if (shard_incarnation(shard, slot) != inc)
-			shard_admit(shard, slot, inc, from);
-		if (strcmp(state, "done") == 0)
-			shard_absolve(shard, slot, inc);
+	json_array_foreach(workers, i, w) {
+		const char *state = json_str(w, "state", "");
+
+		if (given_ours(s, w, (int)s->relay) != ours || (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
+			continue;
+		m[n++] = (struct member){ .slot = (uint32_t)i,
+			.state = !ours ? MEMBER_GONE : strcmp(state, "done") == 0 ? MEMBER_DONE : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0), .at = ours ? (uint64_t)json_int(w, "from", 0) : 0 };
+		if (!ours)
+			uplink_forget(s->uplink, (uint32_t)i);
 	}
+	shard_take_members(atomic_load(&s->shard), m, n);
+	free(m);
 }
 
 static enum err_code take_view(struct server *s, const json_t *view, struct err *e)
 {
 	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_shard(s, view, e);
 	struct layout layout;
-	const json_t *w;
-	size_t i;
 
 	if (!rc)
 		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
@@ -88,13 +91,15 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Whoever goes by the epoch goes by this. */
 	given_take(s, view, (int)s->relay);
+	/* No step is asked for in this epoch before one that somebody is at; who has gone another
+	 * way hears that from the epoch. */
+	take_workers(s, json_object_get(view, "workers"), true);
 	atomic_store(&s->epoch, layout.epoch);
 	atomic_store(&s->generation, layout.generation);
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	json_array_foreach(json_object_get(view, "workers"), i, w)
-		take_worker(s, (uint32_t)i, w);
+	take_workers(s, json_object_get(view, "workers"), false);
 	uplink_view(s->uplink, view, s->relay);
 	lanes_wake(s);
 	return ERR_OK;

@@ -179,32 +179,25 @@ void store_take_keys(struct server *s, const json_t *keys)
 	lanes_recheck(s);
 }
 
-/* A server that came later learns only now who held the slot. */
-static void take_done(struct shard *shard, uint32_t slot, uint64_t incarnation, uint64_t from)
-{
-	if (shard_incarnation(shard, slot) != incarnation)
-		shard_admit(shard, slot, incarnation, from);
-	shard_absolve(shard, slot, incarnation);
-}
-
 static void take_workers(struct shard *shard, const json_t *workers)
 {
+	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
 	const json_t *w;
-	size_t i;
+	size_t i, n = 0;
 
 	json_array_foreach(workers, i, w) {
 		const char *state = json_str(w, "state", "");
-		uint64_t from = (uint64_t)json_int(w, "from", 0), inc = json_u64s(w, "incarnation", 0);
+		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0, done = strcmp(state, "done") == 0;
 
 		/* Joining: of the first members, before the job runs.  Later ones are
 		 * active from the step that was voted. */
-		if (strcmp(state, "active") == 0 || (strcmp(state, "joining") == 0 && json_flag(w, "first")))
-			shard_admit(shard, (uint32_t)i, inc, from);
-		else if (strcmp(state, "lost") == 0 || strcmp(state, "left") == 0)
-			shard_dismiss(shard, (uint32_t)i, (uint64_t)json_int(w, "until", 0));
-		else if (strcmp(state, "done") == 0)
-			take_done(shard, (uint32_t)i, inc, from);
+		if (!gone && !done && strcmp(state, "active") != 0 && (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
+			continue;
+		m[n++] = (struct member){ .slot = (uint32_t)i, .state = gone ? MEMBER_GONE : done ? MEMBER_DONE : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0) };
 	}
+	shard_take_members(shard, m, n);
+	free(m);
 }
 
 /* The program and its libraries, stacks, and what threads have spare. */

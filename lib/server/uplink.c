@@ -95,8 +95,9 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-void uplink_want(struct uplink *u, uint16_t table, uint64_t step)
+void uplink_want(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch)
 {
+	struct wanted *w;
 	bool news;
 
 	pthread_mutex_lock(&u->lock);
@@ -105,9 +106,10 @@ void uplink_want(struct uplink *u, uint16_t table, uint64_t step)
 		memset(u->wanted + u->nwanted, 0, (table + 1 - u->nwanted) * sizeof *u->wanted);
 		u->nwanted = (size_t)table + 1;
 	}
-	news = u->wanted[table] <= step;
+	w = &u->wanted[table];
+	news = epoch > w->epoch || (epoch == w->epoch && w->end <= step);
 	if (news)
-		u->wanted[table] = step + 1;
+		*w = (struct wanted){ step + 1, epoch };
 	pthread_mutex_unlock(&u->lock);
 	if (news)
 		uplink_ring(u);
@@ -121,14 +123,16 @@ static void push_want(struct uplink *u, struct want *w)
 	pthread_mutex_unlock(&u->lock);
 }
 
-bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n)
+bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, uint32_t epoch, const uint8_t *ids,
+    uint32_t n)
 {
 	struct want *w = mem_alloc(sizeof *w + n * sizeof *w->ids);
 	bool room;
 
 	w->table = table;
+	w->epoch = epoch;
 	w->step = step;
-	room = shard_lacks(shard_of(u), table, part, step, ids, n, w->ids, &w->n);
+	room = shard_lacks(shard_of(u), table, part, &(struct shard_asker){ step, epoch }, ids, n, w->ids, &w->n);
 	if (!w->n) {
 		free(w);
 		return room;
@@ -149,10 +153,10 @@ static void ask_rows(struct uplink *u)
 	pthread_mutex_unlock(&u->lock);
 	for (; w; w = next) {
 		next = w->next;
-		/* It will be there with the next view. */
-		if (w->table >= l->ntables)
+		/* The view that it is asked by, and its table with it, comes here, too. */
+		if (w->epoch > l->epoch)
 			push_want(u, w);
-		else if (client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
+		else if (w->epoch == l->epoch && client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
 			push_want(u, w);
 		else
 			free(w);
@@ -173,11 +177,13 @@ static void ask_table(struct uplink *u, size_t t, uint64_t wanted)
 
 static void ask(struct uplink *u)
 {
+	uint32_t epoch = client_layout(u->client)->epoch;
+
 	for (size_t t = 0; t < u->nasked; t++) {
 		uint64_t wanted;
 
 		pthread_mutex_lock(&u->lock);
-		wanted = t < u->nwanted ? u->wanted[t] : 0;
+		wanted = t < u->nwanted && u->wanted[t].epoch == epoch ? u->wanted[t].end : 0;
 		pthread_mutex_unlock(&u->lock);
 		ask_table(u, t, wanted);
 	}
@@ -283,8 +289,11 @@ static void take_view(struct uplink *u)
 		server_end(u->server, &e);
 	json_decref(view);
 	grow(u);
-	/* What is under way was made for the old epoch, and is sent again. */
+	/* What is under way was made for the old epoch, and is sent again; so are questions, by
+	 * those who have them. */
 	if (client_layout(u->client)->epoch != before) {
+		if (u->nasked)
+			memset(u->asked, 0, u->nasked * sizeof *u->asked);
 		for (unsigned i = 0; i < client_links(u->client); i++)
 			clocks_anew(u, i);
 		u->anew = true;

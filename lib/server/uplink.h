@@ -24,9 +24,11 @@ uint64_t uplink_acked(struct uplink *u);
 /* The slot is no longer this relay's. */
 void uplink_forget(struct uplink *u, uint32_t slot);
 
-/* What is pulled at a step, and is not here: a dense table, or rows of a partition.  False:
- * they are more than mem_limit lets a relay keep. */
-void uplink_want(struct uplink *u, uint16_t table, uint64_t step);
-bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n);
+/* What is pulled at a step, and is not here: a dense table, or rows of a partition.  epoch:
+ * that it is asked in; in another one all is asked anew, and who has come may be at a step
+ * before.  False: they are more than mem_limit lets a relay keep. */
+void uplink_want(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch);
+bool uplink_want_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, uint32_t epoch, const uint8_t *ids,
+    uint32_t n);
 
 #endif

@@ -10,9 +10,17 @@ struct place {
 	uint32_t part;
 };
 
+/* A dense table. */
+struct wanted {
+	uint64_t end;                   /* the step that is wanted, plus 1 */
+	uint32_t epoch;
+};
+
+/* Rows. */
 struct want {
 	struct want *next;
 	uint16_t table;
+	uint32_t epoch;
 	uint64_t step;
 	uint32_t n;
 	uint64_t ids[];
@@ -40,7 +48,7 @@ struct uplink {
 	int wake;
 	atomic_bool stop;
 	bool anew, settle, changed;
-	uint64_t *asked;                /* by table: the step that was, plus 1 */
+	uint64_t *asked;                /* by table: the step that was in this epoch, plus 1 */
 	float **room;                   /* by dense table: what is on its way */
 	size_t nasked;
 	uint64_t seq;                   /* of the last CLOCKS */
@@ -50,7 +58,7 @@ struct uplink {
 	pthread_mutex_t lock;           /* all that follows */
 	struct place *todo;             /* partitions with sums to be sent */
 	size_t ntodo, todo_cap;
-	uint64_t *wanted;               /* by table: the step that is wanted, plus 1 */
+	struct wanted *wanted;          /* by table */
 	size_t nwanted;
 	struct want *wants;
 	json_t *view;

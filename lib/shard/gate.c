@@ -23,65 +23,60 @@ static bool recap(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t from)
-{
-	struct sync_slot *p;
-	bool news;
+enum { SETTLE = 1, RECAP = 2 };
 
-	pthread_mutex_lock(&s->gate.lock);
-	p = sync_at(&s->gate.sync, slot);
+static unsigned admit(struct sync *sync, const struct member *m)
+{
+	struct sync_slot *p = sync_at(sync, m->slot);
+
 	/* The same holder again: it may have sent DONE since the view was written. */
-	news = p->incarnation != incarnation;
-	if (news) {
-		sync_until(&s->gate.sync, slot, from);
-		s->gate.slowest = 0;
-		p->active = true;
-		p->incarnation = incarnation;
-		if (p->clock < from)
-			p->clock = from;
-	}
-	news = news && p->until;
-	pthread_mutex_unlock(&s->gate.lock);
-	if (!news)
-		return;
-	shard_each(s, recap, NULL);
-	shard_settle(s);
+	if (p->incarnation == m->incarnation)
+		return 0;
+	sync_until(sync, m->slot, m->at);
+	p->active = true;
+	p->incarnation = m->incarnation;
+	if (p->clock < m->at)
+		p->clock = m->at;
+	return p->until ? RECAP | SETTLE : 0;
 }
 
-void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until)
+static unsigned absolve(struct sync *sync, const struct member *m)
 {
-	struct sync_slot *p;
-	bool news, fenced;
+	unsigned news = admit(sync, m);
 
-	pthread_mutex_lock(&s->gate.lock);
-	p = sync_at(&s->gate.sync, slot);
-	news = p->active || p->until != until;
-	fenced = p->incarnation != NOBODY;
+	if (!sync->slot[m->slot].active)
+		return news;
+	sync->slot[m->slot].active = false;
+	return news | SETTLE;
+}
+
+static unsigned dismiss(struct sync *sync, const struct member *m)
+{
+	struct sync_slot *p = sync_at(sync, m->slot);
+	bool news = p->active || p->until != m->at, fenced = p->incarnation != NOBODY;
+
 	if (news)
-		sync_until(&s->gate.sync, slot, until);
-	s->gate.slowest = 0;
+		sync_until(sync, m->slot, m->at);
 	p->active = false;
 	p->incarnation = NOBODY;
-	pthread_mutex_unlock(&s->gate.lock);
-	if (news)
-		shard_each(s, recap, NULL);
 	/* Each view tells of all that have ever gone. */
-	if (news || fenced)
-		shard_settle(s);
+	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
 }
 
-void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation)
+void shard_take_members(struct shard *s, const struct member *m, size_t n)
 {
-	bool was;
+	struct sync *sync = &s->gate.sync;
+	unsigned news = 0;
 
 	pthread_mutex_lock(&s->gate.lock);
-	was = slot < s->gate.sync.nslots && s->gate.sync.slot[slot].active &&
-	      s->gate.sync.slot[slot].incarnation == incarnation;
-	if (was)
-		s->gate.sync.slot[slot].active = false;
+	for (size_t i = 0; i < n; i++)
+		news |= m[i].state == MEMBER_ACTIVE ? admit(sync, &m[i]) : m[i].state == MEMBER_DONE ? absolve(sync, &m[i]) :
+		    dismiss(sync, &m[i]);
 	s->gate.slowest = 0;
 	pthread_mutex_unlock(&s->gate.lock);
-	if (was)
+	if (news & RECAP)
+		shard_each(s, recap, NULL);
+	if (news & SETTLE)
 		shard_settle(s);
 }
 
@@ -225,13 +220,12 @@ static bool may_answer(struct shard *s, uint64_t step, bool (*rule)(const struct
 
 bool shard_may_pull(struct shard *s, uint64_t step)
 {
-	return may_answer(s, step, sync_may_pull);
+	return may_answer(s, step, s->cfg.relay ? sync_may_ask : sync_may_pull);
 }
 
 bool shard_may_prefetch(struct shard *s, uint64_t step)
 {
-	/* A relay asks for a step when none of its slots asks for one before it any more. */
-	return may_answer(s, step, s->cfg.relay ? sync_may_pull : sync_may_prefetch);
+	return may_answer(s, step, s->cfg.relay ? sync_may_ask : sync_may_prefetch);
 }
 
 bool shard_may_tell(struct shard *s, uint64_t step)

@@ -127,9 +127,10 @@ enum shard_answer hand_shows(struct part *p, uint64_t step)
 	return SHARD_HOLD;
 }
 
-/* Behind a row's values: the step that they are of and that they were asked for, plus 1. */
+/* Behind a row's values: the step that they are of and that they were asked for, plus 1, and
+ * in which epoch. */
 struct marks {
-	uint64_t have, asked;
+	uint64_t have, asked, epoch;
 };
 
 uint32_t hand_stride(uint32_t cols)
@@ -219,7 +220,7 @@ static bool has_room(const struct shard *s, const struct part *p, const uint8_t 
 }
 
 /* Is it to be asked for? */
-static bool lacks(struct part *p, uint64_t step, uint64_t id)
+static bool lacks(struct part *p, const struct shard_asker *by, uint64_t id)
 {
 	bool made;
 	float *row = rows_put(p->rows, id, &made);
@@ -228,16 +229,18 @@ static bool lacks(struct part *p, uint64_t step, uint64_t id)
 	if (!row)
 		abort();
 	m = marks_of(p, row);
-	if (m.have > step || m.asked > step)
+	if (m.have > by->step || (m.asked > by->step && m.epoch == by->epoch))
 		return false;
-	m.asked = step + 1;
+	m.asked = by->step + 1;
+	m.epoch = by->epoch;
 	mark(p, row, m);
 	return true;
 }
 
-bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, const struct shard_asker *by, const uint8_t *ids, uint32_t n,
     uint64_t *out, uint32_t *k)
 {
+	uint64_t step = by->step;
 	struct part *p = shard_part(s, table, part);
 	bool room;
 
@@ -253,7 +256,7 @@ bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, 
 	room = has_room(s, p, ids, n);
 	for (uint32_t i = 0; room && i < n; i++) {
 		memcpy(&out[*k], ids + (size_t)i * 8, sizeof *out);
-		*k += lacks(p, step, out[*k]);
+		*k += lacks(p, by, out[*k]);
 	}
 	book(s, p);
 	pthread_mutex_unlock(&p->lock);
@@ -300,7 +303,7 @@ void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t
 		if (marks_of(p, row).have > step)
 			continue;
 		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
-		mark(p, row, (struct marks){ step + 1, step + 1 });
+		mark(p, row, (struct marks){ .have = step + 1, .asked = step + 1 });
 	}
 	book(s, p);
 	arrived(p, version);

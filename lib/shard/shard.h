@@ -76,14 +76,24 @@ void shard_begun(struct shard *s);
 
 /* ---- members and clocks ------------------------------------------------ */
 
-/* The slot's holder.  A slot becomes active at step `from`; one that is taken
- * over keeps its clock when that is greater. */
-void shard_admit(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t from);
-/* Nobody waits for the slot any more; pushes of its incarnation are fenced.
- * From step `until` on all servers know that it takes no part. */
-void shard_dismiss(struct shard *s, uint32_t slot, uint64_t until);
-/* It has said that it is done, here or (as the view tells) elsewhere. */
-void shard_absolve(struct shard *s, uint32_t slot, uint64_t incarnation);
+enum member_state {
+	/* It takes part from step `at` on; one that is taken over keeps its clock when that is
+	 * greater. */
+	MEMBER_ACTIVE,
+	/* The same, but it has said, here or elsewhere, that it is done. */
+	MEMBER_DONE,
+	/* Nobody waits for it any more; pushes of any incarnation are fenced.  From step `at` on
+	 * all servers know that it takes no part. */
+	MEMBER_GONE,
+};
+struct member {
+	uint32_t slot;
+	enum member_state state;
+	uint64_t incarnation, at;
+};
+/* All that is new together: a step that one of them is at is not complete before it, whoever
+ * of the others is beyond. */
+void shard_take_members(struct shard *s, const struct member *m, size_t n);
 uint64_t shard_incarnation(struct shard *s, uint32_t slot);
 
 /* Vote on a change at `step`: fences the slot's present holder, and on a yes
@@ -215,11 +225,14 @@ enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, u
 void shard_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version);
 void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
     const float *w, uint64_t version);
-/* Which of these rows are not here for this step, and have not been asked for yet?
+struct shard_asker {
+	uint64_t step, epoch;
+};
+/* Which of these rows are not here for this step, and have not been asked for in this epoch?
  * They count as asked for; out: room for n; *k: how many.  What was kept of steps before
  * is dropped.  False: with them the step's rows would be more than mem_limit; none of them
  * is asked for. */
-bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids, uint32_t n,
+bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, const struct shard_asker *by, const uint8_t *ids, uint32_t n,
     uint64_t *out, uint32_t *k);
 
 /* ---- copies ---------------------------------------------------------------------- */

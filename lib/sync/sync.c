@@ -82,6 +82,11 @@ bool sync_may_pull(const struct sync *s, uint64_t step)
 	return step <= s->mode.staleness || step - s->mode.staleness <= floor;
 }
 
+bool sync_may_ask(const struct sync *s, uint64_t step)
+{
+	return sync_may_pull(s, step) && step <= sync_floor(s);
+}
+
 bool sync_may_prefetch(const struct sync *s, uint64_t step)
 {
 	if (s->mode.kind != SYNC_bsp)

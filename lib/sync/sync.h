@@ -70,6 +70,9 @@ struct sync_slot *sync_at(struct sync *s, size_t slot);
 uint64_t sync_floor(const struct sync *s);
 /* May a pull at this step be answered now? */
 bool sync_may_pull(const struct sync *s, uint64_t step);
+/* May a relay ask for it?  Answers come in the order of the questions: none of its slots may
+ * be before that step. */
+bool sync_may_ask(const struct sync *s, uint64_t step);
 /* bsp: of the partitions that have closed the step before by themselves? */
 bool sync_may_prefetch(const struct sync *s, uint64_t step);
 /* Are all active slots at this step, or beyond it? */

@@ -34,6 +34,7 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 {
 	struct shard_config cfg = { .mode = c->sync, .deterministic = false, .wake = nobody };
 	struct table shape = { .name = "w", .sparse = cols > 0, .rows = cols ? x->n / cols : x->n, .cols = cols ? cols : 1 }, *t;
+	struct member member[SLOTS];
 	struct conf_rule rule;
 	enum err_code rc = conf_server_rule(c, &rule, e);
 
@@ -51,8 +52,10 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 	if (!rc)
 		rc = shard_install(x->shard, &x->layout, NULL, e);
 	x->table = layout_find(&x->layout, "w");
-	for (uint32_t i = 0; !rc && i < SLOTS; i++)
-		shard_admit(x->shard, i, i + 1, 0);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		member[i] = (struct member){ i, MEMBER_ACTIVE, i + 1, 0 };
+	if (!rc)
+		shard_take_members(x->shard, member, SLOTS);
 	return rc;
 }
 

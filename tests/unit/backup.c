@@ -28,8 +28,8 @@ static void bsp_backup(void)
 	clock_of(&x, 1, 2, 10);
 	ok(shard_closed(x.shard) == 3, "and closed when two have said CLOCK");
 	/* With two of three gone the last one does not wait for nobody. */
-	shard_dismiss(x.shard, 0, 3);
-	shard_dismiss(x.shard, 2, 3);
+	dismiss(x.shard, 0, 3);
+	dismiss(x.shard, 2, 3);
 	ok(shard_closed(x.shard) == 3 && step_of(&x, 1, 3, 10, 1) && shard_closed(x.shard) == 4, "the last one's own step is waited for");
 	world_close(&x);
 }

@@ -184,7 +184,7 @@ static void a_claim_of_one_that_is_gone(void)
 		for (unsigned i = 0; i < 2; i++) {
 			clock_of(x, i, 0, 0, 1);
 			if (how)
-				shard_dismiss(x->node[i].s, 0, 3);
+				dismiss(x->node[i].s, 0, 3);
 			else
 				shard_done(x->node[i].s, 0, inc_of(0));
 		}
@@ -216,7 +216,7 @@ static void torn_steps(void)
 			clock_of(x, i, 0, 0, 1);
 		clock_of(x, who, 1, 0, 1);      /* to one of the two */
 		for (unsigned i = 0; i < 2; i++)
-			shard_dismiss(x->node[i].s, 1, 2);
+			dismiss(x->node[i].s, 1, 2);
 		net_settle(x);
 		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
 		   "a half-told step ends alike on both (told: %s)", who ? "the copy" : "the head");
@@ -242,7 +242,7 @@ static void torn_steps(void)
 			clock_of(x, i, 0, 0, 3);
 		clock_of(x, 1, 1, 0, 3);
 		for (unsigned i = 2; i-- > 0;)
-			shard_dismiss(x->node[i].s, 1, 2);
+			dismiss(x->node[i].s, 1, 2);
 		net_settle(x);
 		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 1,
 		   "a step is averaged, partition by partition, over those who came");

@@ -19,7 +19,7 @@ static void a_claim_of_one_that_was_replaced(void)
 	net_settle(x);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "what was promised is waited for");
 	for (unsigned i = 0; i < 2; i++)
-		shard_admit(x->node[i].s, 0, 900, 1);
+		admit(x->node[i].s, 0, 900, 1);
 	net_settle(x);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "not from one that has been replaced");
 	ok(is_safe(x, 0, &r), "and the other's push is everywhere");
@@ -39,10 +39,10 @@ static void a_clock_that_the_copy_never_had(void)
 	clock_of(x, 0, 0, 0, 1);
 	for (unsigned i = 0; i < 2; i++)
 		clock_of(x, i, 1, 0, 0);
-	shard_admit(x->node[1].s, 0, 900, 1);
+	admit(x->node[1].s, 0, 900, 1);
 	shard_settle(x->node[1].s);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a copy does not pass over a step of before a takeover");
-	shard_admit(x->node[0].s, 0, 900, 1);
+	admit(x->node[0].s, 0, 900, 1);
 	net_settle(x);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "but takes what the head made of it");
 	/* With nothing to tell the head says so. */

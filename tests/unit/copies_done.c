@@ -82,7 +82,7 @@ static void then_the_head_dies(const char *mode)
 		struct net *x = done_and_dead(mode, 1, true);
 
 		alone(x, 1, 1, &r);
-		shard_dismiss(x->node[1].s, 0, 1);
+		dismiss(x->node[1].s, 0, 1);
 		ok(pull(x, 1, W, 2, w, &v) == SHARD_OK && alone(x, 1, 2, &r) && pull(x, 1, W, 3, w, &v) == SHARD_OK &&
 		   memcmp(w, want, sizeof want) == 0, "%s: the view tells of who has left: the same model", mode);
 		net_close(x);

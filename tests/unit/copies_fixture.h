@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/shard.h"
+#include "members.h"
 #include "tap.h"
 
 enum { W, ROWS, TABLES, N = 4, COLS = 2, NODES = 4, WIRE = 512 };
@@ -137,7 +137,7 @@ static inline void net_view(struct net *x, unsigned i)
 	}
 	x->node[i].epoch = x->layout.epoch;
 	for (unsigned k = 0; k < x->slots; k++)
-		shard_admit(x->node[i].s, k, inc_of(k), 0);
+		admit(x->node[i].s, k, inc_of(k), 0);
 	for (unsigned b = 0; b < NODES; b++)
 		if (b != i) {
 			x->wire[i][b].session = ++x->sessions;

@@ -298,7 +298,7 @@ static void hear_of_loss(struct job *j, unsigned i)
 {
 	if (!j->shrinks || j->dismissed[i] || !alive(j, i) || j->x->node[i].epoch != j->x->layout.epoch)
 		return;
-	shard_dismiss(j->x->node[i].s, 1, j->until);
+	dismiss(j->x->node[i].s, 1, j->until);
 	shard_decided(j->x->node[i].s);
 	j->dismissed[i] = true;
 }

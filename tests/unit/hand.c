@@ -28,7 +28,7 @@ static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
-		shard_admit(x->shard, i, inc_of(i), 0);
+		admit(x->shard, i, inc_of(i), 0);
 }
 
 static void open_relay(struct world *x, uint32_t slots)
@@ -37,11 +37,17 @@ static void open_relay(struct world *x, uint32_t slots)
 }
 
 /* How many of them are to be asked for; -1: there is no room. */
-static int lacks(struct world *x, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n, uint64_t *out)
+static int lacks_in(struct world *x, uint32_t part, uint64_t step, uint64_t epoch, const uint64_t *ids, uint32_t n, uint64_t *out)
 {
 	uint32_t k;
 
-	return shard_lacks(x->shard, ROWS, part, step, (const uint8_t *)ids, n, out, &k) ? (int)k : k ? -2 : -1;
+	return shard_lacks(x->shard, ROWS, part, &(struct shard_asker){ step, epoch }, (const uint8_t *)ids, n, out, &k) ? (int)k :
+	    k ? -2 : -1;
+}
+
+static int lacks(struct world *x, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n, uint64_t *out)
+{
+	return lacks_in(x, part, step, 1, ids, n, out);
 }
 
 /* What goes out: the sums of one partition. */
@@ -129,9 +135,9 @@ static void split(void)
 	ok(is_safe(&x, &r) && shard_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT &&
 	   shard_outcome(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT, "a sum that the server splits is split for each");
 	ok(shard_outcome(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT, "so is what nobody here knows of any more");
-	shard_dismiss(x.shard, 1, 0);
+	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 0, 0);
-	shard_admit(x.shard, 1, 900, 0);
+	admit(x.shard, 1, 900, 0);
 	ok(push_w(&x, 0, 3, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "somebody may be steps ahead");
 	ok(push_w(&x, 1, 2, 10, 1, &r) == SHARD_FENCED, "one of before is fenced");
 	{
@@ -178,10 +184,37 @@ static void clocks(void)
 	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "one that pushes nothing is not in the sum");
 	ok(shard_may_pull(x.shard, 1) && shard_may_prefetch(x.shard, 1) && !shard_may_prefetch(x.shard, 2),
 	   "a step is asked for when all have done the one before");
-	shard_admit(x.shard, 5, inc_of(5), 2000000);
-	shard_dismiss(x.shard, 0, 0);
-	shard_dismiss(x.shard, 1, 0);
+	admit(x.shard, 5, inc_of(5), 2000000);
+	dismiss(x.shard, 0, 0);
+	dismiss(x.shard, 1, 0);
 	ok(push_w(&x, 5, 2000000, 10, 1, &r) == SHARD_OK || r.status == 0, "steps in which nobody is there are passed over");
+	world_close(&x);
+}
+
+/* Answers come in the order of the questions: one for a step that somebody has not done yet
+ * would stand before his own. */
+static void order(void)
+{
+	struct world x;
+	uint64_t id = 5, out;
+	uint32_t part;
+
+	open_relay(&x, 0);
+	part = part_of(&x, id);
+	shard_take_members(x.shard, (struct member[]){ { 0, MEMBER_ACTIVE, inc_of(0), 8 }, { 1, MEMBER_ACTIVE, inc_of(1), 8 },
+	    { 2, MEMBER_ACTIVE, inc_of(2), 0 } }, 3);
+	clock_of(&x, 2, 6, 1);
+	ok(shard_closed(x.shard) == 7 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8),
+	   "a relay that is new asks for no step before all are through with the one before");
+	clock_of(&x, 2, 7, 1);
+	ok(shard_may_pull(x.shard, 8) && lacks(&x, part, 8, &id, 1, &out) == 1, "then for that step");
+	admit(x.shard, 3, inc_of(3), 0);
+	clock_of(&x, 3, 6, 1);
+	ok(shard_closed(x.shard) == 8 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8) && !shard_may_prefetch(x.shard, 8),
+	   "somebody who comes another way until then may be at a step before: that is asked for first");
+	ok(lacks_in(&x, part, 7, 1, &id, 1, &out) == 0 && lacks_in(&x, part, 7, 2, &id, 1, &out) == 1,
+	   "in the epoch that he comes in, which all is asked in anew");
+	ok(lacks_in(&x, part, 8, 2, &id, 1, &out) == 1 && lacks_in(&x, part, 8, 2, &id, 1, &out) == 0, "once for each step");
 	world_close(&x);
 }
 
@@ -239,19 +272,21 @@ static void rows(void)
 static void bounded(void)
 {
 	enum { MANY = 20000, BATCH = 50 };
-	const uint64_t limit = 256 << 10, each = (COLS + 4) * 4;
-	uint64_t *ids = calloc(MANY, sizeof *ids), out[BATCH];
+	const uint64_t limit = 256 << 10, each = (COLS + 6) * 4;
+	uint64_t *ids = calloc(MANY, sizeof *ids), others[BATCH], out[BATCH];
 	float w[BATCH * COLS] = { 0 };
-	uint32_t n = 0, taken = 0, other = UINT32_MAX;
+	uint32_t n = 0, nothers = 0, taken = 0, other = UINT32_MAX;
 	struct world x;
 	int k = 0;
 
 	open_limited(&x, 2, limit);
 	for (uint64_t id = 0; n < MANY; id++) {
-		if (part_of(&x, id) == part_of(&x, 0))
+		if (part_of(&x, id) == part_of(&x, 0)) {
 			ids[n++] = id;
-		else
+		} else if (nothers < BATCH && (!nothers || part_of(&x, id) == other)) {
 			other = part_of(&x, id);
+			others[nothers++] = id;
+		}
 	}
 	for (uint32_t at = 0; at < MANY && k >= 0; at += BATCH) {
 		k = lacks(&x, part_of(&x, 0), 0, ids + at, BATCH, out);
@@ -261,8 +296,8 @@ static void bounded(void)
 	}
 	ok(k == -1 && taken * each <= limit && taken * each > limit / 4, "with a limit no more rows are kept: %u of %u", taken, MANY);
 	ok(lacks(&x, part_of(&x, 0), 0, ids, BATCH, out) == 0, "those that are here are shown all the same");
-	ok(other != UINT32_MAX && lacks(&x, other, 0, (uint64_t[]){ 1 << 30 }, 1, out) == -1, "other partitions have no room of their own");
-	ok(lacks(&x, other, 1, (uint64_t[]){ 1 << 30 }, 1, out) == 1, "the next step has the room again");
+	ok(nothers == BATCH && lacks(&x, other, 0, others, BATCH, out) == -1, "other partitions have no room of their own");
+	ok(lacks(&x, other, 1, others, BATCH, out) == BATCH, "the next step has the room again");
 	ok(lacks(&x, part_of(&x, 0), 1, ids, BATCH, out) == BATCH, "for all of them");
 	world_close(&x);
 	free(ids);
@@ -338,6 +373,7 @@ int main(void)
 	split();
 	no_room();
 	clocks();
+	order();
 	values();
 	rows();
 	bounded();

@@ -22,7 +22,7 @@ static void open_reduced(struct world *x, const char *rule, uint32_t slots)
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
-		shard_admit(x->shard, i, inc_of(i), 0);
+		admit(x->shard, i, inc_of(i), 0);
 }
 
 static void all_clock(struct world *x, uint32_t slots, uint64_t step)
@@ -121,14 +121,14 @@ static void losses(void)
 	open_reduced(&x, "sgd", 2);
 	before = pull_w(&x, 0);
 	all_clock(&x, 2, 0);
-	shard_dismiss(x.shard, 0, 1);
+	dismiss(x.shard, 0, 1);
 	ok(shard_closed(x.shard) == 0, "who was to push is lost: another may do it");
 	push_w(&x, 1, 0, 1, 1, &r);
 	ok(r.status == PUSH_MERGED && shard_closed(x.shard) == 1, "and does");
 	clock_of(&x, 1, 1, 10);
-	shard_admit(x.shard, 0, inc_of(0), 2);
+	admit(x.shard, 0, inc_of(0), 2);
 	ok(shard_closed(x.shard) == 1, "who comes later has not got it, another still has");
-	shard_dismiss(x.shard, 1, 2);
+	dismiss(x.shard, 1, 2);
 	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == before - 1, "with the last who had it the step is closed without");
 	world_close(&x);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "members.h"
 #include "shard/rows.h"
-#include "shard/shard.h"
 #include "tap.h"
 
 static struct rng rng;
@@ -164,7 +164,7 @@ static void world_open(struct world *x, const struct optim_rule *rule, const cha
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	shard_admit(x->shard, 0, 1, 0);
+	admit(x->shard, 0, 1, 0);
 }
 
 static void world_close(struct world *x)

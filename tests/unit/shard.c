@@ -117,9 +117,9 @@ static void bsp_again(void)
 	   "after the step has closed too");
 	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD, "a push of a step that is not open yet waits");
 	ok(clock_of(&x, 0, 2, 10) == SHARD_HOLD, "and so does its CLOCK");
-	shard_dismiss(x.shard, 1, 0);
+	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 1, 0);
-	shard_admit(x.shard, 1, inc_of(1), 2);
+	admit(x.shard, 1, inc_of(1), 2);
 	ok(push_w(&x, 1, 1, 10, 9, &r) == SHARD_OK && r.status == PUSH_LATE && pull_w(&x, 2) == -2,
 	   "a first push of a step that has closed is late, and dropped");
 	world_close(&x);
@@ -135,7 +135,7 @@ static void bsp_members(void)
 	push_w(&x, 1, 0, 10, 5, &r);
 	step_of(&x, 0, 0, 10, 1);
 	ok(shard_closed(x.shard) == 0, "a slot without its CLOCK is waited for");
-	shard_dismiss(x.shard, 1, 0);
+	dismiss(x.shard, 1, 0);
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, 1) == -3,
 	   "until it is dismissed: what it had pushed is in the mean");
 	ok(push_w(&x, 1, 1, 10, 5, &r) == SHARD_FENCED && clock_of(&x, 1, 1, 10) == SHARD_FENCED &&
@@ -152,7 +152,7 @@ static void bsp_members(void)
 	   clock_of(&x, 0, 3, 10) == SHARD_HOLD,
 	   "from its step on nothing is taken");
 	ok(shard_incarnation(x.shard, 1) != 777, "before the decision the new one is not in");
-	shard_admit(x.shard, 1, 777, 3);
+	admit(x.shard, 1, 777, 3);
 	shard_decided(x.shard);
 	ok(shard_may_pull(x.shard, 3) && step_of(&x, 0, 3, 30, 1) && shard_closed(x.shard) == 3,
 	   "then it is waited for");
@@ -177,10 +177,10 @@ static void bsp_slot_again(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	step_of(&x, 0, 0, 10, 1);
 	step_of(&x, 1, 0, 90, 1);
-	shard_dismiss(x.shard, 1, 0);
+	dismiss(x.shard, 1, 0);
 	step_of(&x, 0, 1, 10, 1);
 	shard_vote(x.shard, 1, 500, 3, false);
-	shard_admit(x.shard, 1, 500, 3);
+	admit(x.shard, 1, 500, 3);
 	shard_decided(x.shard);
 	step_of(&x, 0, 2, 10, 1);
 	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -3,
@@ -196,7 +196,7 @@ static void done_stays_done(const char *mode)
 	world_open(&x, mode, false, "sgd", 1, 2);
 	ok(shard_done(x.shard, 1, inc_of(1)) == SHARD_OK, "%s: DONE is taken", mode);
 	/* The next view may have been written before the coordinator knew. */
-	shard_admit(x.shard, 1, inc_of(1), 0);
+	admit(x.shard, 1, inc_of(1), 0);
 	clock_of(&x, 0, 0, 1);
 	clock_of(&x, 0, 1, 1);
 	ok(shard_may_pull(x.shard, 2),
@@ -271,7 +271,7 @@ static void previous_version(void)
 	   "a partition makes its update when all have pushed, before all have sent CLOCK");
 	v = shard_vote(x.shard, 1, 900, 0, true);
 	ok(v.yes && v.clock == 1, "the vote on a resumed slot tells its clock");
-	shard_admit(x.shard, 1, 900, v.clock);
+	admit(x.shard, 1, 900, v.clock);
 	ok(pull_w(&x, 1) == before, "the new holder pulls what the old one had at that step");
 	now = pull_row(&x, SYNC_NEVER, 9);
 	ok(pull_row(&x, 1, 9) == row && now == row - 1,
@@ -354,7 +354,7 @@ static void owed(void)
 	}
 	ok(shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK && shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_HOLD,
 	    "a push that its CLOCK tells of, and which is not here, is waited for when it is too old");
-	shard_admit(x.shard, 1, 4711, 3);
+	admit(x.shard, 1, 4711, 3);
 	ok(shard_pull(x.shard, W, 0, 3, w, &version) == SHARD_OK, "it will not come when who pushed it has been replaced");
 	world_close(&x);
 }
@@ -460,7 +460,7 @@ static void last_of_many(void)
 		if (slot != 13)
 			clock_of(&x, slot, 3, 1);
 	ok(shard_closed(x.shard) == 3, "a slot that says nothing holds the step");
-	shard_dismiss(x.shard, 13, 3);
+	dismiss(x.shard, 13, 3);
 	ok(shard_closed(x.shard) == 4, "until it is dismissed");
 	world_close(&x);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/shard.h"
+#include "members.h"
 #include "tap.h"
 
 enum { W = 0, BIG = 1, ROWS = 2, N = 4, COLS = 2, BIG_N = PART_ELEMENTS + 8 };
@@ -61,7 +61,7 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
-		shard_admit(x->shard, i, inc_of(i), 0);
+		admit(x->shard, i, inc_of(i), 0);
 }
 
 static inline void world_open(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,

@@ -113,10 +113,10 @@ static void whose(void)
 	old[1].incarnation = 900;
 	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD && shard_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
 	   "the pushes of a holder that is not in yet wait");
-	shard_dismiss(x.shard, 1, 0);
-	shard_admit(x.shard, 1, 900, 0);
+	dismiss(x.shard, 1, 0);
+	admit(x.shard, 1, 900, 0);
 	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_MERGED, "until it is");
-	shard_dismiss(x.shard, 1, 1);
+	dismiss(x.shard, 1, 1);
 	shard_give(x.shard, 1, 0, 0);
 	ok(send_sum(&x, RELAY, 1, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
 	   push_w(&x, 0, 1, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "of one that is lost the others go alone");

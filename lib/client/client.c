@@ -103,7 +103,7 @@ static enum conn_verdict one_record(struct link *l, const struct record *r, cons
 		if (r->seq == DONE_SEQ) {
 			l->done = true;
 			l->done_due = false;
-		} else {
+		} else if (r->step == c->clock_step && !old_news(c, r)) {
 			l->clock_due = false;
 		}
 		return CONN_TAKEN;

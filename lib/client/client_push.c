@@ -202,14 +202,15 @@ void doubts_move(struct client *c)
 		keep_doubt(l ? l : c->link[0], &open[k]);
 	}
 	claim_open(c, open, n, false);
-	/* Copies that are new to a server are so to what it knows of the step. */
+	/* Copies that are new to a server are so to what it knows of the step.  Who is not to
+	 * hear of it any more would hear a CLOCK that claims nothing. */
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
-		if (l->state != LINK_UP)
-			continue;
-		l->clock_due |= c->clocked && link_hears(l);
-		link_resend(l);
+		l->clock_due = c->clocked && link_hears(l);
+		l->used |= l->clock_due;
+		if (l->state == LINK_UP)
+			link_resend(l);
 	}
 	claim_open(c, open, n, true);
 	free(open);

@@ -27,7 +27,7 @@ struct ear {
 	pthread_mutex_t lock;           /* heard, n */
 	char heard[HEARD][24];
 	unsigned n;
-	_Atomic bool answers, hang_up, over;
+	_Atomic bool answers, old, hang_up, over;     /* old: answers are of the epoch before */
 };
 
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
@@ -45,7 +45,8 @@ static void live(void *ctx, const struct hs_server_info *server)
 
 static void note(struct ear *x, const struct record *r)
 {
-	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq, .epoch = r->epoch, .generation = r->generation };
+	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq, .epoch = r->epoch - atomic_load(&x->old),
+		.generation = r->generation };
 
 	pthread_mutex_lock(&x->lock);
 	if (x->n < HEARD)
@@ -144,17 +145,24 @@ static bool was(struct ear *x, unsigned i, const char *what)
 	return same;
 }
 
-static enum err_code view(struct client *c, struct ear *x, struct layout *l, uint32_t epoch)
+static json_t *place_of(const struct ear *x)
 {
 	char key[48];
+
+	key_to_text(x->key.pk, key);
+	return json_pack("[{s:b, s:s, s:s, s:s}]", "live", 1, "tcp", x->addr, "key", key, "incarnation", "77");
+}
+
+static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay, struct layout *l, uint32_t epoch)
+{
 	json_t *v;
 	enum err_code rc;
 	struct err e;
 
-	key_to_text(x->key.pk, key);
 	l->epoch = epoch;
 	l->generation = 1;
-	v = json_pack("{s:[{s:b, s:s, s:s}], s:o}", "servers", "live", 1, "tcp", x->addr, "key", key, "layout", layout_to_json(l));
+	v = json_pack("{s:o, s:o, s:{s:i}, s:o}", "servers", place_of(x), "relays", relay ? place_of(relay) : json_array(), "worker",
+	    "relay", relay ? 0 : -1, "layout", layout_to_json(l));
 	rc = client_view(c, v, &e);
 	if (rc)
 		printf("# %s\n", e.msg);
@@ -162,29 +170,34 @@ static enum err_code view(struct client *c, struct ear *x, struct layout *l, uin
 	return rc;
 }
 
+static enum err_code view(struct client *c, struct ear *x, struct layout *l, uint32_t epoch)
+{
+	return relayed(c, x, NULL, l, epoch);
+}
+
+static const float g[4] = { 1, 2, 3, 4 };
+static const uint8_t psk[32] = { 9 };
+static struct identity id = { .dirfd = -1 };
+static struct log logger;
+static struct layout l;
+
+static struct client *client_open(void)
+{
+	struct client_config cfg = { .id = &id, .slot = 0, .incarnation = 7, .transport = "tcp", .deadline = 20 * NSEC_PER_SEC,
+	    .log = &logger, .cancel_fd = -1 };
+	struct client *c;
+
+	client_new(&cfg, &c, NULL);
+	return c;
+}
+
 static void sent_again(void)
 {
-	static const float g[4] = { 1, 2, 3, 4 };
-	struct table shape = { .name = "w", .rows = 4, .cols = 1 }, *t;
-	struct identity id = { .dirfd = -1 };
-	struct key_pair key;
-	struct log log;
-	struct client_config cfg = { .id = &id, .slot = 0, .incarnation = 7, .transport = "tcp", .deadline = 20 * NSEC_PER_SEC,
-	    .log = &log, .cancel_fd = -1 };
-	const uint8_t psk[32] = { 9 };
-	struct client *c;
-	struct layout l = { 0 };
+	struct client *c = client_open();
 	struct ear x;
 	struct err e;
 
-	log_init(&log, "client", 2, LOG_LEVEL_ERROR);
 	ear_open(&x, psk);
-	key_pair_generate(&key);
-	hs_identity_init(&id.conn.hs, &key, psk);
-	layout_reserve(&l);
-	layout_add(&l, &shape, &t, NULL);
-	layout_place(&l, (const uint16_t[]){ 0 }, 1, 1);
-	client_new(&cfg, &c, NULL);
 	ok(!view(c, &x, &l, 1), "a client, and a server that gives no receipts");
 	ok(!client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
 	       !client_push(c, &client_layout(c)->table[0], 1, 1, g, &e) && heard(&x, c, 3),
@@ -203,11 +216,68 @@ static void sent_again(void)
 	atomic_store(&x.over, true);
 	client_free(c);
 	ear_close(&x);
-	layout_release(&l);
+}
+
+/* What is pushed goes another way now, and the CLOCK that tells of it with it: a server that
+ * heard it without would take the step for complete. */
+static void another_way(void)
+{
+	struct client *c = client_open();
+	struct ear x, relay;
+	struct err e;
+	float w[4];
+
+	ear_open(&x, psk);
+	ear_open(&relay, psk);
+	atomic_store(&x.answers, false);
+	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
+	       heard(&x, c, 2),
+	    "a step, and a server that does not answer");
+	ok(!relayed(c, &x, &relay, &l, 2) && heard(&relay, c, 2) && was(&relay, 0, "2 PUSH 0") && was(&relay, 1, "2 CLOCK 0"),
+	    "a relay comes, and is told all");
+	ok(!client_want(c, &client_layout(c)->table[0], CLIENT_NOW, NULL, w, &e) && heard(&x, c, 3) && was(&x, 2, "2 PULL 0"),
+	    "the server hears nothing more of the step");
+	atomic_store(&x.over, true);
+	atomic_store(&relay.over, true);
+	client_free(c);
+	ear_close(&x);
+	ear_close(&relay);
+}
+
+/* Another layout may name a server for copies that it has not heard of at this step's CLOCK. */
+static void copies_elsewhere(void)
+{
+	struct client *c = client_open();
+	struct ear x;
+	struct err e;
+
+	ear_open(&x, psk);
+	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
+	       heard(&x, c, 2),
+	    "a step, whose CLOCK is answered");
+	atomic_store(&x.old, true);
+	ok(!view(c, &x, &l, 2) && heard(&x, c, 4) && was(&x, 3, "2 CLOCK 0"), "another layout: it is sent again");
+	atomic_store(&x.hang_up, true);
+	ok(heard(&x, c, 6) && was(&x, 5, "2 CLOCK 0"), "and until there is an answer of this layout");
+	atomic_store(&x.over, true);
+	client_free(c);
+	ear_close(&x);
 }
 
 int main(void)
 {
+	struct table shape = { .name = "w", .rows = 4, .cols = 1 }, *t;
+	struct key_pair key;
+
+	log_init(&logger, "client", 2, LOG_LEVEL_ERROR);
+	key_pair_generate(&key);
+	hs_identity_init(&id.conn.hs, &key, psk);
+	layout_reserve(&l);
+	layout_add(&l, &shape, &t, NULL);
+	layout_place(&l, (const uint16_t[]){ 0 }, 1, 1);
 	sent_again();
+	another_way();
+	copies_elsewhere();
+	layout_release(&l);
 	return tap_done();
 }

@@ -238,7 +238,7 @@ static bool has_copy(const struct client *c, unsigned link, const struct msg_run
 	return link == c->nservers || (r && (run_place(r, link) >= 0 || r->joining == link));
 }
 
-void client_claims(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_went *went, void *ctx,
+void client_claims(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_alone *alone, void *ctx,
     struct buf *out)
 {
 	struct msg_run run;
@@ -247,7 +247,7 @@ void client_claims(const struct client *c, unsigned link, const uint8_t *runs, s
 		for (uint32_t k = 0; known(c, &run) && k < run.count; k++)
 			if (has_copy(c, link, &run, run.first + k))
 				msg_put_part(out, run.table, run.first + k,
-				    run.alone || (link == c->nservers && went(ctx, run.table, run.first + k)));
+				    run.alone || (link == c->nservers && alone(ctx, run.table, run.first + k)));
 }
 
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body)

@@ -33,14 +33,14 @@ struct client_sum {
 };
 void client_send_sum(struct client *c, const struct client_sum *m);
 
-/* CLOCKS go to all links that hear.  client_clocks_to: is this one up, and one of them?
- * client_claims: of these runs those that it is to be told of; went: has a partition's
- * sum been answered?  Another relay in its place need not wait for it. */
+/* CLOCKS go to all links that hear; the last link is that to a relay.  client_clocks_to: is
+ * this one up, and one of them?  client_claims: of these runs those that it is to be told of;
+ * alone: is nothing of them to come from here?  Then a relay need not wait for it. */
 unsigned client_links(const struct client *c);
 bool client_hears(const struct client *c, unsigned link);
 bool client_clocks_to(const struct client *c, unsigned link);
-typedef bool client_went(void *ctx, uint16_t table, uint32_t part);
-void client_claims(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_went *went, void *ctx,
+typedef bool client_alone(void *ctx, uint16_t table, uint32_t part);
+void client_claims(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_alone *alone, void *ctx,
     struct buf *out);
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body);
 

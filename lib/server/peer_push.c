@@ -277,6 +277,21 @@ void peer_clocked(struct peer *p, uint64_t step, uint64_t seq)
 	batcher_add(&p->batcher, p->conn, &out, NULL);
 }
 
+bool peer_claims(struct peer *p, const struct slot_clock *c)
+{
+	bool relay = p->lane->server->uplink != NULL, was = false;
+	struct msg_run run;
+
+	/* What goes to the servers by itself does not come through a relay. */
+	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++) {
+		if (run.alone && relay)
+			was |= shard_disown(shard_of(p), c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+		else
+			shard_owe(shard_of(p), c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+	}
+	return was;
+}
+
 /* A relay's answer is that of all servers. */
 static enum conn_verdict answer_clock(struct peer *p, const struct record *r, enum shard_answer a, const struct slot_clock *c)
 {
@@ -298,7 +313,9 @@ static enum conn_verdict answer_clock(struct peer *p, const struct record *r, en
 
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	struct msg_run run;
+	struct slot_clock c = { p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len };
+	enum shard_answer a;
+	bool settle;
 
 	if (peer_stale(p, r))
 		return CONN_TAKEN;
@@ -306,11 +323,11 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}
-	for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++)
-		if (!run.alone || !p->lane->server->uplink)
-			shard_owe(shard_of(p), p->slot, p->incarnation, r->step, run.table, run.first, run.count);
-	return answer_clock(p, r, shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples),
-	    &(struct slot_clock){ p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len });
+	settle = peer_claims(p, &c);
+	a = shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples);
+	if (settle)
+		shard_settle(shard_of(p));
+	return answer_clock(p, r, a, &c);
 }
 
 enum conn_verdict peer_done(struct peer *p, const struct record *r)

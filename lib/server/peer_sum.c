@@ -58,17 +58,17 @@ static enum shard_answer take_clock(struct peer *p, const struct slot_clock *c)
 {
 	struct shard *sh = shard_of(p);
 	enum shard_answer a = shard_speaks(sh, p->incarnation, c->slot, c->incarnation);
-	struct msg_run run;
+	bool settle;
 
 	if (a != SHARD_OK)
 		return a;
-	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++)
-		if (!run.alone || !p->lane->server->uplink)
-			shard_owe(sh, c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+	settle = peer_claims(p, c);
 	if (c->clocks)
 		a = shard_clock(sh, c->slot, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
 		a = shard_done(sh, c->slot, c->incarnation);
+	if (settle)
+		shard_settle(sh);
 	/* It was right a moment ago: then the view has still to come. */
 	return a == SHARD_FENCED ? SHARD_HOLD : a;
 }

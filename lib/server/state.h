@@ -22,6 +22,7 @@
 #include "wire/conn.h"
 #include "wire/loop.h"
 #include "wire/msg.h"
+#include "wire/sums.h"
 
 struct host;
 struct given;
@@ -255,6 +256,9 @@ enum conn_verdict peer_done(struct peer *p, const struct record *r);
 bool peer_stale(struct peer *p, const struct record *r);
 void peer_receipts(struct peer *p);
 void peer_clocked(struct peer *p, uint64_t step, uint64_t seq);
+/* What a slot's CLOCK says is to come.  True: something is waited for no longer; then
+ * shard_settle. */
+bool peer_claims(struct peer *p, const struct slot_clock *c);
 /* peer_sum.c: from relays */
 enum conn_verdict peer_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint8_t *payload);

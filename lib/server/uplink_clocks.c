@@ -131,11 +131,11 @@ struct asked {
 	uint64_t step;
 };
 
-static bool went(void *ctx, uint16_t table, uint32_t part)
+static bool goes_alone(void *ctx, uint16_t table, uint32_t part)
 {
 	const struct asked *a = ctx;
 
-	return shard_went(atomic_load(&a->u->server->shard), table, part, a->slot, a->step);
+	return shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->slot, a->step);
 }
 
 /* What was not told yet, as it was told to us: then told is what is waited for. */
@@ -181,7 +181,7 @@ static void send_said(struct uplink *u, unsigned link, const struct buf *said)
 
 	while (clocks_next(said->data, said->len, &at, &c, &bad)) {
 		buf_clear(&claims);
-		client_claims(u->client, link, c.runs, c.len, went, &(struct asked){ u, c.slot, c.step }, &claims);
+		client_claims(u->client, link, c.runs, c.len, goes_alone, &(struct asked){ u, c.slot, c.step }, &claims);
 		c.runs = claims.data;
 		c.len = claims.len;
 		put_entry(u, link, &c, &body);
@@ -207,10 +207,21 @@ static bool send_some(struct uplink *u, unsigned link)
 	return some;
 }
 
+/* What is to come alone was told to a relay above as coming from here. */
+static void tell_alone(struct uplink *u)
+{
+	uint64_t alone = shard_alone(atomic_load(&u->server->shard));
+
+	if (alone != u->alone && client_hears(u->client, client_links(u->client) - 1))
+		clocks_anew(u, client_links(u->client) - 1);
+	u->alone = alone;
+}
+
 void clocks_send(struct uplink *u)
 {
 	uint64_t before;
 
+	tell_alone(u);
 	for (unsigned i = 0; i < client_links(u->client); i++)
 		while (client_clocks_to(u->client, i) && send_some(u, i))
 			;

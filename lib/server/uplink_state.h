@@ -52,6 +52,7 @@ struct uplink {
 	float **room;                   /* by dense table: what is on its way */
 	size_t nasked;
 	uint64_t seq;                   /* of the last CLOCKS */
+	uint64_t alone;                 /* as of shard_alone */
 	struct heard *heard;            /* by link */
 	unsigned nheard;
 

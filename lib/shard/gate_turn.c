@@ -23,15 +23,23 @@ enum shard_answer gate_push(struct shard *s, const struct push *p)
 	return a;
 }
 
-void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+static struct shard_table *claimed_table(struct shard *s, uint32_t slot, uint64_t incarnation, uint16_t table, uint32_t first,
     uint32_t count)
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
 
 	/* Of the mean of a step nobody says beforehand who pushes it. */
 	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
-		return;
-	for (uint32_t i = first; i < first + count; i++) {
+		return NULL;
+	return t;
+}
+
+void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count)
+{
+	struct shard_table *t = claimed_table(s, slot, incarnation, table, first, count);
+
+	for (uint32_t i = first; t && i < first + count; i++) {
 		struct part *p = atomic_load(&t->part[i]);
 
 		if (!p)
@@ -42,6 +50,24 @@ void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t st
 			part_set_due(p, slot, step + 1);
 		pthread_mutex_unlock(&p->lock);
 	}
+}
+
+bool shard_disown(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count)
+{
+	struct shard_table *t = claimed_table(s, slot, incarnation, table, first, count);
+	bool was = false;
+
+	for (uint32_t i = first; t && i < first + count; i++) {
+		struct part *p = atomic_load(&t->part[i]);
+
+		if (!p)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		was |= part_unclaim(p, slot, step);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return was;
 }
 
 /* Has the slot given the partition what it will give at this step? */

@@ -17,17 +17,27 @@ static bool too_large(const struct part *p)
 	return p->table->sparse && rows_count(p->acc_rows) > (SUM_MAX - sum_head_bytes(SUM_MOST)) / (8 + (size_t)p->table->cols * 4);
 }
 
+/* What CLOCKs may have said is to come through here does not. */
+static void leave_alone(struct shard *s, const struct part *p)
+{
+	atomic_fetch_add(&s->alone, 1);
+	s->cfg.forward(s->cfg.ctx, SHARD_UPSTREAM, p->table->id, p->index);
+}
+
 void hand_close(struct shard *s, struct part *p)
 {
 	uint64_t step = p->step++;
+	bool whole = !too_large(p);
 
 	p->prev_same = true;
-	if (too_large(p)) {
+	if (whole) {
+		copy_up(s, p, step);
+	} else {
 		note(p, step, PUSH_SPLIT);
 		copy_settle(p);
-	} else {
-		copy_up(s, p, step);
 	}
+	if (!whole || p->owed)
+		leave_alone(s, p);
 	part_reopen(p);
 }
 
@@ -45,6 +55,8 @@ void hand_jump(struct shard *s, struct part *p, uint64_t step)
 		return;
 	if (!is_empty(p))
 		hand_close(s, p);
+	else if (p->owed)
+		leave_alone(s, p);
 	p->step = step > p->step ? step : p->step;
 	copy_settle(p);
 }
@@ -85,19 +97,25 @@ void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, 
 	pthread_mutex_unlock(&p->lock);
 }
 
-bool shard_went(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step)
+bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step)
 {
 	struct part *p = shard_part(s, table, part);
-	bool went;
+	bool in, alone;
 
 	if (!p)
 		return false;
 	pthread_mutex_lock(&p->lock);
-	went = part_last(p, slot) > step && p->step > step;
-	for (const struct copy *c = p->sent; c && went; c = c->next)
-		went = c->step != step;
+	in = part_last(p, slot) > step;
+	alone = p->step > step;
+	for (const struct copy *c = p->sent; c && alone && in; c = c->next)
+		alone = c->step != step;
 	pthread_mutex_unlock(&p->lock);
-	return went;
+	return alone;
+}
+
+uint64_t shard_alone(struct shard *s)
+{
+	return atomic_load(&s->alone);
 }
 
 enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status)

@@ -280,6 +280,23 @@ void part_set_due(struct part *p, uint32_t slot, uint64_t due)
 	part_merge_due(p, slot, due, 1);
 }
 
+bool part_unclaim(struct part *p, uint32_t slot, uint64_t step)
+{
+	struct debt *d;
+
+	if (!part_claimed(p, slot, step))
+		return false;
+	d = &p->debt[slot];
+	p->owed -= d->due > part_last(p, slot);
+	d->claims &= ~(UINT64_C(1) << (d->due - 1 - step));
+	for (; d->claims && !(d->claims & 1); d->due--)
+		d->claims >>= 1;
+	if (!d->claims)
+		d->due = 0;
+	p->owed += d->due > part_last(p, slot);
+	return true;
+}
+
 bool part_claimed(const struct part *p, uint32_t slot, uint64_t step)
 {
 	uint64_t due = part_due(p, slot);

@@ -125,6 +125,7 @@ struct shard {
 	struct shard_table *_Atomic *table;     /* SHARD_TABLES places; set once, then read freely */
 	_Atomic uint32_t ntables;
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
+	_Atomic uint64_t alone;         /* see shard_alone */
 	struct hist staleness, apply_time;
 };
 
@@ -148,6 +149,8 @@ void part_book_rows(struct part *p, struct budget *b);
 enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e);
 void part_set_last(struct part *p, uint32_t slot, uint64_t last);
 void part_set_due(struct part *p, uint32_t slot, uint64_t due);
+/* It does not come here after all.  False: it was not told to. */
+bool part_unclaim(struct part *p, uint32_t slot, uint64_t step);
 /* The same from another copy, whose claims these are. */
 void part_merge_due(struct part *p, uint32_t slot, uint64_t due, uint64_t claims);
 static inline uint64_t part_due(const struct part *p, uint32_t slot)

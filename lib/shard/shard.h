@@ -118,6 +118,10 @@ enum shard_answer {
  * CLOCK. */
 void shard_owe(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
     uint32_t count);
+/* To these it pushes another way, whatever it said before.  True: something was waited for;
+ * then shard_settle. */
+bool shard_disown(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count);
 /* The slot has completed `step`. */
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples);
 enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
@@ -217,8 +221,12 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
  * them out, as copies of the kind COPY_SUM whose head and body are as they go out).
  * After some of these: shard_settle. */
 void shard_summed(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
-/* Has the sum of this step that has the slot's push been answered, whatever the answer? */
-bool shard_went(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
+/* Is no sum of this step to come that has the slot's push?  It has been answered, whatever
+ * the answer, or the step is closed here without that push. */
+bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
+/* Another number each time this has come to be so of what may have been told otherwise;
+ * forward() is called then. */
+uint64_t shard_alone(struct shard *s);
 /* What a sender of this step is told, to whom `status` was promised: that, or split. */
 enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
 /* Values of a step have come: a dense partition's, or those of n rows. */

@@ -351,19 +351,43 @@ static void from_two_ways(void)
 		shard_owe(x.shard, i, inc_of(i), 0, W, 0, 1);
 	push_w(&x, 0, 0, 2, 3, &r);
 	sum_of_two(&x, buf, g);
-	ok(!shard_went(x.shard, W, 0, 0, 0), "a push in an open sum has not gone");
+	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 1, 0) && !shard_alone(x.shard),
+	   "a push in an open sum goes with it, and so does one that may come");
 	ok(sum_parse(buf, sum_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
 	   r.status == PUSH_SPLIT, "a sum of which a part was taken is split");
-	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "what was taken goes up without the rest");
+	ok(forwarded == 2 && sums(&x, W, 0, 1)->b.n == 1, "what was taken goes up without the rest, which is told");
 	push_w(&x, 2, 0, 2, 3, &r);
 	ok(r.status == PUSH_SPLIT, "so does who comes after");
 	for (uint32_t i = 0; i < 3; i++)
 		clock_of(&x, i, 0, 2);
 	ok(shard_closed(x.shard) == 1, "the step is over though CLOCKs told of all three");
-	ok(!shard_went(x.shard, W, 0, 0, 0) && !shard_went(x.shard, W, 0, 1, 0), "a sum that has no answer has not gone");
+	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && shard_goes_alone(x.shard, W, 0, 1, 0) && shard_alone(x.shard),
+	   "of a sum that has no answer something is to come, but not of who was too late for it");
 	shard_summed(x.shard, W, 0, sums(&x, W, 0, 2)->seq, PUSH_SPLIT);
-	ok(shard_went(x.shard, W, 0, 0, 0) && !shard_went(x.shard, W, 0, 1, 0) && !shard_went(x.shard, W, 0, 0, 1) &&
-	   !shard_went(x.shard, W, 99, 0, 0), "with any answer it has, and nothing else");
+	ok(shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 0, 1) && !shard_goes_alone(x.shard, W, 99, 0, 0),
+	   "with any answer it has gone");
+	world_close(&x);
+}
+
+/* A relay below has said that a push comes with its sum, and says then that it comes alone. */
+static void disowned(void)
+{
+	struct world x;
+	struct receipt r;
+
+	open_relay(&x, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		shard_owe(x.shard, i, inc_of(i), 0, W, 0, 1);
+		clock_of(&x, i, 0, 2);
+	}
+	push_w(&x, 0, 0, 2, 3, &r);
+	ok(shard_closed(x.shard) == 0 && !forwarded, "a push that was announced is waited for");
+	ok(!shard_disown(x.shard, 1, inc_of(1), 1, W, 0, 1) && !shard_disown(x.shard, 1, 900, 0, W, 0, 1),
+	   "whatever is said of another step, or by somebody else");
+	ok(shard_disown(x.shard, 1, inc_of(1), 0, W, 0, 1) && !shard_disown(x.shard, 1, inc_of(1), 0, W, 0, 1),
+	   "until it is told to come another way");
+	shard_settle(x.shard);
+	ok(shard_closed(x.shard) == 1 && forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "the sum goes up without it");
 	world_close(&x);
 }
 
@@ -379,5 +403,6 @@ int main(void)
 	bounded();
 	from_relays();
 	from_two_ways();
+	disowned();
 	return tap_done();
 }

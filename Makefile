@@ -92,7 +92,9 @@ $(BUILD)/tests/%: tests/unit/%.c tests/unit/tap.h $(LIB)
 $(BUILD)/bench/%: tests/bench/%.c $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -MMD -MP $< $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/bench -MMD -MP $(filter %.c,$^) $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+
+$(BUILD)/bench/scale_fleet: tests/bench/fleet/worker.c tests/bench/fleet/fleet.h
 
 # Replays tests/fuzz/corpus/NAME through the harness; `make fuzz` runs libFuzzer.
 $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(LIB)

@@ -309,7 +309,7 @@ tables() {
 }
 
 @test "a tree of relays, killed: nothing is lost, nothing counts twice" {
-	LEASE=1 ZONES="dc/a dc/b dc" WORKERS=4 REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=10 EVERY=0.3 VICTIMS="relays servers" run "$SOAK" 60s
+	LEASE=1 ZONES="dc/a dc/b dc" WORKERS=4 REPLICAS=2 SERVERS=3 SYNC=bsp KILLS=10 EVERY=0.3 VICTIMS="workers relays servers" run "$SOAK" 60s
 	echo "$output"
 	echo "# ${lines[-1]}" >&3
 	[ "$status" -eq 0 ]

@@ -1,12 +1,10 @@
 #include "server/files.h"
+#include "server/history.h"
 #include "server/keep.h"
 #include "server/remember.h"
 #include "server/settings.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -31,14 +29,8 @@ static void view_changed(void *ctx)
 static void event(void *ctx, const char *kind, const char *text)
 {
 	struct host *h = ctx;
-	json_t *e = json_event("event"), **place = &h->event[h->nevents % EVENTS_KEPT];
 
-	json_object_set_new(e, "rev", json_integer((json_int_t)h->nevents));
-	json_object_set_new(e, "event", json_string(kind));
-	json_object_set_new(e, "text", json_string(text));
-	json_decref(*place);
-	*place = e;
-	h->nevents++;
+	history_add(h->history, kind, text);
 	log_info(h->server->cfg.log, "%s", text);
 }
 
@@ -159,17 +151,12 @@ bool host_checkpoint(struct host *h)
 static void write_metrics(struct host *h, int64_t now)
 {
 	json_t *s;
-	char *text;
 
-	if (h->metrics_fd < 0 || now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
+	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
 		return;
 	h->next_metrics = now + METRICS_PERIOD;
 	s = coord_status(h->coord, now);
-	text = json_text(s);
-	/* A full disk costs the history, not the job. */
-	if (dprintf(h->metrics_fd, "%s\n", text) < 0)
-		log_warn(h->server->cfg.log, "cannot write metrics.jsonl: %s", strerrordesc_np(errno));
-	free(text);
+	history_metrics(h->history, s);
 	json_decref(s);
 }
 
@@ -239,19 +226,6 @@ static struct coord_config configure(struct host *h, const struct conf *c)
 		.steps = (uint64_t)c->job.steps,
 		.config = h->config,
 	};
-}
-
-static void open_metrics(struct host *h)
-{
-	const char *dir = h->server->cfg.id->run_dir;
-	char *path;
-
-	h->metrics_fd = -1;
-	if (!dir)
-		return;
-	path = rundir_path(dir, "metrics.jsonl");
-	h->metrics_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	free(path);
 }
 
 static enum err_code start_http(struct host *h, struct err *e)
@@ -342,6 +316,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->woken, &attr);
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
+	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
@@ -357,7 +332,7 @@ enum err_code host_start(struct server *s, struct err *e)
 		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s", s->cfg.id->run_dir);
 	if (rc)
 		return rc;
-	open_metrics(h);
+	history_open(h->history);
 	host_lock(h);
 	host_send_view(h, clock_now());
 	host_unlock(h);
@@ -402,11 +377,8 @@ void host_free(struct host *h)
 	json_decref(h->resume);
 	free(h->resume_path);
 	views_unref(h->views);
-	for (size_t i = 0; i < EVENTS_KEPT; i++)
-		json_decref(h->event[i]);
+	history_free(h->history);
 	json_decref(h->config);
-	if (h->metrics_fd >= 0)
-		close(h->metrics_fd);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);

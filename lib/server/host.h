@@ -6,9 +6,8 @@
 #include "http/server.h"
 #include "server/state.h"
 
-#define EVENTS_KEPT 1024
-
 struct keep;
+struct history;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
@@ -26,10 +25,8 @@ struct host {
 	int64_t views_at, views_made;   /* when, and how long it took to make */
 	struct notice *notices, **notices_last; /* to servers, after the view */
 	bool told_end;
-	json_t *event[EVENTS_KEPT];     /* event n lies at n modulo EVENTS_KEPT */
-	uint64_t nevents;
+	struct history *history;        /* events and metrics */
 	struct http_server *http;
-	int metrics_fd;                 /* metrics.jsonl, or -1 */
 	int64_t next_metrics;
 	pthread_t ticker;
 	_Atomic bool stop;

@@ -3,6 +3,7 @@
 #include "base/num.h"
 #include "client/prepare.h"
 #include "ckpt/dirs.h"
+#include "server/history.h"
 #include "server/keep.h"
 #include "server/metrics.h"
 #include "server/settings.h"
@@ -219,20 +220,16 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 {
 	struct host *h = ctx;
 	const char *text = http_query(req, "since");
-	uint64_t since = 0, oldest;
-	json_t *list = json_array();
+	uint64_t since = 0, next;
+	json_t *list;
 
-	if ((text && !num_uint(text, UINT64_MAX, &since)) || !wait_ms(req, &a->park_ms)) {
-		json_decref(list);
+	if ((text && !num_uint(text, UINT64_MAX, &since)) || !wait_ms(req, &a->park_ms))
 		return bad_query(a, "since, wait");
-	}
 	host_lock(h);
-	oldest = h->nevents > EVENTS_KEPT ? h->nevents - EVENTS_KEPT : 0;
-	for (uint64_t i = since > oldest ? since : oldest; i < h->nevents; i++)
-		json_array_append(list, h->event[i % EVENTS_KEPT]);
-	if (json_array_size(list) || req->late || !a->park_ms)
-		a->json = json_pack("{s:O, s:I}", "events", list, "next", (json_int_t)h->nevents);
+	list = history_events(h->history, since, &next);
 	host_unlock(h);
+	if (json_array_size(list) || req->late || !a->park_ms)
+		a->json = json_pack("{s:O, s:I}", "events", list, "next", (json_int_t)next);
 	json_decref(list);
 	return a->json ? HTTP_DONE : HTTP_PARK;
 }

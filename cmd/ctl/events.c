@@ -1,0 +1,176 @@
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+#define FILE_MAX (1u << 30)
+/* How long the cluster is asked to wait for something to happen. */
+#define WAIT "20"
+#define PATIENCE (30 * NSEC_PER_SEC)
+#define PACE_MS 100
+
+struct options {
+	const char *dir;
+	bool follow, json;
+	int64_t lines;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
+	  "show what happens, until the cluster ends", NULL, 0, 0 },
+	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "N", "only the last N", NULL, 0, 1e9 },
+	CTL_OPT_JSON(struct options, json),
+};
+
+struct shower {
+	const struct options *o;
+	const char *dir;
+	char **kinds;
+	int nkinds;
+	uint64_t next;                  /* number of the first that has not been seen */
+};
+
+static bool is_wanted(const struct shower *s, const json_t *e)
+{
+	const char *kind = json_str(e, "event", "");
+	bool wanted = s->nkinds == 0;
+
+	for (int i = 0; i < s->nkinds; i++)
+		wanted |= strcmp(s->kinds[i], kind) == 0;
+	return wanted;
+}
+
+static void print(const struct shower *s, const json_t *e)
+{
+	if (s->o->json)
+		ctl_line("event", e);
+	else
+		printf("%s %-13s %s\n", json_str(e, "ts", ""), json_str(e, "event", ""), json_str(e, "text", ""));
+}
+
+/* Those of the list that are new and wanted, but only the last n when that is not negative. */
+static void show(struct shower *s, const json_t *list, int64_t n)
+{
+	json_t *wanted = json_array();
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach(list, i, e) {
+		uint64_t rev = (uint64_t)json_int(e, "rev", 0);
+
+		if (rev < s->next)
+			continue;
+		s->next = rev + 1;
+		if (is_wanted(s, e))
+			json_array_append(wanted, (json_t *)e);
+	}
+	json_array_foreach(wanted, i, e)
+		if (n < 0 || (int64_t)(json_array_size(wanted) - i) <= n)
+			print(s, e);
+	json_decref(wanted);
+	fflush(stdout);
+}
+
+/* NULL: there is no such file. */
+static json_t *read_file(const char *dir, struct err *e)
+{
+	char *path = rundir_path(dir, "events.jsonl"), *line;
+	struct buf text = BUF_INIT;
+	json_t *list = NULL;
+
+	if (!file_read(path, FILE_MAX, &text, e)) {
+		list = json_array();
+		buf_append(&text, "", 1);
+		for (char *at = (char *)text.data; (line = strchr(at, '\n')); at = line + 1)
+			json_array_append_new(list, json_loadb(at, (size_t)(line - at), 0, NULL));
+	}
+	buf_release(&text);
+	free(path);
+	return list;
+}
+
+/* What is in the file, the whole history. */
+static enum err_code show_file(struct shower *s, int64_t n, struct err *e)
+{
+	json_t *list = read_file(s->dir, e);
+
+	if (!list)
+		return e->code;
+	show(s, list, n);
+	json_decref(list);
+	return ERR_OK;
+}
+
+static enum err_code ask(struct shower *s, struct http_client *client, struct err *e)
+{
+	char path[80];
+	json_t *answer = NULL;
+	enum err_code rc;
+
+	snprintf(path, sizeof path, "/v1/events?since=%llu&wait=" WAIT, (unsigned long long)s->next);
+	rc = http_call(client, "GET", path, NULL, PATIENCE, NULL, &answer, e);
+	if (!rc)
+		show(s, json_object_get(answer, "events"), -1);
+	json_decref(answer);
+	return rc;
+}
+
+/* Until it ends; the file has what was not heard then.  A coordinator that has died may be
+ * started again. */
+static enum err_code follow(struct shower *s, struct err *e)
+{
+	struct http_client *client;
+	enum err_code rc = ctl_connect(s->dir, &client, e);
+
+	while (!rc && rundir_is_alive(s->dir, NULL) && !ferror(stdout))
+		if (ask(s, client, e))
+			poll(NULL, 0, PACE_MS);
+	http_client_free(client);
+	return rc ? rc : show_file(s, -1, e);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .lines = -1 };
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir = NULL;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	rc = rundir_find(o.dir, &dir, &e);
+	/* The history of a run that has ended is as good. */
+	if (rc == ERR_NOTREADY && dir)
+		rc = ERR_OK;
+	if (!rc) {
+		struct shower s = { .o = &o, .dir = dir, .kinds = argv + 1, .nkinds = nargs };
+
+		rc = show_file(&s, o.lines, &e);
+		if (!rc && o.follow && rundir_is_alive(dir, NULL))
+			rc = follow(&s, &e);
+	}
+	free(dir);
+	return rc ? ctl_fail(&e) : 0;
+}
+
+const struct ctl_cmd ctl_cmd_events = {
+	"events",
+	{
+		.prog = "ps-ctl events", .args = "[KIND ...]",
+		.about = "what has happened: who came, went, was lost, and what was changed",
+		.more = "Of a run that has ended, too: all of it is in events.jsonl of the run directory, over the "
+		        "restarts of its\ncoordinator.  KIND is the second column, as worker_lost.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
+		.examples = "  ps-ctl events -n 20\n  ps-ctl events -f worker_lost server_lost\n"
+		            "  ps-ctl events --json | jq -r 'select(.event == \"eval\").text'\n",
+	},
+	run,
+};

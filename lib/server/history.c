@@ -1,0 +1,191 @@
+#include "server/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "launch/rundir.h"
+
+/* The end of the file has as many events as are kept: a text has 600 bytes at most. */
+#define TAIL ((off_t)HISTORY_KEPT * 1024)
+
+struct history {
+	struct log *log;
+	char *dir;
+	json_t *event[HISTORY_KEPT];    /* event n lies at n modulo HISTORY_KEPT */
+	uint64_t next, written;         /* the next one's number; of the first that is not in the file */
+	off_t whole;                    /* bytes of the file up to the end of its last whole line */
+	int events_fd, metrics_fd;      /* or -1 */
+	bool warned;
+};
+
+/* ---- what was there before ------------------------------------------------------------ */
+
+static void take_line(struct history *h, const char *line, size_t len)
+{
+	json_t *e = json_loadb(line, len, 0, NULL);
+	json_int_t rev = json_int(e, "rev", -1);
+
+	if (rev < 0) {
+		json_decref(e);
+		return;
+	}
+	json_decref(h->event[(uint64_t)rev % HISTORY_KEPT]);
+	h->event[(uint64_t)rev % HISTORY_KEPT] = e;
+	h->next = h->written = (uint64_t)rev + 1;
+}
+
+static void read_events(struct history *h, int fd)
+{
+	struct stat st;
+	off_t from;
+	ssize_t n;
+	char *text, *at, *end, *line;
+
+	if (fstat(fd, &st))
+		return;
+	from = st.st_size > TAIL ? st.st_size - TAIL : 0;
+	text = mem_alloc((size_t)(st.st_size - from) + 1);
+	n = pread(fd, text, (size_t)(st.st_size - from), from);
+	at = text;
+	end = text + (n > 0 ? n : 0);
+	/* The first line may be cut. */
+	if (from && (line = memchr(at, '\n', (size_t)(end - at))))
+		at = line + 1;
+	for (; at < end && (line = memchr(at, '\n', (size_t)(end - at))); at = line + 1)
+		take_line(h, at, (size_t)(line - at));
+	h->whole = from + (at - text);
+	free(text);
+}
+
+struct history *history_new(const char *dir, struct log *log)
+{
+	struct history *h = mem_alloc(sizeof *h);
+	char *path;
+	int fd;
+
+	h->log = log;
+	h->events_fd = h->metrics_fd = -1;
+	if (!dir)
+		return h;
+	h->dir = mem_strdup(dir);
+	path = rundir_path(dir, "events.jsonl");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	free(path);
+	if (fd >= 0) {
+		read_events(h, fd);
+		close(fd);
+	}
+	return h;
+}
+
+/* ---- what is written -------------------------------------------------------------------- */
+
+static int open_to_append(struct history *h, const char *name)
+{
+	char *path = rundir_path(h->dir, name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		log_warn(h->log, "cannot write %s: %s", path, strerrordesc_np(errno));
+	free(path);
+	return fd;
+}
+
+/* Whole lines or nothing: half of one would spoil the next. */
+static bool put_line(struct history *h, int fd, const char *name, const json_t *o)
+{
+	char *text = json_text(o);
+	size_t len = strlen(text);
+	off_t before = lseek(fd, 0, SEEK_END);
+	ssize_t n;
+
+	text[len] = '\n';
+	n = write(fd, text, len + 1);
+	free(text);
+	if (n == (ssize_t)len + 1) {
+		h->warned = false;
+		return true;
+	}
+	if (n > 0 && ftruncate(fd, before))
+		n = -1;
+	if (!h->warned)
+		log_warn(h->log, "cannot write %s: %s; the job goes on", name, n < 0 ? strerrordesc_np(errno) : "the disk is full");
+	h->warned = true;
+	return false;
+}
+
+static void write_events(struct history *h)
+{
+	/* What was not written for so long is lost. */
+	if (h->written + HISTORY_KEPT < h->next)
+		h->written = h->next - HISTORY_KEPT;
+	for (; h->events_fd >= 0 && h->written < h->next; h->written++) {
+		const json_t *e = h->event[h->written % HISTORY_KEPT];
+
+		if (e && !put_line(h, h->events_fd, "events.jsonl", e))
+			return;
+	}
+}
+
+void history_open(struct history *h)
+{
+	if (!h->dir)
+		return;
+	h->metrics_fd = open_to_append(h, "metrics.jsonl");
+	h->events_fd = open_to_append(h, "events.jsonl");
+	if (h->events_fd >= 0 && ftruncate(h->events_fd, h->whole))
+		log_warn(h->log, "cannot write events.jsonl: %s", strerrordesc_np(errno));
+	write_events(h);
+}
+
+void history_add(struct history *h, const char *kind, const char *text)
+{
+	json_t *e = json_event("event"), **place = &h->event[h->next % HISTORY_KEPT];
+
+	json_object_set_new(e, "rev", json_integer((json_int_t)h->next));
+	json_object_set_new(e, "event", json_string(kind));
+	json_object_set_new(e, "text", json_string(text));
+	json_decref(*place);
+	*place = e;
+	h->next++;
+	write_events(h);
+}
+
+void history_metrics(struct history *h, const json_t *status)
+{
+	if (h->metrics_fd >= 0)
+		put_line(h, h->metrics_fd, "metrics.jsonl", status);
+}
+
+/* ---- what is read -------------------------------------------------------------------------- */
+
+json_t *history_events(const struct history *h, uint64_t since, uint64_t *next)
+{
+	json_t *list = json_array();
+	uint64_t oldest = h->next > HISTORY_KEPT ? h->next - HISTORY_KEPT : 0;
+
+	for (uint64_t i = since > oldest ? since : oldest; i < h->next; i++)
+		if (h->event[i % HISTORY_KEPT])
+			json_array_append(list, h->event[i % HISTORY_KEPT]);
+	*next = h->next;
+	return list;
+}
+
+void history_free(struct history *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < HISTORY_KEPT; i++)
+		json_decref(h->event[i]);
+	if (h->events_fd >= 0)
+		close(h->events_fd);
+	if (h->metrics_fd >= 0)
+		close(h->metrics_fd);
+	free(h->dir);
+	free(h);
+}

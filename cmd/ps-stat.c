@@ -40,11 +40,12 @@ static const struct opt_spec spec = {
 	.prog = "ps-stat",
 	.args = "[VIEW] [INTERVAL [COUNT]]",
 	.about = "Report what a cluster does, once or every INTERVAL seconds, as vmstat does.",
-	.more = "Views: cluster (default), workers, servers, tables. The first report is since the start, those\n"
+	.more = "Views: cluster (default), workers, servers, tables, why. The first report is since the start, those\n"
 	    "after it of the interval. An empty value is \"-\".",
 	.examples = "  ps-stat 1                                 # a line a second\n"
 	    "  ps-stat workers -S wait% 2                # who waits most\n"
 	    "  ps-stat -Hp -o step,loss 1 | awk '{ print $2 }'\n"
+	    "  ps-stat why                               # who waits, for whom, and what to do\n"
 	    "  ps-stat --json 1 | jq -c '[.step, .train_loss]'\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -67,6 +68,7 @@ struct plan {
 	const struct column *sort;
 	struct table_style style;
 	bool prom, skip_first, header_once;
+	bool sentences;                 /* no table */
 };
 
 __attribute__((format(printf, 1, 2))) static int usage(const char *fmt, ...)
@@ -150,7 +152,7 @@ static int choose_view(const char *name, struct plan *p)
 	near = suggest(name, names, NVIEWS);
 	if (near)
 		return usage("unknown view \"%s\"; did you mean \"%s\"?", name, near);
-	return usage("unknown view \"%s\": there are cluster, workers, servers and tables", name);
+	return usage("unknown view \"%s\": there are cluster, workers, servers, tables and why", name);
 }
 
 static int make_plan(const struct options *o, int nargs, char **argv, struct plan *p)
@@ -180,6 +182,7 @@ static int make_plan(const struct options *o, int nargs, char **argv, struct pla
 	p->style.tsv = o->tsv || o->no_header;
 	p->style.header = !o->no_header && !o->json;
 	p->style.exact = o->exact || o->tsv;
+	p->sentences = p->view->sentences && p->style.header && !p->style.tsv && !o->columns;
 	return rc ? rc : choose_columns(o, p);
 }
 
@@ -262,6 +265,15 @@ static void print_rows(const struct plan *p, json_t *rows, const json_t *before,
 	}
 }
 
+static void print_sentences(const struct stat_view *v, const json_t *rows)
+{
+	if (json_array_size(rows))
+		v->sentences(rows);
+	else
+		puts(v->none);
+	fflush(stdout);
+}
+
 static void pause_until(int64_t at)
 {
 	struct timespec ts = { at / NSEC_PER_SEC, at % NSEC_PER_SEC };
@@ -311,7 +323,9 @@ static enum err_code report(const struct plan *p, struct http_client *c, uint64_
 	now = clock_now();
 	if (n == 0)
 		add_age(c, rows);
-	if (n > 0 || !p->skip_first)
+	if (p->sentences)
+		print_sentences(p->view, rows);
+	else if (n > 0 || !p->skip_first)
 		print_rows(p, rows, *before, (double)(now - *taken) / (double)NSEC_PER_SEC, since_header);
 	json_decref(*before);
 	*before = rows;

@@ -93,5 +93,5 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_cluster = {
-	"cluster", "the cluster in one row", fetch, columns, sizeof columns / sizeof *columns,
+	"cluster", "the cluster in one row", fetch, columns, sizeof columns / sizeof *columns, NULL, NULL,
 };

@@ -35,5 +35,5 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_servers = {
 	"servers", "one row a server: what it holds, takes in and gives out", fetch, columns,
-	sizeof columns / sizeof *columns,
+	sizeof columns / sizeof *columns, NULL, NULL,
 };

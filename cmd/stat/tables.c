@@ -14,5 +14,5 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_tables = {
-	"tables", "one row a table: its shape and partitions", fetch, columns, sizeof columns / sizeof *columns,
+	"tables", "one row a table: its shape and partitions", fetch, columns, sizeof columns / sizeof *columns, NULL, NULL,
 };

@@ -33,6 +33,10 @@ struct stat_view {
 	json_t *(*fetch)(struct http_client *c, struct err *e);
 	const struct column *columns;
 	size_t ncolumns;
+	/* Prints the rows for people, who have asked for no columns; NULL: a table is for them,
+	 * too.  And what is said when there are no rows. */
+	void (*sentences)(const json_t *rows);
+	const char *none;
 };
 
 #define VIEW(name) extern const struct stat_view stat_view_##name;

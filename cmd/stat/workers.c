@@ -30,5 +30,5 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_workers = {
 	"workers", "one row a worker: step, loss, speed, where its time goes", fetch, columns,
-	sizeof columns / sizeof *columns,
+	sizeof columns / sizeof *columns, NULL, NULL,
 };

@@ -147,5 +147,8 @@ json_t *coord_tables(const struct coord *c);
 json_t *coord_layout(const struct coord *c);
 json_t *coord_tasks(const struct coord *c);
 json_t *coord_result(const struct coord *c, int64_t now);
+/* Who waits, for whom, since when, why, and what is to be done about it: objects with id (who),
+ * for, step (null: none), since_seconds, because, remedy. */
+json_t *coord_why(const struct coord *c, int64_t now);
 
 #endif

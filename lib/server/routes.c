@@ -127,6 +127,12 @@ static int get_workers(void *ctx, const struct http_request *req, struct http_an
 	return answer(a, json_pack("{s:o}", "workers", locked_list(ctx, coord_workers)));
 }
 
+static int get_why(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	(void)req;
+	return answer(a, json_pack("{s:o}", "why", locked_list(ctx, coord_why)));
+}
+
 static json_t *locked(struct host *h, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;

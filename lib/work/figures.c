@@ -3,6 +3,19 @@
 #include "base/procstat.h"
 #include "work/worker.h"
 
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)NSEC_PER_SEC;
+}
+
+void figures_doing(struct worker *w, const char *what)
+{
+	pthread_mutex_lock(&w->lock);
+	w->fig.doing = what;
+	w->fig.doing_since = clock_now();
+	pthread_mutex_unlock(&w->lock);
+}
+
 json_t *figures_json(void *worker)
 {
 	struct worker *w = worker;
@@ -32,12 +45,11 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "push_seconds", json_of_num(f.push));
 	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	if (f.doing) {
+		json_object_set_new(o, "doing", json_string(f.doing));
+		json_object_set_new(o, "doing_seconds", json_of_num(seconds(clock_now() - f.doing_since)));
+	}
 	return o;
-}
-
-static double seconds(int64_t ns)
-{
-	return (double)ns / (double)NSEC_PER_SEC;
 }
 
 void figures_note(struct worker *w, double loss, const struct step_times *t)

@@ -39,6 +39,7 @@ static enum err_code final_result(struct worker *w, struct err *e)
 	if (w->ring)
 		rc = verify(w, e);
 	if (!rc && w->job.eval) {
+		figures_doing(w, "evaluate");
 		rc = evaluate(&w->params, w->job.eval, false, &r, e);
 		if (!rc)
 			json_object_set_new(msg, "eval", job_eval_json(&r));

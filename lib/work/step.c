@@ -8,10 +8,13 @@
 
 static enum err_code batch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
-	enum err_code rc = feed_batch(w->feed, w->step, &w->batch, over, e);
+	enum err_code rc;
 
+	figures_doing(w, "data");
+	rc = feed_batch(w->feed, w->step, &w->batch, over, e);
 	t->waited += feed_idled(w->feed);
 	t->data = clock_now();
+	figures_doing(w, "wait");
 	return rc;
 }
 
@@ -130,8 +133,10 @@ static void drag(struct worker *w, int64_t begin)
 static enum err_code work(struct worker *w, double *loss, struct err *e)
 {
 	int64_t begin = clock_now();
-	enum err_code rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+	enum err_code rc;
 
+	figures_doing(w, "compute");
+	rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
 	if (!rc && w->cfg->compute.seconds > 0)
 		drag(w, begin);
 	return rc;
@@ -147,6 +152,7 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 		enum err_code rc = work(w, loss, e);
 		int64_t done = clock_now();
 
+		figures_doing(w, "wait");
 		if (!rc)
 			rc = client_wait(w->client, w->step, e);
 		if (!rc)
@@ -182,8 +188,11 @@ enum err_code step_compute(struct worker *w, struct step_times *t, double *loss,
 
 enum err_code step_push(struct worker *w, struct err *e)
 {
-	enum err_code rc = w->ring ? allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e) : ERR_OK;
+	enum err_code rc = ERR_OK;
 
+	figures_doing(w, "push");
+	if (w->ring)
+		rc = allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e);
 	if (rc)
 		return rc;
 	if (local_streams(w->local))

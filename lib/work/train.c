@@ -251,6 +251,7 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 
 	if (!every || !w->job.eval || w->step == 0 || w->step % (uint64_t)every || !feed_elected(w->feed, w->step))
 		return ERR_OK;
+	figures_doing(w, "evaluate");
 	rc = evaluate(&w->params, w->job.eval, true, &r, e);
 	if (!rc)
 		rc = report_eval(w, &r, e);

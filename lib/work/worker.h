@@ -23,6 +23,8 @@ struct figures {
 	int64_t settings;
 	double loss, epoch, rate;
 	double data, pull, compute, push, wait;         /* seconds */
+	const char *doing;              /* "data", "wait", "compute", "push", "evaluate"; NULL: nothing yet */
+	int64_t doing_since;
 };
 
 /* When the parts of a step were over; waited: of the time before `data`, what
@@ -70,6 +72,8 @@ enum err_code worker_refresh(struct worker *w, struct err *e);
 enum err_code worker_finish(struct worker *w, struct err *e);
 void worker_leave(struct worker *w);
 
+/* What this worker does from now on; `what` is a constant. */
+void figures_doing(struct worker *w, const char *what);
 /* A step has been taken, at these times. */
 void figures_note(struct worker *w, double loss, const struct step_times *t);
 /* For the heartbeat and the report at the end; on any thread. */

@@ -1,0 +1,86 @@
+#include <stdio.h>
+
+#include "base/json.h"
+#include "view.h"
+
+/* So many of those who wait for the same are named. */
+#define NAMED 3u
+
+static json_t *fetch(struct http_client *c, struct err *e)
+{
+	return view_get(c, "/v1/why", "why", e);
+}
+
+static bool is_same(const json_t *a, const json_t *b, const char *key)
+{
+	return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* For the same, at the same step, for the same reason. */
+static bool waits_with(const json_t *a, const json_t *b)
+{
+	return is_same(a, b, "for") && is_same(a, b, "step") && is_same(a, b, "because");
+}
+
+/* Have they been named with a row before this? */
+static bool is_named(const json_t *rows, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (waits_with(json_array_get(rows, i), json_array_get(rows, at)))
+			return true;
+	return false;
+}
+
+/* "worker-0, worker-2, worker-3 and 5 more wait"; the longest of their waits. */
+static double name_all(const json_t *rows, size_t at)
+{
+	const json_t *first = json_array_get(rows, at);
+	double longest = 0;
+	unsigned n = 0;
+
+	for (size_t i = at; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+		double seconds = json_num(row, "since_seconds", 0);
+
+		if (!waits_with(first, row))
+			continue;
+		longest = seconds > longest ? seconds : longest;
+		if (++n <= NAMED)
+			printf("%s%s", n > 1 ? ", " : "", json_str(row, "id", ""));
+	}
+	if (n > NAMED)
+		printf(" and %u more", n - NAMED);
+	printf(n > 1 ? " wait" : " waits");
+	return longest;
+}
+
+/* worker-0 waits for worker-2 at step 412 (3.2 s): it computes ...; what to do. */
+static void sentences(const json_t *rows)
+{
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i), *step = json_object_get(row, "step");
+		double seconds;
+
+		if (is_named(rows, i))
+			continue;
+		seconds = name_all(rows, i);
+		printf(" for %s", json_str(row, "for", ""));
+		if (json_is_integer(step))
+			printf(" at step %lld", (long long)json_integer_value(step));
+		printf(" (%.1f s): %s; %s\n", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
+	}
+}
+
+static const struct column columns[] = {
+	{ "who", "id", COL_TEXT, true },
+	{ "for", "for", COL_TEXT, true },
+	{ "step", "step", COL_COUNT, true },
+	{ "since", "since_seconds", COL_SECONDS, true },
+	{ "because", "because", COL_TEXT, true },
+	{ "remedy", "remedy", COL_TEXT, true },
+};
+
+const struct stat_view stat_view_why = {
+	"why", "a sentence a wait: who waits, for whom, since when, why, and what to do about it", fetch, columns,
+	sizeof columns / sizeof *columns, sentences, "nobody waits",
+};

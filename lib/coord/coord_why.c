@@ -1,0 +1,328 @@
+#include "coord/coord_state.h"
+
+#include <math.h>
+#include <stdarg.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/num.h"
+
+/* Who waits, for whom, since when, why, and what is to be done about it: from what all tell in
+ * their heartbeats and what the coordinator knows itself. */
+
+/* Shorter waits are the ordinary course of a step. */
+#define WORTH_A_WORD 0.2
+/* A worker whose own part of a step takes so much longer than that of the one in the middle,
+ * and so many seconds. */
+#define SLOW 1.5
+#define SLOW_BY 1e-3
+#define SLOW_STEPS 10u
+
+struct why {
+	const struct coord *c;
+	int64_t now;
+	json_t *list;
+};
+
+struct reason {
+	const char *who, *whom;
+	int64_t step;                   /* -1: of none */
+	double seconds;
+};
+
+__attribute__((format(printf, 4, 5))) static void say(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
+{
+	json_t *o = json_event("why");
+	char because[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(because, sizeof because, fmt, ap);
+	va_end(ap);
+	json_object_set_new(o, "id", json_string(r->who));
+	json_object_set_new(o, "for", json_string(r->whom));
+	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
+	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
+	json_object_set_new(o, "because", json_string(because));
+	json_object_set_new(o, "remedy", json_string(remedy));
+	json_array_append_new(y->list, o);
+}
+
+static double since(const struct why *y, int64_t t)
+{
+	return t ? (double)(y->now - t) / (double)NSEC_PER_SEC : 0;
+}
+
+/* Not heard of for five heartbeats: somebody is stopped, or cut off. */
+static bool is_silent(const struct why *y, int64_t seen)
+{
+	return y->now - seen > y->c->cfg.server_lost * 2 / 3;
+}
+
+/* ---- who is not there ------------------------------------------------------------------ */
+
+static void missing_server(struct why *y, unsigned i, const char *who)
+{
+	const struct member_server *s = &y->c->server[i];
+	struct reason r = { .who = who, .step = -1, .seconds = since(y, s->ever ? s->seen : y->c->started) };
+	char id[24];
+
+	snprintf(id, sizeof id, "server-%u", i);
+	r.whom = id;
+	if (s->ever)
+		say(y, &r, "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
+		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
+	else
+		say(y, &r, "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
+		    "it has not come yet");
+}
+
+static void missing_worker(struct why *y, unsigned i, const char *who)
+{
+	struct reason r = { .who = who, .step = -1, .seconds = since(y, y->c->started) };
+	char id[24];
+
+	snprintf(id, sizeof id, "worker-%u", i);
+	r.whom = id;
+	say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)", "it has not come yet");
+}
+
+static void forming(struct why *y)
+{
+	const struct coord *c = y->c;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (!c->server[i].live)
+			missing_server(y, i, "the start");
+	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_EMPTY)
+			missing_worker(y, i, "the start");
+}
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+static const char *doing(const struct member_worker *w)
+{
+	return json_str(w->stats, "doing", "");
+}
+
+static bool is_doing(const struct member_worker *w, const char *what)
+{
+	return strcmp(doing(w), what) == 0;
+}
+
+static int64_t step_of(const struct member_worker *w)
+{
+	int64_t step = json_int(w->stats, "step", 0);
+
+	return step > (int64_t)w->from ? step : (int64_t)w->from;
+}
+
+static double busy_for(const struct why *y, const struct member_worker *w)
+{
+	return json_num(w->stats, "doing_seconds", 0) + since(y, w->seen);
+}
+
+/* Below this step others are waited for by who is at `step`. */
+static int64_t needed(const struct coord *c, int64_t step)
+{
+	const char *sync = json_str(c->cfg.config, "sync", "bsp");
+	uint64_t stale;
+
+	if (c->cfg.bsp)
+		return step;
+	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) ? step - (int64_t)stale : 0;
+}
+
+/* The one that is farthest behind; of several, one that does not wait itself.  -1: none is. */
+static int slowest(const struct coord *c, int64_t below)
+{
+	int best = -1;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		const struct member_worker *b = best < 0 ? NULL : &c->worker[best];
+
+		if (w->state != WORKER_ACTIVE || step_of(w) >= below)
+			continue;
+		if (!b || step_of(w) < step_of(b) || (step_of(w) == step_of(b) && is_doing(b, "wait") && !is_doing(w, "wait")))
+			best = (int)i;
+	}
+	return best;
+}
+
+static void say_of(struct why *y, struct reason *r, unsigned i)
+{
+	const struct member_worker *w = &y->c->worker[i];
+	double quiet = since(y, w->seen), busy = busy_for(y, w);
+	long long step = step_of(w);
+	char id[24];
+
+	snprintf(id, sizeof id, "worker-%u", i);
+	r->whom = id;
+	if (w->lost_at)
+		say(y, r, "start it again: ps-work train -C DIR --slot K, or --join FILE", "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
+	else if (is_silent(y, w->seen))
+		say(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
+		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost", w->host, (long long)w->pid, quiet,
+		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
+	else if (is_doing(w, "compute"))
+		say(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
+	else if (is_doing(w, "data"))
+		say(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
+	else if (is_doing(w, "push"))
+		say(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
+	else if (is_doing(w, "evaluate"))
+		say(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
+	else
+		say(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *doing(w) ? ": " : "", doing(w));
+}
+
+/* Nobody is behind: it is the servers. */
+static void say_servers(struct why *y, struct reason *r)
+{
+	const struct coord *c = y->c;
+	char id[24];
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct member_server *s = &c->server[i];
+
+		snprintf(id, sizeof id, "server-%u", i);
+		r->whom = id;
+		if (s->ever && !s->live) {
+			say(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
+			return;
+		}
+		if (s->live && !s->own && is_silent(y, s->seen)) {
+			say(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
+			    (long long)s->pid, since(y, s->seen));
+			return;
+		}
+	}
+	r->whom = "the servers";
+	if (c->prop.open)
+		say(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
+	else
+		say(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
+}
+
+static void waiting(struct why *y, unsigned i)
+{
+	const struct member_worker *w = &y->c->worker[i];
+	struct reason r = { .step = step_of(w), .seconds = busy_for(y, w) };
+	char id[24];
+	int who;
+
+	/* What one does that is late with its heartbeat nobody knows. */
+	if (w->state != WORKER_ACTIVE || !is_doing(w, "wait") || r.seconds < WORTH_A_WORD || y->now - w->seen > y->c->cfg.server_lost / 3)
+		return;
+	snprintf(id, sizeof id, "worker-%u", i);
+	r.who = id;
+	who = slowest(y->c, needed(y->c, r.step));
+	if (who >= 0)
+		say_of(y, &r, (unsigned)who);
+	else
+		say_servers(y, &r);
+}
+
+/* ---- who is slow at every step ---------------------------------------------------------------- */
+
+static double own_part(const struct member_worker *w)
+{
+	double own = json_num(w->stats, "data_seconds", 0) + json_num(w->stats, "compute_seconds", 0) +
+	    json_num(w->stats, "push_seconds", 0);
+	int64_t steps = json_int(w->stats, "step", 0) - (int64_t)w->from;
+
+	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS ? own / (double)steps : NAN;
+}
+
+/* So many of the workers need less than x. */
+static double middle(const struct coord *c)
+{
+	double best = NAN;
+	unsigned n = 0, at = c->nworkers;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		n += own_part(&c->worker[i]) >= 0;
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		double x = own_part(&c->worker[i]);
+		unsigned below = 0;
+
+		for (unsigned k = 0; x >= 0 && k < c->nworkers; k++)
+			below += own_part(&c->worker[k]) < x || (own_part(&c->worker[k]) == x && k < i);
+		/* The lower one of the two in the middle. */
+		if (x >= 0 && n > 1 && below == (n - 1) / 2 && at != i)
+			best = x;
+	}
+	return best;
+}
+
+static void stragglers(struct why *y)
+{
+	const struct coord *c = y->c;
+	double usual = c->nworkers <= 256 ? middle(c) : NAN;
+
+	for (unsigned i = 0; usual >= 0 && needed(c, 1 << 30) > 0 && i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		double own = own_part(w), data = json_num(w->stats, "data_seconds", 0), compute = json_num(w->stats, "compute_seconds", 0),
+		       push = json_num(w->stats, "push_seconds", 0), all = data + compute + push;
+		const char *most = data > compute && data > push ? "data" : push > compute ? "push" : "compute";
+		double share = strcmp(most, "data") == 0 ? data : strcmp(most, "push") == 0 ? push : compute;
+		char id[24];
+
+		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		say(y, &(struct reason){ "everybody", id, step_of(w), own - usual },
+		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
+		    "each step takes it %.3g ms of its own, the others %.3g; %.0f %% of that is %s", own * 1e3, usual * 1e3,
+		    100 * share / all, most);
+	}
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------- */
+
+static void running(struct why *y)
+{
+	const struct coord *c = y->c;
+	char id[24];
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (!c->server[i].live && (c->server[i].called || (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
+			missing_server(y, i, c->server[i].called ? "the scaling" : "the second copies");
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+
+		snprintf(id, sizeof id, "worker-%u", i);
+		if (w->state == WORKER_EMPTY && w->called)
+			missing_worker(y, i, "the scaling");
+		else if (w->state == WORKER_JOINING)
+			say(y, &(struct reason){ id, "the servers", -1, since(y, w->seen) }, "this passes by itself",
+			    "they settle from which step on it takes part");
+		else
+			waiting(y, i);
+	}
+	stragglers(y);
+}
+
+static void finishing(struct why *y)
+{
+	for (unsigned i = 0; i < y->c->nworkers; i++)
+		if (y->c->worker[i].state == WORKER_ACTIVE)
+			say_of(y, &(struct reason){ .who = "the end", .step = step_of(&y->c->worker[i]),
+			    .seconds = busy_for(y, &y->c->worker[i]) }, i);
+}
+
+json_t *coord_why(const struct coord *c, int64_t now)
+{
+	struct why y = { .c = c, .now = now, .list = json_array() };
+
+	if (c->phase == COORD_FORMING)
+		forming(&y);
+	else if (c->phase == COORD_RUNNING && c->cfg.has_job)
+		running(&y);
+	else if (c->phase == COORD_FINISHING)
+		finishing(&y);
+	return y.list;
+}

@@ -1,0 +1,154 @@
+/* Who waits, for whom, why: as the coordinator tells it from what it hears. */
+#include "coord_fixture.h"
+
+/* The n-th wait as "who>for step because", "" when there are no more. */
+static const char *wait_at(const struct scene *s, size_t n)
+{
+	static char out[600];
+	json_t *list = coord_why(s->c, s->now);
+	const json_t *o = json_array_get(list, n);
+
+	out[0] = 0;
+	if (o)
+		snprintf(out, sizeof out, "%s>%s %lld %s", json_str(o, "id", ""), json_str(o, "for", ""), (long long)json_int(o, "step", -1),
+		    json_str(o, "because", ""));
+	json_decref(list);
+	return out;
+}
+
+static bool says(const struct scene *s, size_t n, const char *begin, const char *part)
+{
+	const char *text = wait_at(s, n);
+
+	if (strncmp(text, begin, strlen(begin)) == 0 && strstr(text, part) && (*begin || !*text))
+		return true;
+	printf("# %zu: \"%s\"\n", n, text);
+	return false;
+}
+
+static bool nobody(const struct scene *s)
+{
+	return says(s, 0, "", "");
+}
+
+static double since(const struct scene *s, size_t n)
+{
+	json_t *list = coord_why(s->c, s->now);
+	double x = json_num(json_array_get(list, n), "since_seconds", -1);
+
+	json_decref(list);
+	return x;
+}
+
+/* What a worker does, how far it is, and what a step has taken it so far. */
+static void beat(struct scene *s, unsigned i, unsigned step, const char *doing, double seconds, double compute)
+{
+	say(s, &s->worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"%s\",\"doing_seconds\":%g,\"compute_seconds\":%g}}", step,
+	    doing, seconds, compute);
+}
+
+static void start(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	join_as_worker(&s, 1, 1);
+	s.now += 3 * NSEC_PER_SEC;
+	ok(says(&s, 0, "the start>server-1 -1", "has not come") && says(&s, 1, "the start>worker-0 -1", "has not come") && says(&s, 2, "", ""),
+	   "who has not come, each by name");
+	ok(since(&s, 0) > 2.9, "for how long");
+	scene_close(&s);
+}
+
+static void others(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	ok(nobody(&s), "nobody waits when nothing is known");
+	beat(&s, 0, 5, "wait", 0.01, 0);
+	beat(&s, 1, 4, "compute", 0.02, 0);
+	beat(&s, 2, 5, "wait", 0.01, 0);
+	ok(nobody(&s), "a step's ordinary waits are not worth a word");
+	pass(&s, 0.4);
+	ok(says(&s, 0, "worker-0>worker-1 5", "computes step 4, for 0.4 s") && says(&s, 1, "worker-2>worker-1 5", "computes") &&
+	       says(&s, 2, "", ""),
+	    "who is behind, and what it does");
+	beat(&s, 1, 4, "data", 0.9, 0);
+	ok(says(&s, 0, "worker-0>worker-1 5", "reads its data for step 4, for 0.9 s"), "its data is slow");
+	beat(&s, 1, 4, "push", 0.9, 0);
+	ok(says(&s, 0, "worker-0>worker-1 5", "pushes step 4"), "its line is slow");
+	beat(&s, 1, 3, "wait", 0.9, 0);
+	beat(&s, 2, 3, "compute", 0.9, 0);
+	ok(says(&s, 0, "worker-0>worker-2 5", "computes step 3") && says(&s, 1, "worker-1>the servers 3", ""),
+	   "of two that are as far behind, the one that does not wait itself");
+	pass(&s, 1.2);
+	beat(&s, 0, 5, "wait", 2.1, 0);
+	beat(&s, 2, 5, "wait", 0.1, 0);
+	ok(says(&s, 0, "worker-0>worker-1 5", "pid 201, has not been heard of for 1.2 s; at 5 s it is taken for lost"),
+	   "one that is not heard of");
+	scene_close(&s);
+}
+
+static void servers(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	scene_run(&s);
+	beat(&s, 0, 5, "wait", 0.5, 0);
+	beat(&s, 1, 5, "wait", 0.5, 0);
+	ok(says(&s, 0, "worker-0>the servers 5", "no worker is behind"), "all wait: it is the servers");
+	pass(&s, 0.7);
+	say(&s, &s.server[0], "{\"op\":\"beat\"}");
+	pass(&s, 0.5);
+	beat(&s, 0, 5, "wait", 1.7, 0);
+	ok(says(&s, 0, "worker-0>server-1 5", "pid 101, has not been heard of for 1.2 s"), "the one that is not heard of");
+	scene_close(&s);
+}
+
+static void slow(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	for (unsigned i = 0; i < 3; i++)
+		beat(&s, i, 20, "compute", 0, i == 2 ? 2.0 : 0.4);
+	ok(says(&s, 0, "everybody>worker-2 20", "takes it 100 ms of its own, the others 20; 100 % of that is compute") && says(&s, 1, "", ""),
+	   "one that is slow at every step");
+	beat(&s, 2, 20, "compute", 0, 0.5);
+	ok(nobody(&s), "a little slower is nothing");
+	beat(&s, 2, 5, "compute", 0, 2.0);
+	ok(nobody(&s), "nor is a beginning");
+	scene_close(&s);
+}
+
+static void stale(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 2);
+	s.cfg.bsp = false;
+	json_object_set_new(s.config, "sync", json_string("ssp:3"));
+	scene_run(&s);
+	beat(&s, 0, 7, "wait", 0.5, 0);
+	beat(&s, 1, 4, "compute", 0.5, 0);
+	ok(says(&s, 0, "worker-0>the servers 7", ""), "ssp:3: three steps ahead nobody is waited for");
+	beat(&s, 1, 3, "compute", 0.5, 0);
+	ok(says(&s, 0, "worker-0>worker-1 7", "computes step 3"), "but four are too many");
+	scene_close(&s);
+}
+
+int main(void)
+{
+	start();
+	others();
+	servers();
+	slow();
+	stale();
+	return tap_done();
+}

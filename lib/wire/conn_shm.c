@@ -169,7 +169,8 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 	/* When it is enough for one call, and nothing is left: what comes next must wake us. */
 	if (!rc && !c->held && !c->watched && shm_is_empty(c->shm))
 		shm_doze(c->shm);
-	if (rc || !c->must_wake)
+	/* A wake before our answer, that memory is shared, would be read as a part of it. */
+	if (rc || !c->must_wake || (c->out && !c->out->shared))
 		return rc;
 	c->must_wake = false;
 	return wake_peer(c, e);

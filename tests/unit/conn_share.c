@@ -165,6 +165,24 @@ static void much(void)
 	part(&client, &server);
 }
 
+/* More than the memory holds is said before the server has heard that it is shared: the wake
+ * for the room that it makes goes behind its answer. */
+static void full(void)
+{
+	enum { MANY = 40 };
+	struct end client, server;
+	struct err e = { 0 };
+
+	meet(&client, &server, false);
+	ok(!conn_share(client.conn, &e), "memory is offered");
+	for (unsigned i = 0; i < MANY; i++)
+		say(client.conn, 700000, false);
+	ok(!conn_write(client.conn, &e) && conn_queued(client.conn), "and filled");
+	ok(!turns(&client, &server, &e) && server.records == MANY && !conn_queued(client.conn), "all of it comes: %u, %s", server.records,
+	   e.msg);
+	part(&client, &server);
+}
+
 static void refused(void)
 {
 	struct end client, server;
@@ -188,6 +206,7 @@ int main(void)
 	hs_identity_init(&client_id.hs, &k, psk);
 	agreed();
 	much();
+	full();
 	refused();
 	return tap_done();
 }

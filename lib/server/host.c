@@ -137,6 +137,16 @@ void host_left(struct host *h)
 	coord_end(h->coord);
 }
 
+bool host_ended(struct host *h)
+{
+	bool ended;
+
+	host_lock(h);
+	ended = coord_ended(h->coord);
+	host_unlock(h);
+	return ended;
+}
+
 bool host_checkpoint(struct host *h)
 {
 	host_lock(h);

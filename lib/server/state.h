@@ -278,6 +278,8 @@ uint64_t host_rev(struct host *h);
 uint64_t host_rev_sent(struct host *h);
 bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
+/* Was it told to end, or has the job? */
+bool host_ended(struct host *h);
 void host_touch(struct host *h);
 
 /* What a session may make this server hold: as mem_limit reckons, whatever tables may come. */

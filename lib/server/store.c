@@ -338,9 +338,12 @@ static void on_joined(void *ctx, const json_t *answer)
 	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
 }
 
+/* That this process's own coordinator was told to end, before we had joined, is no failure. */
 static void on_lost(void *ctx, const struct err *why)
 {
-	server_end(ctx, why);
+	struct server *s = ctx;
+
+	server_end(s, s->host && host_ended(s->host) ? NULL : why);
 }
 
 /* ---- figures ------------------------------------------------------------------------------ */

@@ -62,6 +62,8 @@ struct client_config {
 	void (*who)(void *ctx, uint64_t step, struct buf *out);
 	/* Shall a wait be given up (a signal, the job's end)?  May be NULL. */
 	bool (*cancelled)(void *ctx, struct err *why);
+	/* Do the others rest, as they were told to?  Then no deadline runs.  May be NULL. */
+	bool (*paused)(void *ctx);
 	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
 };
 

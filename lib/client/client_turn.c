@@ -140,6 +140,10 @@ enum err_code client_turn(struct client *c, bool (*ready)(struct client *), uint
 		now = clock_now();
 		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
 			return e->code;
+		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {
+			begin = now;
+			say = begin + SAY_FIRST;
+		}
 		if (now >= look) {
 			if (!check_links(c, begin, now) && !ready(c))
 				return overdue(c, step, begin, e);

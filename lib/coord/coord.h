@@ -121,6 +121,10 @@ enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
 enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, const char *what, const char *who,
     int64_t *number, struct err *e);
 
+/* Workers rest before their next step until they may go on; of the status "paused", and
+ * "resting": how many of them do. */
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
+
 /* Checkpoints: begin one of a step (false: there is nothing to save); look after
  * each message how far it is; have it written to a directory; end it. */
 enum coord_snap { SNAP_NONE, SNAP_ASKED, SNAP_TAKEN, SNAP_WRITING, SNAP_SAVED, SNAP_LATE, SNAP_BROKEN, SNAP_FAILED };

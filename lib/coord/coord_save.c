@@ -100,6 +100,9 @@ json_t *coord_save(const struct coord *c)
 	if (c->settings)
 		json_object_set(o, "settings", c->settings);
 	json_object_set_new(o, "settings_made", json_integer(c->nsettings));
+	if (c->paused)
+		json_object_set_new(o, "paused_by", json_string(c->paused_by));
+	json_object_set_new(o, "pauses", json_integer(c->pauses));
 	if (c->cfg.resume_path)
 		json_object_set_new(o, "restore", json_string(c->cfg.resume_path));
 	return o;
@@ -257,6 +260,10 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->rebalance = json_flag(state, "rebalance");
 	c->ring_gone = (uint32_t)json_int(state, "ring_gone", 0);
 	c->nsettings = json_int(state, "settings_made", 0);
+	c->paused = json_object_get(state, "paused_by") != NULL;
+	c->pauses = json_int(state, "pauses", 0);
+	c->paused_at = now;
+	snprintf(c->paused_by, sizeof c->paused_by, "%s", json_str(state, "paused_by", ""));
 	c->settings_step = -1;
 	c->settings = json_deep_copy(json_object_get(state, "settings"));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);

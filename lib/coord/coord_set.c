@@ -21,6 +21,24 @@ enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, cons
 	return ERR_OK;
 }
 
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+{
+	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
+	/* Who is a step ahead waits in the ring for those that rest. */
+	if (pause && c->reduces)
+		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
+	if (c->paused == pause)
+		return ERR_OK;
+	c->paused = pause;
+	c->pauses += pause;
+	c->paused_at = now;
+	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
+	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	coord_changed(c);
+	return ERR_OK;
+}
+
 void settings_settle(struct coord *c)
 {
 	int64_t last = -1;

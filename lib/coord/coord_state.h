@@ -118,6 +118,10 @@ struct coord {
 	json_t *settings;               /* keys set since the job began; NULL: none */
 	int64_t nsettings;              /* how often */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
+	bool paused;                    /* workers rest before their next step */
+	int64_t pauses;                 /* how often; of workers' beats, which one they rest for */
+	int64_t paused_at;
+	char paused_by[64];
 	bool reduces;                   /* workers sum dense tables among themselves */
 	uint32_t ring_gone;             /* how often one of them has left the ring */
 	bool rebalance;                 /* as soon as no copies are under way */
@@ -196,6 +200,8 @@ void resume_tasks(struct coord *c);
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
 /* How far the job is: what status and result say. */
 uint64_t coord_step(const struct coord *c);
+/* Who is at `step` waits for those that are below this one; 0: for nobody. */
+uint64_t coord_needed(const struct coord *c, uint64_t step);
 void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 void job_begin(struct coord *c);

@@ -64,6 +64,8 @@ json_t *coord_view(const struct coord *c)
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	json_object_set(v, "config", c->cfg.config);
 	json_object_set_new(v, "settings", json_integer(c->nsettings));
+	if (c->paused)
+		json_object_set_new(v, "paused", json_integer(c->pauses));
 	/* Who comes later is given copies. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
@@ -146,6 +148,31 @@ static unsigned count_workers(const struct coord *c, enum worker_state s)
 	return n;
 }
 
+static bool rests(const struct coord *c, const struct member_worker *w)
+{
+	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pauses;
+}
+
+static bool waits(const struct member_worker *w)
+{
+	return w->state == WORKER_ACTIVE && strcmp(json_str(w->stats, "doing", ""), "wait") == 0;
+}
+
+/* Those that rest before a step, and those that can begin theirs only when these go on. */
+static unsigned count_resting(const struct coord *c)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned n = 0;
+
+	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+		if (rests(c, &c->worker[i]) && step_of(&c->worker[i]) < least)
+			least = step_of(&c->worker[i]);
+	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+		n += rests(c, &c->worker[i]) ||
+		    (waits(&c->worker[i]) && least < coord_needed(c, step_of(&c->worker[i])));
+	return n;
+}
+
 json_t *coord_status(const struct coord *c, int64_t now)
 {
 	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
@@ -184,6 +211,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "examples_per_second", json_of_num(sum_stat(c, "examples_per_second")));
 	json_object_set_new(s, "settings", json_integer(c->nsettings));
 	json_object_set_new(s, "settings_step", c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
+	json_object_set_new(s, "paused", json_boolean(c->paused));
+	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum_stat(c, "pushed_bytes")));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum_stat(c, "pulled_bytes")));
 	json_object_set_new(s, "seconds", json_of_num(c->running_at ?

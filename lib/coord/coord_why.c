@@ -123,15 +123,14 @@ static double busy_for(const struct why *y, const struct member_worker *w)
 	return json_num(w->stats, "doing_seconds", 0) + since(y, w->seen);
 }
 
-/* Below this step others are waited for by who is at `step`. */
-static int64_t needed(const struct coord *c, int64_t step)
+uint64_t coord_needed(const struct coord *c, uint64_t step)
 {
 	const char *sync = json_str(c->cfg.config, "sync", "bsp");
 	uint64_t stale;
 
 	if (c->cfg.bsp)
 		return step;
-	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) ? step - (int64_t)stale : 0;
+	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) && step > stale ? step - stale : 0;
 }
 
 /* The one that is farthest behind; of several, one that does not wait itself.  -1: none is. */
@@ -219,7 +218,7 @@ static void waiting(struct why *y, unsigned i)
 		return;
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.who = id;
-	who = slowest(y->c, needed(y->c, r.step));
+	who = slowest(y->c, (int64_t)coord_needed(y->c, (uint64_t)r.step));
 	if (who >= 0)
 		say_of(y, &r, (unsigned)who);
 	else
@@ -263,7 +262,7 @@ static void stragglers(struct why *y)
 	const struct coord *c = y->c;
 	double usual = c->nworkers <= 256 ? middle(c) : NAN;
 
-	for (unsigned i = 0; usual >= 0 && needed(c, 1 << 30) > 0 && i < c->nworkers; i++) {
+	for (unsigned i = 0; usual >= 0 && coord_needed(c, 1 << 30) > 0 && i < c->nworkers; i++) {
 		const struct member_worker *w = &c->worker[i];
 		double own = own_part(w), data = json_num(w->stats, "data_seconds", 0), compute = json_num(w->stats, "compute_seconds", 0),
 		       push = json_num(w->stats, "push_seconds", 0), all = data + compute + push;
@@ -288,6 +287,9 @@ static void running(struct why *y)
 	const struct coord *c = y->c;
 	char id[24];
 
+	if (c->paused)
+		say(y, &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c), since(y, c->paused_at) }, "ps-ctl resume",
+		    "the job is paused, by %s", c->paused_by);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live && (c->server[i].called || (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
 			missing_server(y, i, c->server[i].called ? "the scaling" : "the second copies");
@@ -300,10 +302,11 @@ static void running(struct why *y)
 		else if (w->state == WORKER_JOINING)
 			say(y, &(struct reason){ id, "the servers", -1, since(y, w->seen) }, "this passes by itself",
 			    "they settle from which step on it takes part");
-		else
+		else if (!c->paused)
 			waiting(y, i);
 	}
-	stragglers(y);
+	if (!c->paused)
+		stragglers(y);
 }
 
 static void finishing(struct why *y)

@@ -110,3 +110,13 @@ enum err_code settings_change(struct host *h, const json_t *set, const char *who
 	host_unlock(h);
 	return rc;
 }
+
+enum err_code settings_pause(struct host *h, bool pause, const char *who, struct err *e)
+{
+	enum err_code rc;
+
+	host_lock(h);
+	rc = coord_pause(h->coord, pause, who, clock_now(), e);
+	host_unlock(h);
+	return rc;
+}

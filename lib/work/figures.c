@@ -12,6 +12,7 @@ void figures_doing(struct worker *w, const char *what)
 {
 	pthread_mutex_lock(&w->lock);
 	w->fig.doing = what;
+	w->fig.paused = strcmp(what, "pause") == 0 ? json_int(w->view, "paused", 0) : 0;
 	w->fig.doing_since = clock_now();
 	pthread_mutex_unlock(&w->lock);
 }
@@ -47,6 +48,7 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
+		json_object_set_new(o, "paused", json_integer(f.paused));
 		json_object_set_new(o, "doing_seconds", json_of_num(seconds(clock_now() - f.doing_since)));
 	}
 	return o;

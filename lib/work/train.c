@@ -14,6 +14,7 @@
 #include "work/step.h"
 
 #define RING_PAUSE (20 * NSEC_PER_MSEC)
+#define REST_LOOK (100 * NSEC_PER_MSEC)
 
 /* ---- views ------------------------------------------------------------------------------- */
 
@@ -190,11 +191,16 @@ static bool informed(void *ctx)
 	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
 }
 
+static bool paused(void *ctx)
+{
+	return json_int(((struct worker *)ctx)->view, "paused", 0) > 0;
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .spin = w->job.conf.spin, .log = w->cfg->log,
-		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = w->cfg->interrupt_fd };
+		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .paused = paused, .cancel_fd = w->cfg->interrupt_fd };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
 
@@ -335,6 +341,26 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	return rc;
 }
 
+/* The job is paused.  What is under way is answered meanwhile; servers may come and go. */
+static enum err_code rest(struct worker *w, struct err *e)
+{
+	enum err_code rc = worker_refresh(w, e);
+
+	if (rc || !paused(w))
+		return rc;
+	log_info(w->cfg->log, "paused before step %llu", (unsigned long long)w->step);
+	while (!rc && paused(w) && !interrupted(w)) {
+		if (w->fig.paused != json_int(w->view, "paused", 0))
+			figures_doing(w, "pause");
+		client_poke(w->client);
+		rc = cluster_pause(w->cluster, REST_LOOK, e);
+		if (!rc)
+			rc = worker_refresh(w, e);
+		confirm(w);
+	}
+	return rc;
+}
+
 /* ---- a life ----------------------------------------------------------------------------------- */
 
 static enum err_code live(struct worker *w, struct err *e)
@@ -354,7 +380,9 @@ static enum err_code live(struct worker *w, struct err *e)
 	if (!rc)
 		rc = begin(w, e);
 	while (!rc && !over) {
-		rc = one_step(w, &over, e);
+		rc = rest(w, e);
+		if (!rc && !interrupted(w))
+			rc = one_step(w, &over, e);
 		if (!rc && !over && interrupted(w))
 			rc = err_set(e, ERR_STOPPED, "interrupted");
 	}

@@ -23,7 +23,8 @@ struct figures {
 	int64_t settings;
 	double loss, epoch, rate;
 	double data, pull, compute, push, wait;         /* seconds */
-	const char *doing;              /* "data", "wait", "compute", "push", "evaluate"; NULL: nothing yet */
+	const char *doing;              /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
+	int64_t paused;                 /* the number of the pause that it rests for; 0: it does not */
 	int64_t doing_since;
 };
 

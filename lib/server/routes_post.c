@@ -1,0 +1,254 @@
+#include "server/routes.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "client/prepare.h"
+#include "server/keep.h"
+#include "server/settings.h"
+
+/* Routes that change something. */
+
+/* Parked until the one that it has asked for is made, or has failed. */
+int host_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	bool done;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!h->keep) {
+		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep checkpoints in");
+		return HTTP_DONE;
+	}
+	a->park_ms = HTTP_PARK_MAX_MS;
+	host_lock(h);
+	if (!*req->memo)
+		*req->memo = keep_want(h->keep);
+	done = keep_last(h->keep)->done >= *req->memo;
+	e = keep_last(h->keep)->why;
+	if (done && !e.code)
+		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step, "path", keep_last(h->keep)->path);
+	host_unlock(h);
+	if (done && e.code)
+		return route_fail(a, &e);
+	return done ? HTTP_DONE : HTTP_PARK;
+}
+
+int host_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "why", NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	coord_stop(h->coord, json_str(req->body, "why", "asked to stop"), clock_now());
+	/* A job that is over has a phase of its own: the servers end all the same. */
+	coord_end(h->coord);
+	host_unlock(h);
+	return route_answer(a, json_object());
+}
+
+int host_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "level", NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	int level = log_level_parse(json_str(req->body, "level", ""));
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (level < 0) {
+		http_fail(a, ERR_USAGE, NULL, "level: must be error, warn, info or debug");
+		return HTTP_DONE;
+	}
+	atomic_store(&h->server->cfg.log->level, level);
+	return route_answer(a, json_object());
+}
+
+/* Keys for those that were not foreseen. */
+static enum err_code add_keys(struct host *h, const char *prefix, enum role role, int64_t n, struct err *e)
+{
+	char name[32];
+	enum err_code rc = ERR_OK;
+
+	for (int64_t i = 0; !rc && i < n; i++) {
+		snprintf(name, sizeof name, "%s-%lld", prefix, (long long)i);
+		rc = run_add_key(h->server->cfg.id->run_dir, name, role, e);
+		if (rc == ERR_EXISTS)
+			rc = ERR_OK;
+	}
+	return rc;
+}
+
+int host_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "servers", "workers", NULL };
+	struct host *h = ctx;
+	int64_t servers = json_int(req->body, "servers", -1), workers = json_int(req->body, "workers", -1);
+	struct err e = { 0 };
+	enum err_code rc = json_only(req->body, "", keys, &e) ? ERR_OK : e.code;
+
+	if (!rc && h->server->cfg.id->run_dir && servers <= COORD_SERVERS_MAX && workers <= COORD_WORKERS_MAX) {
+		rc = add_keys(h, "server", ROLE_SERVER, servers, &e);
+		if (!rc)
+			rc = add_keys(h, "worker", ROLE_WORKER, workers, &e);
+		if (!rc)
+			rc = server_reload(h->server, &e);
+	}
+	if (!rc) {
+		host_lock(h);
+		rc = coord_scale(h->coord, servers, workers, clock_now(), &e);
+		host_unlock(h);
+	}
+	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "server", NULL };
+	struct host *h = ctx;
+	const char *id = json_str(req->body, "server", "");
+	struct err e = { 0 };
+	uint64_t n;
+	enum err_code rc = ERR_OK;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (strncmp(id, "server-", 7) != 0 || !num_uint(id + 7, COORD_SERVERS_MAX - 1, &n))
+		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"", id);
+	if (!rc) {
+		host_lock(h);
+		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
+		host_unlock(h);
+	}
+	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	rc = coord_rebalance(h->coord, clock_now(), &e);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "set", NULL };
+	struct err e = { 0 };
+	int64_t number;
+
+	if (!json_only(req->body, "", keys, &e) ||
+	    settings_change(ctx, json_object_get(req->body, "set"), req->peer.name, &number, &e))
+		return route_fail(a, &e);
+	return route_answer(a, json_pack("{s:I}", "settings", (json_int_t)number));
+}
+
+int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "tables", NULL };
+	struct host *h = ctx;
+	struct coord_self self = { .kind = COORD_ADMIN };
+	struct err e = { 0 };
+	json_t *msg, *done;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	msg = json_copy((json_t *)(uintptr_t)req->body);
+	json_object_set_new(msg, "op", json_string("table"));
+	done = host_handle(h, &self, msg, &e);
+	json_decref(msg);
+	return done ? route_answer(a, done) : route_fail(a, &e);
+}
+
+/* The key's line goes into authorized_keys, its secret into the answer alone. */
+static enum err_code invite_key(struct host *h, enum role role, const char *name, json_t **out, struct err *e)
+{
+	const struct identity *id = h->server->cfg.id;
+	struct keyring_entry entry = { .role = role };
+	char token[48], key[48], psk[48], server[48];
+	struct key_pair pair;
+	enum err_code rc;
+
+	if (strlen(name) > KEYRING_NAME_MAX)
+		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
+	snprintf(entry.name, sizeof entry.name, "%s", name);
+	if (role == ROLE_MONITOR) {
+		keyring_token_new(token);
+		keyring_token_hash(token, entry.pk);
+		entry.is_token = true;
+	} else {
+		key_pair_generate(&pair);
+		memcpy(entry.pk, pair.pk, sizeof entry.pk);
+	}
+	rc = run_authorize(id->run_dir, &entry, e);
+	if (!rc)
+		rc = server_reload(h->server, e);
+	if (rc)
+		return rc;
+	if (role == ROLE_MONITOR) {
+		*out = json_pack("{s:s}", "token", token);
+		return ERR_OK;
+	}
+	key_to_text(pair.sk, key);
+	key_to_text(id->conn.hs.psk, psk);
+	key_to_text(id->conn.hs.key.pk, server);
+	*out = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", h->cfg.name, "role",
+	    role_name(role), "name", name, "data", h->server->advertised, "http",
+	    h->http ? http_server_address(h->http) : "", "server_key", server, "psk", psk, "key", key);
+	key_pair_wipe(&pair);
+	return ERR_OK;
+}
+
+int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "role", "name", NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum role role;
+	char name[64];
+	json_t *out;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!role_parse(json_str(req->body, "role", ""), &role)) {
+		http_fail(a, ERR_USAGE, NULL, "role: must be worker, server, relay, monitor or admin");
+		return HTTP_DONE;
+	}
+	if (!h->server->cfg.id->run_dir) {
+		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep keys in");
+		return HTTP_DONE;
+	}
+	snprintf(name, sizeof name, "%s", json_str(req->body, "name", ""));
+	if (!name[0])
+		snprintf(name, sizeof name, "%s-%llx", role_name(role), (unsigned long long)(clock_wall() & 0xffffffffff));
+	return invite_key(h, role, name, &out, &e) ? route_fail(a, &e) : route_answer(a, out);
+}
+
+/* A pause settles when all workers rest: status tells. */
+int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "paused", NULL };
+	const json_t *paused = json_object_get(req->body, "paused");
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!json_is_boolean(paused)) {
+		http_fail(a, ERR_USAGE, NULL, "paused: must be true or false");
+		return HTTP_DONE;
+	}
+	return settings_pause(ctx, json_is_true(paused), req->peer.name, &e) ? route_fail(a, &e) : route_answer(a, json_object());
+}

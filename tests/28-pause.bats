@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# ps-ctl pause and resume: nothing moves meanwhile, nothing is lost, and the result is the same.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() { setup_training; }
+teardown() { teardown_dir; }
+
+pid_of() { cat "$RUN/$1.pid"; }
+pause() { ps-ctl pause -C "$RUN" "$@"; }
+resume() { ps-ctl resume -C "$RUN" "$@"; }
+# Examples and what has been pushed, by the workers' own count.
+moved() { http GET /v1/workers | jq -c '[.workers[] | [.step, .examples, .pushed_bytes]]'; }
+
+# job NAME STEPS MODE [members]
+job() {
+	[ -e train.csv ] || write_csv train.csv
+	cat >"$1.json" <<-END
+	{ "servers": 2, "workers": 3, "replicas": 2, "deadline": "2s", "heartbeat": "100ms", "sync": "$3" ${4:-},
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $2, "batch": 16, "lr": 0.01 } }
+	END
+}
+
+@test "nothing moves while it is paused, in any mode, for longer than the deadline" {
+	for mode in bsp ssp:3 asp; do
+		job "${mode%%:*}" 100000000 "$mode"
+		begin "${mode%%:*}.json"
+		for i in 1 2 3 4 5; do
+			wait_for 20 step_is_past $((i * 20))
+			run -0 pause
+			[[ $output =~ ^paused\ at\ step\ [0-9]+$ ]]
+			[ "$(status .paused)" = true ]
+			# What the last heartbeats have told may be of before.
+			sleep 0.3
+			before=$(moved)
+			[ "$i" -lt 5 ] || sleep 3
+			[ "$(moved)" = "$before" ]
+			[[ $(ps-stat -C "$RUN" why) == "everybody waits for ps-ctl resume at step "*"the job is paused, by local; ps-ctl resume" ]]
+			run -0 resume --json
+			[ "$(jq -r .kind <<<"$output")" = resumed ]
+			at=$(status .step)
+			wait_for 20 step_is_past "$at"
+		done
+		run -0 ps-ctl events -C "$RUN" paused resumed
+		[ "${#lines[@]}" -eq 10 ]
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+	none_left "$T"
+}
+
+@test "the same bits, with the coordinator and a worker killed while it is paused" {
+	job same 3000 bsp ', "deterministic": true, "on_worker_loss": "wait:30s"'
+	train same.json
+	first=$(res .model_digest)
+	mv same.json again.json
+	begin again.json --max-restarts 9
+	wait_for 20 step_is_past 50
+	pause
+	kill -9 "$(pid_of coordinator)" "$(pid_of worker-1)"
+	wait_for 20 eval '[ "$(ps-ctl events -C "$RUN" recovered | wc -l)" -eq 1 ] && worker_is 1 active'
+	[ "$(status .paused)" = true ]
+	resume
+	ps-ctl wait -C "$RUN" --for done --timeout 60s
+	[ "$(http GET /v1/result | jq -r .model_digest)" = "$first" ]
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
+@test "stopped while it is paused; refused where nothing can rest" {
+	job stop 100000000 bsp
+	begin stop.json
+	wait_for 20 step_is_past 20
+	pause
+	run -0 pause
+	[[ $output == "paused at step "* ]]
+	run -0 ps-ctl stop -C "$RUN"
+	[[ $output == "stopped "* ]]
+	none_left "$T"
+	run -3 pause
+	job ring 100000000 bsp ', "via": "allreduce"'
+	begin ring.json
+	wait_for 20 step_is_past 20
+	run pause
+	[ "$status" -ne 0 ]
+	[[ $output == *"via allreduce"*"cannot be paused"* ]]
+	at=$(status .step)
+	wait_for 20 step_is_past "$at"
+	run -0 http POST /v1/pause '{"paused":1}'
+	[[ $output == *"must be true or false"* ]]
+	ps-ctl stop -C "$RUN" >/dev/null
+}

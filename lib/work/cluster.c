@@ -186,6 +186,8 @@ enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const js
 		int64_t now = clock_now();
 
 		if (ready(ctx, view)) {
+			/* Who works by views has not taken this one over. */
+			ring(c);
 			*out = view;
 			return ERR_OK;
 		}

@@ -35,7 +35,8 @@ bool cluster_changed(const struct cluster *c);
 /* Readable when the view has changed since cluster_view was called last, or
  * the coordinator is lost. */
 int cluster_fd(const struct cluster *c);
-/* Wait until ready(ctx, view) is true.  Says on stderr after 2 s, then every
+/* Wait until ready(ctx, view) is true; the view counts as changed then, whoever has seen it
+ * here.  Says on stderr after 2 s, then every
  * 10 s, what for: the view's waiting_for.  ERR_TIMEOUT after the deadline (0:
  * none); ERR_STOPPED when the interrupt descriptor (-1: none) is readable. */
 enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,

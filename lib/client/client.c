@@ -35,6 +35,9 @@ static void share(struct link *l, bool wanted_there)
 
 	if (!net_is_unix(conn_fd(l->conn)) || !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
 		return;
+	/* It may have no descriptor or no memory for that. */
+	if (l->unshared && !asked)
+		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
 	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
@@ -203,6 +206,7 @@ void link_drop(struct link *l, const struct err *why)
 
 	if (l->conn)
 		count_bytes(l);
+	l->unshared |= l->conn && conn_has_offered(l->conn);
 	conn_free(l->conn);
 	l->conn = NULL;
 	batcher_release(&l->batcher);

@@ -61,6 +61,9 @@ void doubt_release(struct client *c, struct doubt *d)
 
 static void clear_doubts(struct link *l)
 {
+	/* What was sent again for another layout may wait to be written though it is settled. */
+	if (l->conn && l->ndoubts)
+		conn_keep_lent(l->conn);
 	for (size_t i = 0; i < l->ndoubts; i++)
 		doubt_release(l->client, &l->doubt[i]);
 	l->ndoubts = l->first_doubt = l->open_doubts = 0;
@@ -180,7 +183,7 @@ void doubts_move(struct client *c)
 		struct link *l = c->link[i];
 
 		/* Who else takes them may settle them before they have gone from here. */
-		if (l->conn && l->open_doubts)
+		if (l->conn)
 			conn_keep_lent(l->conn);
 		for (size_t k = 0; k < l->ndoubts; k++) {
 			if (l->doubt[k].settled) {

@@ -79,6 +79,7 @@ struct link {
 	enum link_state state;
 	struct conn *conn;
 	struct err fault;
+	bool unshared;                  /* a session ended when it was to share memory */
 	unsigned denied;                /* handshakes refused one after the other */
 	int64_t down_since, next_try, retry;
 	bool used;                      /* there is something to do here */

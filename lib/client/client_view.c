@@ -49,6 +49,7 @@ void link_take(struct link *l, bool live, const uint8_t key[static 32])
 		l->retry = LINK_RETRY_MIN;
 		l->next_try = 0;
 		l->denied = 0;
+		l->unshared = false;
 		l->fault = (struct err){ 0 };
 	}
 	if (!live)

@@ -18,7 +18,7 @@ struct history {
 	char *dir;
 	json_t *event[HISTORY_KEPT];    /* event n lies at n modulo HISTORY_KEPT */
 	uint64_t next, written;         /* the next one's number; of the first that is not in the file */
-	off_t whole;                    /* bytes of the file up to the end of its last whole line */
+	off_t whole;                    /* bytes of the file up to the end of its last whole line; -1: it was not read */
 	int events_fd, metrics_fd;      /* or -1 */
 	bool warned;
 };
@@ -46,13 +46,18 @@ static void read_events(struct history *h, int fd)
 	ssize_t n;
 	char *text, *at, *end, *line;
 
+	h->whole = -1;
 	if (fstat(fd, &st))
 		return;
 	from = st.st_size > TAIL ? st.st_size - TAIL : 0;
 	text = mem_alloc((size_t)(st.st_size - from) + 1);
 	n = pread(fd, text, (size_t)(st.st_size - from), from);
+	if (n < 0) {
+		free(text);
+		return;
+	}
 	at = text;
-	end = text + (n > 0 ? n : 0);
+	end = text + n;
 	/* The first line may be cut. */
 	if (from && (line = memchr(at, '\n', (size_t)(end - at))))
 		at = line + 1;
@@ -75,11 +80,14 @@ struct history *history_new(const char *dir, struct log *log)
 	h->dir = mem_strdup(dir);
 	path = rundir_path(dir, "events.jsonl");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	free(path);
+	h->whole = fd >= 0 || errno == ENOENT ? 0 : -1;
 	if (fd >= 0) {
 		read_events(h, fd);
 		close(fd);
 	}
+	if (h->whole < 0)
+		log_warn(log, "cannot read %s: %s; events are numbered from 0 again", path, strerrordesc_np(errno));
+	free(path);
 	return h;
 }
 
@@ -138,7 +146,7 @@ void history_open(struct history *h)
 		return;
 	h->metrics_fd = open_to_append(h, "metrics.jsonl");
 	h->events_fd = open_to_append(h, "events.jsonl");
-	if (h->events_fd >= 0 && ftruncate(h->events_fd, h->whole))
+	if (h->events_fd >= 0 && h->whole >= 0 && ftruncate(h->events_fd, h->whole))
 		log_warn(h->log, "cannot write events.jsonl: %s", strerrordesc_np(errno));
 	write_events(h);
 }

@@ -87,8 +87,11 @@ static void tick(void *ctx)
 	/* Peers stand youngest first. */
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) || conn_check(p->conn, now, &e))
+		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) || conn_check(p->conn, now, &e) ||
+		    (p->doomed && now - p->doomed_at > HELLO_DEADLINE))
 			peer_close(p);
+		else if (p->doomed)
+			peer_settle(p);
 		else if (now - p->opened > PEER_LIFETIME && peer_is_idle(p))
 			peer_retire(p);
 	}
@@ -141,7 +144,7 @@ static bool serve_ready(struct lane *l, int *looks)
 	for (p = l->peers; p; p = next) {
 		next = p->next;
 		--*looks;
-		if (!conn_ready(p->conn))
+		if (p->doomed || !conn_ready(p->conn))
 			continue;
 		found = true;
 		p->h.fn(p->h.ctx, 0);
@@ -168,7 +171,7 @@ static bool doze(void *ctx)
 	bool all = true;
 
 	for (struct peer *p = l->peers; p; p = p->next)
-		all &= conn_doze(p->conn);
+		all &= p->doomed || conn_doze(p->conn);
 	return all;
 }
 

@@ -43,6 +43,7 @@ void peer_nack(struct peer *p, const struct record *r, enum err_code code, const
 	object(p, r, code, fmt, ap);
 	va_end(ap);
 	p->doomed = true;
+	p->doomed_at = clock_now();
 }
 
 static void answer_ctl(struct peer *p, const struct record *r, json_t *answer, const struct err *e)
@@ -257,6 +258,11 @@ static void on_event(void *ctx, uint32_t events)
 	struct err e = { 0 };
 	enum err_code rc = ERR_OK;
 
+	/* It hears nothing more of us. */
+	if (p->doomed && events & (EPOLLHUP | EPOLLERR)) {
+		peer_close(p);
+		return;
+	}
 	if (events & EPOLLOUT)
 		rc = conn_write(p->conn, &e);
 	if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) && !p->doomed)
@@ -421,8 +427,9 @@ void peer_settle(struct peer *p)
 		return;
 	}
 	count_bytes(p);
-	/* The numbers of POLLIN and POLLOUT are those of EPOLLIN and EPOLLOUT. */
-	events = (uint32_t)conn_events(p->conn) & (p->doomed ? EPOLLOUT : EPOLLIN | EPOLLOUT);
+	/* The numbers of POLLIN and POLLOUT are those of EPOLLIN and EPOLLOUT.  Nothing more is
+	 * read of one that is doomed; what shared memory has no room for waits for the tick. */
+	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0 : (uint32_t)conn_events(p->conn);
 	if (more && !conn_queued(p->conn))
 		events |= EPOLLOUT;
 	loop_mod(p->lane->loop, &p->h, events);

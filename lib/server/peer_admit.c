@@ -63,7 +63,7 @@ enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_clien
 	if (p->slot != SLOT_NONE && p->role == ROLE_WORKER) {
 		struct shard *sh = atomic_load(&s->shard);
 
-		if (!sh || shard_incarnation(sh, p->slot) != p->incarnation)
+		if (!sh || !shard_holds(sh, p->slot, p->incarnation))
 			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
 	}
 	if (!has_memory(s))

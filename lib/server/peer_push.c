@@ -323,8 +323,9 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 		peer_nack(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}
-	settle = peer_claims(p, &c);
+	settle = peer_claims(p, &c) && !p->retold;
 	a = shard_clock(shard_of(p), p->slot, p->incarnation, r->step, r->examples);
+	p->retold = a == SHARD_HOLD;
 	if (settle)
 		shard_settle(shard_of(p));
 	return answer_clock(p, r, a, &c);

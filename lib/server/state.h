@@ -91,6 +91,8 @@ struct peer {
 	uint64_t incarnation;
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
+	int64_t doomed_at;
+	bool retold;                    /* a CLOCK that is held, and tried again: what it claims was told before */
 	bool moves_files;               /* its session goes to files_serve */
 	unsigned load;                  /* on its lane: 1, or PEER_LOAD of a session that pushes or pulls */
 	uint64_t nrecords;              /* that have come; one that is held counts each time */

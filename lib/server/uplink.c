@@ -153,10 +153,11 @@ static void ask_rows(struct uplink *u)
 	pthread_mutex_unlock(&u->lock);
 	for (; w; w = next) {
 		next = w->next;
-		/* The view that it is asked by, and its table with it, comes here, too. */
+		/* The view that it is asked by, and its table with it, comes here, too; by that of
+		 * before nobody asks for a new table who means well. */
 		if (w->epoch > l->epoch)
 			push_want(u, w);
-		else if (w->epoch == l->epoch && client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
+		else if (w->epoch == l->epoch && w->table < l->ntables && client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
 			push_want(u, w);
 		else
 			free(w);

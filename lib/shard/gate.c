@@ -9,7 +9,8 @@
 
 bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
 {
-	return slot >= sync->nslots || sync->slot[slot].incarnation != incarnation;
+	/* Nor is 0 one: that is a slot that nobody has held. */
+	return !incarnation || incarnation == NOBODY || slot >= sync->nslots || sync->slot[slot].incarnation != incarnation;
 }
 
 /* ---- members -------------------------------------------------------------- */
@@ -80,15 +81,14 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 		shard_settle(s);
 }
 
-uint64_t shard_incarnation(struct shard *s, uint32_t slot)
+bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation)
 {
-	uint64_t inc = 0;
+	bool holds;
 
 	pthread_mutex_lock(&s->gate.lock);
-	if (slot < s->gate.sync.nslots)
-		inc = s->gate.sync.slot[slot].incarnation;
+	holds = !gate_fences(&s->gate.sync, slot, incarnation);
 	pthread_mutex_unlock(&s->gate.lock);
-	return inc;
+	return holds;
 }
 
 struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume)

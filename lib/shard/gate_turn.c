@@ -29,7 +29,7 @@ static struct shard_table *claimed_table(struct shard *s, uint32_t slot, uint64_
 	struct shard_table *t = atomic_load(&s->table[table]);
 
 	/* Of the mean of a step nobody says beforehand who pushes it. */
-	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || shard_incarnation(s, slot) != incarnation)
+	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || !shard_holds(s, slot, incarnation))
 		return NULL;
 	return t;
 }

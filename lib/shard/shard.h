@@ -94,7 +94,8 @@ struct member {
 /* All that is new together: a step that one of them is at is not complete before it, whoever
  * of the others is beyond. */
 void shard_take_members(struct shard *s, const struct member *m, size_t n);
-uint64_t shard_incarnation(struct shard *s, uint32_t slot);
+/* Is it the one that has the slot? */
+bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation);
 
 /* Vote on a change at `step`: fences the slot's present holder, and on a yes
  * takes nothing of `step` and later until shard_decided. */

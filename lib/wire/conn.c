@@ -315,7 +315,12 @@ short conn_events(const struct conn *c)
 	short in = c->held && !c->shares_in ? 0 : POLLIN;
 
 	/* A socket can always be written to that only wakes: then there is something to do at once. */
-	return in | ((c->out && !c->starved) || c->must_wake || conn_ready(c) ? POLLOUT : 0);
+	return in | (conn_can_write(c) || conn_ready(c) ? POLLOUT : 0);
+}
+
+bool conn_can_write(const struct conn *c)
+{
+	return (c->out && !c->starved) || c->must_wake;
 }
 
 size_t conn_queued(const struct conn *c)

@@ -80,6 +80,10 @@ bool conn_doze(struct conn *c);
  * when conn_ready is true, too: shared memory has records then. */
 short conn_events(const struct conn *c);
 bool conn_ready(const struct conn *c);
+/* Would conn_write get on?  False, too, when it waits for room in shared memory. */
+bool conn_can_write(const struct conn *c);
+/* Client: has it offered to share memory, and had no answer? */
+bool conn_has_offered(const struct conn *c);
 
 /* Is there still somebody?  ERR_UNREACH: our handshake has had no answer for 3 s, or the
  * other host acknowledges nothing (net_is_silent).  For every now and then. */

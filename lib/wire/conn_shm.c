@@ -8,6 +8,8 @@
  * to it: head and payload, without tags, for nobody else can write there.  The socket is
  * left for waking each other, a byte each time, and to see the other end's end. */
 
+#define HEAR_MOST 16
+
 enum err_code conn_share(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
@@ -116,11 +118,13 @@ enum err_code conn_write_shared(struct conn *c, struct err *e)
 /* Wakes that have come.  *end: there will be no more. */
 static enum err_code hear(struct conn *c, bool *end, struct err *e)
 {
+	int left = HEAR_MOST;
 	ssize_t n;
 
+	/* Who sends more than wakes holds nobody up: the socket is readable then still. */
 	do
 		n = recv(c->fd, c->look, sizeof c->look, MSG_DONTWAIT);
-	while (n == (ssize_t)sizeof c->look || (n < 0 && errno == EINTR));
+	while ((n == (ssize_t)sizeof c->look && --left) || (n < 0 && errno == EINTR));
 	*end = n == 0;
 	c->starved = false;
 	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
@@ -174,6 +178,11 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 		return rc;
 	c->must_wake = false;
 	return wake_peer(c, e);
+}
+
+bool conn_has_offered(const struct conn *c)
+{
+	return !c->server && c->shares_out && !c->shares_in;
 }
 
 bool conn_ready(const struct conn *c)

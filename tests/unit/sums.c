@@ -298,6 +298,22 @@ static void clocks(void)
 	buf_release(&b);
 }
 
+/* A peer says of itself which incarnation it is. */
+static void nobodys_slot(void)
+{
+	struct world x;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	shard_owe(x.shard, 0xfffffff0, 0, 0, W, 0, 1);
+	shard_give(x.shard, 5, 777, 3);
+	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) && shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
+	   "a slot that nobody has held is not incarnation 0's");
+	dismiss(x.shard, 1, 0);
+	ok(!shard_holds(x.shard, 1, UINT64_MAX) && shard_clock(x.shard, 1, UINT64_MAX, 0, 1) == SHARD_FENCED,
+	   "nor is one that has been given up anybody's");
+	world_close(&x);
+}
+
 int main(void)
 {
 	is_a_step();
@@ -310,5 +326,6 @@ int main(void)
 	wrong_modes();
 	hostile();
 	clocks();
+	nobodys_slot();
 	return tap_done();
 }

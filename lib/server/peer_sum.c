@@ -62,7 +62,7 @@ static enum shard_answer take_clock(struct peer *p, const struct slot_clock *c)
 
 	if (a != SHARD_OK)
 		return a;
-	settle = peer_claims(p, c);
+	settle = peer_claims(p, c) && !p->retold;
 	if (c->clocks)
 		a = shard_clock(sh, c->slot, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
@@ -101,6 +101,7 @@ enum conn_verdict peer_clocks(struct peer *p, const struct record *r, const uint
 		return CONN_DROP;
 	while (clocks_next(payload, r->len, &at, &c, &bad))
 		hold |= take_clock(p, &c) == SHARD_HOLD;
+	p->retold = hold && !bad;
 	if (bad) {
 		peer_nack(p, r, ERR_PROTO, "clocks that are none");
 		return CONN_DROP;

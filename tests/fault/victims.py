@@ -79,6 +79,12 @@ def mended(run, replicas):
             all(len(x[2]) == replicas for x in runs))
 
 
+def knows(run, processes):
+    """The coordinator has heard of the last death of each: it counts on those that run."""
+    live = {s["id"]: s["pid"] for s in ask(run, "servers").get("servers", []) if s["state"] == "live"}
+    return all(live.get(p.name) == p.child.pid for p in processes)
+
+
 def book_sizes(books):
     """Bytes that each slot has written: it grows with each step (tests/fault/ledger.h)."""
     size = {}

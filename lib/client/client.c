@@ -329,6 +329,7 @@ void client_free(struct client *c)
 			conn_write(l->conn, NULL);
 		}
 		conn_free(l->conn);
+		l->conn = NULL;
 		batcher_release(&l->batcher);
 		buf_release(&l->claims);
 		keycache_free(l->kept);

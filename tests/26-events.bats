@@ -69,5 +69,6 @@ in_order() {
 	in_order
 	events >all
 	diff all out
-	[[ $(tail -n 1 all) == *" stopped "* ]]
+	# What was under way may still be told of behind it.
+	grep -q ' stopped ' all
 }

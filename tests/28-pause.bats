@@ -14,6 +14,15 @@ resume() { ps-ctl resume -C "$RUN" "$@"; }
 # Examples and what has been pushed, by the workers' own count.
 moved() { http GET /v1/workers | jq -c '[.workers[] | [.step, .examples, .pushed_bytes]]'; }
 
+# So many seconds, which are more than the deadline.
+paused_for() { ps-stat -C "$RUN" why --json | jq -e ".since_seconds > $1" >/dev/null; }
+# Every worker has sent another heartbeat after this one that is looked at first.
+heard_since() {
+	local was
+	was=$(http GET /v1/workers | jq -c '[.workers[].doing_seconds]')
+	wait_for 10 eval '[ "$(http GET /v1/workers | jq --argjson was "$was" "[.workers[].doing_seconds] | [., \$was] | transpose | all(.[0] > .[1])")" = true ]'
+}
+
 # job NAME STEPS MODE [members]
 job() {
 	[ -e train.csv ] || write_csv train.csv
@@ -32,10 +41,9 @@ job() {
 			run -0 pause
 			[[ $output =~ ^paused\ at\ step\ [0-9]+$ ]]
 			[ "$(status .paused)" = true ]
-			# What the last heartbeats have told may be of before.
-			sleep 0.3
 			before=$(moved)
-			[ "$i" -lt 3 ] || sleep 3
+			[ "$i" -lt 3 ] || wait_for 10 paused_for 2.5
+			wait_for 10 heard_since
 			[ "$(moved)" = "$before" ]
 			[[ $(ps-stat -C "$RUN" why) == "everybody waits for ps-ctl resume at step "*"the job is paused, by local; ps-ctl resume" ]]
 			run -0 resume --json

@@ -128,6 +128,34 @@ enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t *
 	return rc;
 }
 
+enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e)
+{
+	enum err_code rc = rundir_find(opt, dir, e);
+
+	return rc == ERR_NOTREADY && *dir ? ERR_OK : rc;
+}
+
+enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *look, void *ctx, struct err *e)
+{
+	int64_t end = clock_now() + timeout, rev = -1;
+
+	while (clock_now() < end) {
+		json_t *s = NULL;
+		bool done = false;
+		enum err_code rc = ctl_next_status(client, &rev, &s, e);
+
+		/* A coordinator that is slow to answer may answer yet. */
+		if (rc == ERR_TIMEOUT)
+			continue;
+		if (!rc)
+			rc = look(ctx, s, &done, e);
+		json_decref(s);
+		if (rc || done)
+			return rc;
+	}
+	return err_set(e, ERR_TIMEOUT, "not within %.0f s", (double)timeout / NSEC_PER_SEC);
+}
+
 void ctl_count(double v, char out[static 16])
 {
 	static const char unit[] = " kMGTP";

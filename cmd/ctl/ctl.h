@@ -64,11 +64,17 @@ json_t *ctl_event(const char *kind, const json_t *object);
 enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e);
 /* The same of the cluster at dir, or that which CTL_OPT_CLUSTER tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
+/* The run directory that CTL_OPT_CLUSTER tells, to be freed: of a run that has ended, too. */
+enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* How long a question that is answered at once may take. */
 #define CTL_CALL (5 * NSEC_PER_SEC)
 /* The cluster's status, a new reference: at first (*rev below 0) as it is, then when it has
  * changed since *rev, or after 0.2 s.  Leaves its own in *rev. */
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e);
+/* Look at the status, as it changes, until look() has seen enough: *done, or an error of its
+ * own.  ERR_TIMEOUT: not in that time. */
+typedef enum err_code ctl_look(void *ctx, const json_t *status, bool *done, struct err *e);
+enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *look, void *ctx, struct err *e);
 /* For people: "1.2M", "18.2k", "431", "0.25" (base 1000). */
 void ctl_count(double v, char out[static 16]);
 /* "1 server", "2 servers". */

@@ -146,10 +146,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = rundir_find(o.dir, &dir, &e);
-	/* The history of a run that has ended is as good. */
-	if (rc == ERR_NOTREADY && dir)
-		rc = ERR_OK;
+	rc = ctl_run_dir(o.dir, &dir, &e);
 	if (!rc) {
 		struct shower s = { .o = &o, .dir = dir, .kinds = argv + 1, .nkinds = nargs };
 

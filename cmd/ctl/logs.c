@@ -241,10 +241,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = rundir_find(o.dir, &dir, &e);
-	/* The logs of a run that has ended are as good. */
-	if (rc == ERR_NOTREADY && dir)
-		rc = ERR_OK;
+	rc = ctl_run_dir(o.dir, &dir, &e);
 	if (rc == ERR_OK)
 		rc = check(dir, argv + 1, nargs, &e);
 	if (rc == ERR_OK)

@@ -46,33 +46,27 @@ static bool is_over(const json_t *s)
 	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
 }
 
+/* most: partitions that were still to move when most were. */
+static enum err_code look(void *most, const json_t *s, bool *done, struct err *e)
+{
+	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0), *m = most;
+
+	(void)e;
+	*m = left > *m ? left : *m;
+	show(s, *m);
+	*done = is_settled(s) || is_over(s);
+	if (*done && isatty(STDERR_FILENO) && *m)
+		fputc('\n', stderr);
+	return ERR_OK;
+}
+
 static enum err_code follow(struct http_client *client, int64_t timeout, struct err *e)
 {
-	int64_t end = clock_now() + timeout, rev = -1;
 	uint64_t most = 0;
-	enum err_code rc = ERR_OK;
+	enum err_code rc = ctl_until(client, timeout, look, &most, e);
 
-	while (rc == ERR_OK && clock_now() < end) {
-		json_t *s = NULL;
-		bool done = false;
-
-		rc = ctl_next_status(client, &rev, &s, e);
-		if (rc == ERR_OK) {
-			uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
-
-			most = left > most ? left : most;
-			show(s, most);
-			done = is_settled(s) || is_over(s);
-		}
-		json_decref(s);
-		if (done) {
-			if (isatty(STDERR_FILENO) && most)
-				fputc('\n', stderr);
-			return ERR_OK;
-		}
-	}
-	return rc != ERR_OK ? rc : err_set(e, ERR_TIMEOUT, "it goes on after %.0f s: ps-ctl status tells how far it is",
-	                                   (double)timeout / NSEC_PER_SEC);
+	return rc != ERR_TIMEOUT ? rc : err_set(e, rc, "it goes on after %.0f s: ps-ctl status tells how far it is",
+	                                        (double)timeout / NSEC_PER_SEC);
 }
 
 int moving(const char *dir, const char *route, json_t *body, int64_t timeout)

@@ -10,34 +10,29 @@ const struct opt pausing_opts[PAUSING_OPTS] = {
 	CTL_OPT_JSON(struct pausing_options, json),
 };
 
+struct wait {
+	bool pause;
+	int64_t step;
+};
+
 /* Every worker, of those that are there. */
-static bool is_settled(const json_t *s, bool pause)
+static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
 {
+	struct wait *w = ctx;
+	const char *state = json_str(s, "state", "");
 	int64_t resting = json_int(s, "resting", 0);
 
-	return json_flag(s, "paused") == pause && (pause ? resting >= json_int(s, "workers", 0) : resting == 0);
+	w->step = json_int(s, "step", 0);
+	*done = json_flag(s, "paused") == w->pause && (w->pause ? resting >= json_int(s, "workers", 0) : resting == 0);
+	return strcmp(state, "running") == 0 ? ERR_OK : err_set(e, ERR_NOTREADY, "the job is %s", state);
 }
 
-static enum err_code follow(struct http_client *client, bool pause, int64_t timeout, int64_t *step, struct err *e)
+static enum err_code follow(struct http_client *client, struct wait *w, int64_t timeout, struct err *e)
 {
-	int64_t end = clock_now() + timeout, rev = -1;
-	enum err_code rc = ERR_OK;
-	bool settled = false;
+	enum err_code rc = ctl_until(client, timeout, look, w, e);
 
-	while (rc == ERR_OK && !settled && clock_now() < end) {
-		json_t *s = NULL;
-
-		rc = ctl_next_status(client, &rev, &s, e);
-		settled = rc == ERR_OK && is_settled(s, pause);
-		*step = json_int(s, "step", 0);
-		if (rc == ERR_OK && strcmp(json_str(s, "state", ""), "running") != 0)
-			rc = err_set(e, ERR_NOTREADY, "the job is %s", json_str(s, "state", ""));
-		json_decref(s);
-	}
-	if (rc == ERR_OK && !settled)
-		rc = err_set(e, ERR_TIMEOUT, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
-		             (double)timeout / NSEC_PER_SEC, pause ? "rests" : "goes on");
-	return rc;
+	return rc != ERR_TIMEOUT ? rc : err_set(e, rc, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
+	                                        (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
 }
 
 static void show(const struct pausing_options *o, bool pause, int64_t step)
@@ -59,8 +54,8 @@ int pausing(const struct ctl_cmd *self, bool pause, int argc, char **argv)
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:b}", "paused", pause);
 	struct err e = { 0 };
+	struct wait w = { .pause = pause };
 	enum err_code rc;
-	int64_t step = 0;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code)) {
@@ -71,9 +66,9 @@ int pausing(const struct ctl_cmd *self, bool pause, int argc, char **argv)
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/pause", body, CTL_CALL, NULL, NULL, &e);
 	if (rc == ERR_OK)
-		rc = follow(client, pause, o.timeout, &step, &e);
+		rc = follow(client, &w, o.timeout, &e);
 	if (rc == ERR_OK)
-		show(&o, pause, step);
+		show(&o, pause, w.step);
 	http_client_free(client);
 	json_decref(body);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

@@ -36,28 +36,31 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 	return json_pack("{s:o}", "set", set);
 }
 
-/* Until every worker has said from which step on it goes by these settings, or later ones. */
-static enum err_code follow(struct http_client *client, int64_t settings, int64_t timeout, int64_t *step, struct err *e)
+struct wait {
+	int64_t settings, step;         /* step: from which on all go by these settings, or later ones; -1: not yet */
+};
+
+static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
 {
-	int64_t end = clock_now() + timeout, rev = -1;
-	enum err_code rc = ERR_OK;
+	struct wait *w = ctx;
+	const char *state = json_str(s, "state", "");
 
-	*step = -1;
-	while (rc == ERR_OK && *step < 0 && clock_now() < end) {
-		json_t *s = NULL;
+	if (json_int(s, "settings", 0) >= w->settings)
+		w->step = json_int(s, "settings_step", -1);
+	*done = w->step >= 0;
+	if (!*done && strcmp(state, "running") != 0 && strcmp(state, "forming") != 0)
+		return err_set(e, ERR_NOTREADY, "the job is %s before every worker has begun a step with it", state);
+	return ERR_OK;
+}
 
-		rc = ctl_next_status(client, &rev, &s, e);
-		if (rc == ERR_OK && json_int(s, "settings", 0) >= settings)
-			*step = json_int(s, "settings_step", -1);
-		if (rc == ERR_OK && *step < 0 && strcmp(json_str(s, "state", ""), "running") != 0 &&
-		    strcmp(json_str(s, "state", ""), "forming") != 0)
-			rc = err_set(e, ERR_NOTREADY, "the job is %s before every worker has begun a step with it", json_str(s, "state", ""));
-		json_decref(s);
-	}
-	if (rc == ERR_OK && *step < 0)
-		rc = err_set(e, ERR_TIMEOUT, "set, but after %.0f s not every worker has begun a step with it: ps-stat workers tells who is behind",
-		             (double)timeout / NSEC_PER_SEC);
-	return rc;
+/* Until every worker has said from which step on it goes by them. */
+static enum err_code follow(struct http_client *client, struct wait *w, int64_t timeout, struct err *e)
+{
+	enum err_code rc = ctl_until(client, timeout, look, w, e);
+
+	return rc != ERR_TIMEOUT ? rc :
+	    err_set(e, rc, "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
+	            (double)timeout / NSEC_PER_SEC);
 }
 
 static void show(const struct options *o, char **word, int n, int64_t step)
@@ -81,7 +84,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct http_client *client = NULL;
 	json_t *body, *answer = NULL;
 	int nargs, code;
-	int64_t step = -1;
+	struct wait w = { .step = -1 };
 	struct err e = { 0 };
 	enum err_code rc;
 
@@ -93,10 +96,11 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/set", body, CTL_CALL, NULL, &answer, &e);
+	w.settings = json_int(answer, "settings", 0);
 	if (rc == ERR_OK)
-		rc = follow(client, json_int(answer, "settings", 0), o.timeout, &step, &e);
+		rc = follow(client, &w, o.timeout, &e);
 	if (rc == ERR_OK)
-		show(&o, argv + 1, nargs, step);
+		show(&o, argv + 1, nargs, w.step);
 	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);

@@ -200,6 +200,10 @@ void resume_tasks(struct coord *c);
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
 /* How far the job is: what status and result say. */
 uint64_t coord_step(const struct coord *c);
+/* How far a worker is: one that came later begins where it came in.  Is this what it does, as
+ * its last heartbeat says? */
+uint64_t worker_step(const struct member_worker *w);
+bool worker_does(const struct member_worker *w, const char *what);
 /* Who is at `step` waits for those that are below this one; 0: for nobody. */
 uint64_t coord_needed(const struct coord *c, uint64_t step);
 void job_done(struct coord *c, unsigned slot);

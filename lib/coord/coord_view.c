@@ -86,8 +86,7 @@ json_t *coord_view(const struct coord *c)
 
 /* ---- for people: GET /v1/... ------------------------------------------ */
 
-/* How far a worker is.  One that came later begins where it came in. */
-static uint64_t step_of(const struct member_worker *w)
+uint64_t worker_step(const struct member_worker *w)
 {
 	uint64_t step = (uint64_t)json_int(w->stats, "step", 0);
 
@@ -98,8 +97,8 @@ static uint64_t step_of(const struct member_worker *w)
 static bool counts(const struct member_worker *w, bool to_the_end)
 {
 	if (to_the_end)
-		return w->state == WORKER_ACTIVE || (w->state == WORKER_DONE && step_of(w) > 0);
-	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && step_of(w) > 0;
+		return w->state == WORKER_ACTIVE || (w->state == WORKER_DONE && worker_step(w) > 0);
+	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && worker_step(w) > 0;
 }
 
 /* Of those that are active to the end, else of all that ever trained. */
@@ -109,8 +108,8 @@ uint64_t coord_step(const struct coord *c)
 		uint64_t least = UINT64_MAX;
 
 		for (unsigned i = 0; i < c->nworkers; i++)
-			if (counts(&c->worker[i], pass == 0) && step_of(&c->worker[i]) < least)
-				least = step_of(&c->worker[i]);
+			if (counts(&c->worker[i], pass == 0) && worker_step(&c->worker[i]) < least)
+				least = worker_step(&c->worker[i]);
 		if (least != UINT64_MAX)
 			return least;
 	}
@@ -148,14 +147,14 @@ static unsigned count_workers(const struct coord *c, enum worker_state s)
 	return n;
 }
 
+bool worker_does(const struct member_worker *w, const char *what)
+{
+	return w->state == WORKER_ACTIVE && strcmp(json_str(w->stats, "doing", ""), what) == 0;
+}
+
 static bool rests(const struct coord *c, const struct member_worker *w)
 {
 	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pauses;
-}
-
-static bool waits(const struct member_worker *w)
-{
-	return w->state == WORKER_ACTIVE && strcmp(json_str(w->stats, "doing", ""), "wait") == 0;
 }
 
 /* Those that rest before a step, and those that can begin theirs only when these go on. */
@@ -165,11 +164,11 @@ static unsigned count_resting(const struct coord *c)
 	unsigned n = 0;
 
 	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
-		if (rests(c, &c->worker[i]) && step_of(&c->worker[i]) < least)
-			least = step_of(&c->worker[i]);
+		if (rests(c, &c->worker[i]) && worker_step(&c->worker[i]) < least)
+			least = worker_step(&c->worker[i]);
 	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
 		n += rests(c, &c->worker[i]) ||
-		    (waits(&c->worker[i]) && least < coord_needed(c, step_of(&c->worker[i])));
+		    (worker_does(&c->worker[i], "wait") && least < coord_needed(c, worker_step(&c->worker[i])));
 	return n;
 }
 

@@ -106,18 +106,6 @@ static const char *doing(const struct member_worker *w)
 	return json_str(w->stats, "doing", "");
 }
 
-static bool is_doing(const struct member_worker *w, const char *what)
-{
-	return strcmp(doing(w), what) == 0;
-}
-
-static int64_t step_of(const struct member_worker *w)
-{
-	int64_t step = json_int(w->stats, "step", 0);
-
-	return step > (int64_t)w->from ? step : (int64_t)w->from;
-}
-
 static double busy_for(const struct why *y, const struct member_worker *w)
 {
 	return json_num(w->stats, "doing_seconds", 0) + since(y, w->seen);
@@ -134,7 +122,7 @@ uint64_t coord_needed(const struct coord *c, uint64_t step)
 }
 
 /* The one that is farthest behind; of several, one that does not wait itself.  -1: none is. */
-static int slowest(const struct coord *c, int64_t below)
+static int slowest(const struct coord *c, uint64_t below)
 {
 	int best = -1;
 
@@ -142,9 +130,10 @@ static int slowest(const struct coord *c, int64_t below)
 		const struct member_worker *w = &c->worker[i];
 		const struct member_worker *b = best < 0 ? NULL : &c->worker[best];
 
-		if (w->state != WORKER_ACTIVE || step_of(w) >= below)
+		if (w->state != WORKER_ACTIVE || worker_step(w) >= below)
 			continue;
-		if (!b || step_of(w) < step_of(b) || (step_of(w) == step_of(b) && is_doing(b, "wait") && !is_doing(w, "wait")))
+		if (!b || worker_step(w) < worker_step(b) ||
+		    (worker_step(w) == worker_step(b) && worker_does(b, "wait") && !worker_does(w, "wait")))
 			best = (int)i;
 	}
 	return best;
@@ -154,7 +143,7 @@ static void say_of(struct why *y, struct reason *r, unsigned i)
 {
 	const struct member_worker *w = &y->c->worker[i];
 	double quiet = since(y, w->seen), busy = busy_for(y, w);
-	long long step = step_of(w);
+	long long step = (long long)worker_step(w);
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
@@ -166,13 +155,13 @@ static void say_of(struct why *y, struct reason *r, unsigned i)
 		say(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
 		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost", w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
-	else if (is_doing(w, "compute"))
+	else if (worker_does(w, "compute"))
 		say(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
-	else if (is_doing(w, "data"))
+	else if (worker_does(w, "data"))
 		say(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
-	else if (is_doing(w, "push"))
+	else if (worker_does(w, "push"))
 		say(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
-	else if (is_doing(w, "evaluate"))
+	else if (worker_does(w, "evaluate"))
 		say(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
 	else
 		say(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *doing(w) ? ": " : "", doing(w));
@@ -209,16 +198,16 @@ static void say_servers(struct why *y, struct reason *r)
 static void waiting(struct why *y, unsigned i)
 {
 	const struct member_worker *w = &y->c->worker[i];
-	struct reason r = { .step = step_of(w), .seconds = busy_for(y, w) };
+	struct reason r = { .step = (int64_t)worker_step(w), .seconds = busy_for(y, w) };
 	char id[24];
 	int who;
 
 	/* What one does that is late with its heartbeat nobody knows. */
-	if (w->state != WORKER_ACTIVE || !is_doing(w, "wait") || r.seconds < WORTH_A_WORD || y->now - w->seen > y->c->cfg.server_lost / 3)
+	if (w->state != WORKER_ACTIVE || !worker_does(w, "wait") || r.seconds < WORTH_A_WORD || y->now - w->seen > y->c->cfg.server_lost / 3)
 		return;
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.who = id;
-	who = slowest(y->c, (int64_t)coord_needed(y->c, (uint64_t)r.step));
+	who = slowest(y->c, coord_needed(y->c, worker_step(w)));
 	if (who >= 0)
 		say_of(y, &r, (unsigned)who);
 	else
@@ -273,7 +262,7 @@ static void stragglers(struct why *y)
 		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		say(y, &(struct reason){ "everybody", id, step_of(w), own - usual },
+		say(y, &(struct reason){ "everybody", id, (int64_t)worker_step(w), own - usual },
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
 		    "each step takes it %.3g ms of its own, the others %.3g; %.0f %% of that is %s", own * 1e3, usual * 1e3,
 		    100 * share / all, most);
@@ -313,7 +302,7 @@ static void finishing(struct why *y)
 {
 	for (unsigned i = 0; i < y->c->nworkers; i++)
 		if (y->c->worker[i].state == WORKER_ACTIVE)
-			say_of(y, &(struct reason){ .who = "the end", .step = step_of(&y->c->worker[i]),
+			say_of(y, &(struct reason){ .who = "the end", .step = (int64_t)worker_step(&y->c->worker[i]),
 			    .seconds = busy_for(y, &y->c->worker[i]) }, i);
 }
 

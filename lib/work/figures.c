@@ -8,13 +8,23 @@ static double seconds(int64_t ns)
 	return (double)ns / (double)NSEC_PER_SEC;
 }
 
-void figures_doing(struct worker *w, const char *what)
+static void doing(struct worker *w, const char *what, int64_t pause)
 {
 	pthread_mutex_lock(&w->lock);
 	w->fig.doing = what;
-	w->fig.paused = strcmp(what, "pause") == 0 ? json_int(w->view, "paused", 0) : 0;
 	w->fig.doing_since = clock_now();
+	w->fig.paused = pause;
 	pthread_mutex_unlock(&w->lock);
+}
+
+void figures_doing(struct worker *w, const char *what)
+{
+	doing(w, what, 0);
+}
+
+void figures_rest(struct worker *w, int64_t pause)
+{
+	doing(w, "pause", pause);
 }
 
 json_t *figures_json(void *worker)

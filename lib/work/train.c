@@ -303,14 +303,39 @@ static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
 	return ERR_NONFINITE;
 }
 
+/* The job is paused.  What is under way is answered meanwhile; servers may come and go. */
+static enum err_code rest(struct worker *w, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	int64_t number = 0;
+
+	log_info(w->cfg->log, "paused before step %llu", (unsigned long long)w->step);
+	while (!rc && paused(w)) {
+		/* Another pause may have followed this one. */
+		if (number != json_int(w->view, "paused", 0)) {
+			number = json_int(w->view, "paused", 0);
+			figures_rest(w, number);
+		}
+		client_poke(w->client);
+		rc = interrupted(w) ? err_set(e, ERR_STOPPED, "interrupted") : cluster_pause(w->cluster, REST_LOOK, e);
+		if (!rc)
+			rc = worker_refresh(w, e);
+		confirm(w);
+	}
+	return rc;
+}
+
 static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 {
-	struct step_times t = { .begin = clock_now() };
+	struct step_times t = { 0 };
 	double loss = 0;
 	enum err_code rc = worker_refresh(w, e);
 
+	if (!rc && paused(w))
+		rc = rest(w, e);
 	if (rc)
 		return rc;
+	t.begin = clock_now();
 	confirm(w);
 	/* Steps that have been closed without us are gone. */
 	if (client_open_step(w->client) > w->step)
@@ -341,26 +366,6 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	return rc;
 }
 
-/* The job is paused.  What is under way is answered meanwhile; servers may come and go. */
-static enum err_code rest(struct worker *w, struct err *e)
-{
-	enum err_code rc = worker_refresh(w, e);
-
-	if (rc || !paused(w))
-		return rc;
-	log_info(w->cfg->log, "paused before step %llu", (unsigned long long)w->step);
-	while (!rc && paused(w) && !interrupted(w)) {
-		if (w->fig.paused != json_int(w->view, "paused", 0))
-			figures_doing(w, "pause");
-		client_poke(w->client);
-		rc = cluster_pause(w->cluster, REST_LOOK, e);
-		if (!rc)
-			rc = worker_refresh(w, e);
-		confirm(w);
-	}
-	return rc;
-}
-
 /* ---- a life ----------------------------------------------------------------------------------- */
 
 static enum err_code live(struct worker *w, struct err *e)
@@ -380,9 +385,7 @@ static enum err_code live(struct worker *w, struct err *e)
 	if (!rc)
 		rc = begin(w, e);
 	while (!rc && !over) {
-		rc = rest(w, e);
-		if (!rc && !interrupted(w))
-			rc = one_step(w, &over, e);
+		rc = one_step(w, &over, e);
 		if (!rc && !over && interrupted(w))
 			rc = err_set(e, ERR_STOPPED, "interrupted");
 	}

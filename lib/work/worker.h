@@ -73,8 +73,9 @@ enum err_code worker_refresh(struct worker *w, struct err *e);
 enum err_code worker_finish(struct worker *w, struct err *e);
 void worker_leave(struct worker *w);
 
-/* What this worker does from now on; `what` is a constant. */
+/* What this worker does from now on; `what` is a constant.  Or that it rests, for this pause. */
 void figures_doing(struct worker *w, const char *what);
+void figures_rest(struct worker *w, int64_t pause);
 /* A step has been taken, at these times. */
 void figures_note(struct worker *w, double loss, const struct step_times *t);
 /* For the heartbeat and the report at the end; on any thread. */

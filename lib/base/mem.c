@@ -3,12 +3,16 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+void mem_fail(void)
+{
+	fputs("out of memory\n", stderr);
+	abort();
+}
+
 static void *sure(void *p)
 {
-	if (!p) {
-		fputs("out of memory\n", stderr);
-		abort();
-	}
+	if (!p)
+		mem_fail();
 	return p;
 }
 

@@ -11,6 +11,8 @@
 void *mem_alloc(size_t size);                  /* zeroed */
 void *mem_array(size_t n, size_t size);        /* zeroed; n * size checked */
 void *mem_regrow(void *p, size_t n, size_t size);
+/* What these do then. */
+_Noreturn void mem_fail(void);
 char *mem_strdup(const char *s);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -133,7 +133,7 @@ static bool all_u64(const json_t *list)
 	return json_is_array(list);
 }
 
-/* [table, part, file, "version", "step", ["last"...]] */
+/* [table, part, file, "version", "step", ["last"...], "born"] */
 static bool part_is_fine(const json_t *p, const json_t *files)
 {
 	const char *file = json_string_value(json_array_get(p, 2));
@@ -141,7 +141,7 @@ static bool part_is_fine(const json_t *p, const json_t *files)
 	unsigned server;
 	bool state;
 
-	return json_array_size(p) == 6 && json_is_string(json_array_get(p, 0)) &&
+	return (json_array_size(p) == 6 || (json_array_size(p) == 7 && is_u64(json_array_get(p, 6)))) && json_is_string(json_array_get(p, 0)) &&
 	       json_is_integer(json_array_get(p, 1)) && part >= 0 && part <= UINT32_MAX && file &&
 	       ckpt_file_parse(file, &server, &state) && !state && listed(files, file) == 1 &&
 	       is_u64(json_array_get(p, 3)) && is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
@@ -219,19 +219,22 @@ static enum err_code cover_part(const struct map *by_name, json_t *p, struct err
 	return ERR_OK;
 }
 
-/* [table index, part, file index, "version", "step", ["last"...]], in order. */
+/* [table index, part, file index, "version", "step", ["last"...], "born"], in order. */
 static enum err_code list_table(const struct cover *t, size_t index, const struct map *files, json_t *out,
                                 struct err *e)
 {
 	for (uint32_t k = 0; k < t->nparts; k++) {
-		json_t *p = t->part[k];
+		json_t *p = t->part[k], *entry;
 		const json_t *file;
 
 		if (!p)
 			return err_set(e, ERR_FAILED, "partition %" PRIu32 " of table \"%s\" was not written", k, t->name);
 		file = map_get(files, json_string_value(json_array_get(p, 2)));
-		json_array_append_new(out, json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file,
-		                      json_array_get(p, 3), json_array_get(p, 4), json_array_get(p, 5)));
+		entry = json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file, json_array_get(p, 3),
+		                  json_array_get(p, 4), json_array_get(p, 5));
+		if (json_array_size(p) == 7)
+			json_array_append(entry, json_array_get(p, 6));
+		json_array_append_new(out, entry);
 	}
 	return ERR_OK;
 }

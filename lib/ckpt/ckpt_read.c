@@ -22,7 +22,7 @@ struct place {
 	size_t file, state;             /* state: NO_FILE when the server wrote none */
 	uint64_t begin, n;              /* begin: of a dense partition, in the table */
 	unsigned nslots;
-	uint64_t version, step;
+	uint64_t version, step, born;
 	const json_t *last;
 	const struct safetensors_tensor *w, *ids, *slot[CKPT_SLOTS_MAX];
 };
@@ -153,7 +153,7 @@ static bool parse_last(const json_t *list, struct place *p)
 	return !list || json_is_array(list);
 }
 
-/* [table index, part, file index, "version", "step", ["last"...]] */
+/* [table index, part, file index, "version", "step", ["last"...], "born"] */
 static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
                         struct place *p)
 {
@@ -162,10 +162,10 @@ static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t tab
 	unsigned server = 0;
 	bool state = true;
 
-	if (json_array_size(j) < 5 || json_array_size(j) > 6 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
+	if (json_array_size(j) < 5 || json_array_size(j) > 7 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
 	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || file < 0 ||
 	    (uint64_t)file >= r->nfiles || !u64_at(j, 3, &p->version) || !u64_at(j, 4, &p->step) ||
-	    !parse_last(json_array_get(j, 5), p))
+	    !parse_last(json_array_get(j, 5), p) || (json_array_size(j) == 7 && !u64_at(j, 6, &p->born)))
 		return false;
 	p->file = (size_t)file;
 	if (!ckpt_file_parse(r->file[p->file].name, &server, &state) || state)
@@ -369,7 +369,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 	const struct place *p = place_of(t, part);
 
 	(void)r;
-	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step,
+	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
 		.nlast = json_array_size(p->last) };
 }
 

@@ -159,10 +159,14 @@ static json_t *describe(const struct ckpt_part *parts, size_t n, unsigned server
 	char file[CKPT_NAME];
 
 	ckpt_file_name(server, false, file);
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("[s, I, s, o, o, o]", parts[i].table,
-		                      (json_int_t)parts[i].part, file, json_of_u64(parts[i].version),
-		                      json_of_u64(parts[i].step), list_last(&parts[i])));
+	for (size_t i = 0; i < n; i++) {
+		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table, (json_int_t)parts[i].part, file,
+		                      json_of_u64(parts[i].version), json_of_u64(parts[i].step), list_last(&parts[i]));
+
+		if (parts[i].born)
+			json_array_append_new(p, json_of_u64(parts[i].born));
+		json_array_append_new(list, p);
+	}
 	return list;
 }
 

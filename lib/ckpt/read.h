@@ -24,7 +24,7 @@ struct ckpt_table {
 struct ckpt_info {
 	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
 	unsigned nslots;
-	uint64_t version, step;
+	uint64_t version, step, born;
 	size_t nlast;                   /* worker slots that ckpt_part_last knows of */
 };
 

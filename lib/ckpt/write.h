@@ -33,6 +33,7 @@ struct ckpt_part {
 	const float *slot[CKPT_SLOTS_MAX];      /* of the update rule; nslots, each like w */
 	unsigned nslots;                /* the same for all partitions */
 	uint64_t version, step;
+	uint64_t born;                  /* updates of before its rule began */
 	const uint64_t *last;           /* nlast: by worker slot, what was taken; against doubles */
 	size_t nlast;
 };
@@ -50,7 +51,8 @@ struct ckpt_sink {
 
 /* All of one server's partitions, as server-N.params.safetensors and, when they
  * have slots, server-N.state.safetensors.  *description is what ckpt_add wants:
- * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...]]]}.
+ * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...],"born"]]}; born
+ * is left out where it is 0.
  * ERR_FAILED for ids that do not ascend or slots that are not as many in all;
  * else errors of the sink.  No locks; any thread. */
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,

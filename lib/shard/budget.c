@@ -1,19 +1,26 @@
-#include "shard/part.h"
+#include "shard/regime.h"
 
 /* mem_limit: what the partitions may take, booked before it is. */
 
 /* All that a dense partition may ever have here: values, optimizer state, two
  * accumulators, a previous version, when each value was changed. */
-static uint64_t most(const struct part *p, const struct shard_config *cfg)
+static uint64_t most(const struct part *p, const struct shard *s, const struct optim_rule *rule, bool bsp)
 {
-	uint64_t copies = 1 + cfg->rule->nslots + (cfg->deterministic ? 1 : 0) + (cfg->mode.kind == SYNC_bsp ? 2 : 0);
+	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (bsp ? 2 : 0);
 
-	return copies * p->n * sizeof(float) + (cfg->deltas ? stamps_bytes(p->n) : 0);
+	return copies * p->n * sizeof(float) + (s->cfg.deltas ? stamps_bytes(p->n) : 0);
 }
 
-enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e)
+/* The step that is open, and those to come. */
+static bool sums(const struct part *p, const struct shard *s)
 {
-	uint64_t need = most(p, cfg), used = atomic_fetch_add(&b->used, need) + need;
+	return regime_is_bsp(s, p->step) || regime_last(s)->mode.kind == SYNC_bsp;
+}
+
+enum err_code part_book(struct part *p, struct shard *s, struct err *e)
+{
+	struct budget *b = &s->budget;
+	uint64_t need = most(p, s, p->by->rule, sums(p, s)), used = atomic_fetch_add(&b->used, need) + need;
 
 	p->booked = need;
 	if (!b->limit || used <= b->limit)
@@ -23,21 +30,66 @@ enum err_code part_book(struct part *p, const struct shard_config *cfg, struct b
 	    (unsigned long long)used, (unsigned long long)b->limit);
 }
 
+void part_rebook(struct part *p, struct shard *s)
+{
+	uint64_t need = most(p, s, p->by->rule, sums(p, s));
+
+	/* Rows are booked as they come. */
+	if (p->rows)
+		return;
+	atomic_fetch_add(&s->budget.used, need - p->booked);
+	p->booked = need;
+}
+
+struct growth {
+	const struct regime *r;
+	uint64_t more;
+};
+
+static bool add_growth(struct shard *s, struct part *p, void *ctx)
+{
+	struct growth *g = ctx;
+	bool bsp = g->r->mode.kind == SYNC_bsp || sums(p, s);
+	unsigned had = p->by->rule->nslots, slots = g->r->rule->nslots;
+
+	if (!p->here)
+		return true;
+	if (p->rows)
+		g->more += slots > had ? rows_count(p->rows) * p->table->cols * (slots - had) * sizeof(float) : 0;
+	else if (most(p, s, g->r->rule, bsp) > p->booked)
+		g->more += most(p, s, g->r->rule, bsp) - p->booked;
+	return true;
+}
+
+enum err_code shard_fits(struct shard *s, const struct regime *r, struct err *e)
+{
+	struct growth g = { r, 0 };
+	uint64_t used = atomic_load(&s->budget.used);
+
+	if (!s->budget.limit)
+		return ERR_OK;
+	shard_each(s, add_growth, &g);
+	if (used + g.more <= s->budget.limit)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "mem_limit: it would make %llu bytes of %llu for tables", (unsigned long long)(used + g.more),
+	    (unsigned long long)s->budget.limit);
+}
+
 /* What a new row may take: its values and state, a previous version, its sum; and their
  * ids, and places in the indexes (rows.h). */
-static uint64_t row_bytes(const struct part *p, const struct shard_config *cfg)
+static uint64_t row_bytes(const struct part *p)
 {
 	uint32_t cols = p->table->cols;
-	uint64_t copies = 1 + cfg->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
+	uint64_t copies = 1 + p->by->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
 
 	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
 }
 
-bool part_has_room(const struct part *p, const struct shard_config *cfg, struct budget *b, const struct push *push)
+bool part_has_room(const struct part *p, struct budget *b, const struct push *push)
 {
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
-	if (!b->limit || !p->rows || used + push->nrows * row_bytes(p, cfg) <= b->limit)
+	if (!b->limit || !p->rows || used + push->nrows * row_bytes(p) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
 		float *row[ROWS_BLOCK];
@@ -47,7 +99,7 @@ bool part_has_room(const struct part *p, const struct shard_config *cfg, struct 
 		for (uint32_t i = 0; i < n; i++)
 			fresh += !row[i];
 	}
-	if (!fresh || used + fresh * row_bytes(p, cfg) <= b->limit)
+	if (!fresh || used + fresh * row_bytes(p) <= b->limit)
 		return true;
 	atomic_store(&b->full, true);
 	return false;

@@ -2,6 +2,7 @@
 
 #include "base/endian.h"
 #include "base/mem.h"
+#include "shard/regime.h"
 
 /* Changes of a partition that the next copy may have to be sent again. */
 #define SENT_MAX 16u
@@ -27,12 +28,14 @@ static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step,
 	return c;
 }
 
-static void fill_head(struct copy *c, uint64_t examples, uint32_t n, uint32_t nrows)
+static void fill_head(struct copy *c, const struct part *p, uint64_t examples, uint32_t n, uint32_t nrows)
 {
 	put_le64(c->head, c->version);
 	put_le64(c->head + 8, examples);
 	put_le32(c->head + 16, n);
 	put_le32(c->head + 20, nrows);
+	put_le32(c->head + 24, p->by->number);
+	put_le32(c->head + 28, 0);
 }
 
 static void free_copy(struct copy *c)
@@ -129,7 +132,7 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step, head_bytes((size_t)n * 4), 0);
 	who(p, step, c->head + COPY_HEAD);
 	take_body(c, p);
-	fill_head(c, examples, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	fill_head(c, p, examples, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
 	enqueue(s, p, c);
 }
 
@@ -161,7 +164,7 @@ void copy_step(struct shard *s, struct part *p, uint64_t step)
 {
 	struct copy *c = copy_new(p, COPY_STEP, step, head_bytes(0), 0);
 
-	fill_head(c, 0, 0, 0);
+	fill_head(c, p, 0, 0, 0);
 	enqueue(s, p, c);
 }
 
@@ -182,7 +185,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 			memcpy(c->body, push->ids, nids);
 		memcpy(c->body + nids, push->payload, push->len);
 	}
-	fill_head(c, push->examples, push->slot, push->nrows);
+	fill_head(c, p, push->examples, push->slot, push->nrows);
 	enqueue(s, p, c);
 }
 
@@ -226,9 +229,9 @@ static size_t put_rows(uint8_t *at, const struct rows *rows, size_t stride)
 }
 
 /* The values as they are, and their length; at NULL: only that. */
-static size_t put_state(const struct shard *s, const struct part *p, uint8_t *at)
+static size_t put_state(const struct part *p, uint8_t *at)
 {
-	size_t nslots = s->cfg.rule->nslots, cols = p->table->cols, len;
+	size_t nslots = p->by->rule->nslots, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
 		len = put_rows(at, p->rows, cols * (1 + nslots));
@@ -244,7 +247,7 @@ static size_t put_state(const struct shard *s, const struct part *p, uint8_t *at
  * all that is left, it would have to be pushed again. */
 static void put_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
 {
-	bool open = s->cfg.mode.kind == SYNC_bsp && p->last[slot] > p->step;
+	bool open = regime_is_bsp(s, p->step) && p->last[slot] > p->step;
 	uint64_t due = part_due(p, slot), claims = due ? p->debt[slot].claims : 0;
 
 	if (open && due <= p->step) {
@@ -260,17 +263,17 @@ static void put_slot(const struct shard *s, const struct part *p, uint32_t slot,
 
 static void send_state(struct shard *s, struct part *p)
 {
-	struct copy *c = copy_new(p, COPY_STATE, p->step, head_bytes(8 + p->nlast * 24), put_state(s, p, NULL));
+	struct copy *c = copy_new(p, COPY_STATE, p->step, head_bytes(COPY_STATE_HEAD + p->nlast * 24), put_state(p, NULL));
 	uint8_t *at = c->head + COPY_HEAD;
 
 	put_le32(at, p->prev_rows ? (uint32_t)rows_count(p->prev_rows) : 0);
 	put_le32(at + 4, p->prev_same);
-	for (uint32_t i = 0; i < p->nlast; i++) {
-		put_slot(s, p, i, at + 8 + i * 24);
-	}
+	put_le64(at + 8, p->born);
+	for (uint32_t i = 0; i < p->nlast; i++)
+		put_slot(s, p, i, at + COPY_STATE_HEAD + i * 24);
 	c->body = mem_alloc(c->nbody + 1);
-	put_state(s, p, c->body);
-	fill_head(c, 0, (uint32_t)p->nlast, p->rows ? (uint32_t)rows_count(p->rows) : 0);
+	put_state(p, c->body);
+	fill_head(c, p, 0, (uint32_t)p->nlast, p->rows ? (uint32_t)rows_count(p->rows) : 0);
 	enqueue(s, p, c);
 }
 
@@ -328,7 +331,7 @@ static bool begin_feed(struct shard *s, struct part *p, void *ctx)
 	p->to_process = p->feed_process;
 	p->must = p->synced = false;
 	/* Without room for a second sum the step's close would wait for ever. */
-	if (p->head && part_alloc_head(p, &s->cfg, NULL)) {
+	if (p->head && part_alloc_head(p, s, NULL)) {
 		p->to = NO_SERVER;
 		return true;
 	}

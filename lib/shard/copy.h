@@ -4,8 +4,11 @@
 #include "shard/gate.h"
 
 /* What a copy's head begins with: version, examples, how many slots follow, rows
- * in the body. */
-#define COPY_HEAD 24
+ * in the body, by which settings the update is made. */
+#define COPY_HEAD 32
+/* What stands before a state's slots: rows of the step before, whether it changed nothing,
+ * updates of before its rule. */
+#define COPY_STATE_HEAD 16
 
 /* The sending side of a partition's copies; its lock is held. */
 

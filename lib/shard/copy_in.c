@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "shard/copy.h"
+#include "shard/regime.h"
 
 /* The receiving side: what the copy before this one sends (copy.c writes it). */
 
@@ -9,23 +10,24 @@ struct incoming {
 	const struct copy *c;
 	uint64_t version, examples;
 	uint32_t n, nrows;
+	const struct regime *by;        /* NULL: it is not known here yet */
 	const uint8_t *list;            /* slots, or for a state (last, due, claims) by slot */
 	const uint8_t *body;
 	size_t nbody;
 };
 
-static bool parse(const struct copy *c, const uint8_t *p, size_t len, struct incoming *in)
+static bool parse(const struct shard *s, const struct copy *c, const uint8_t *p, size_t len, struct incoming *in)
 {
 	size_t nlist;
 
 	if (len < COPY_HEAD)
 		return false;
 	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
-		.nrows = get_le32(p + 20), .list = p + COPY_HEAD };
+		.nrows = get_le32(p + 20), .by = regime_numbered(s, get_le32(p + 24)), .list = p + COPY_HEAD };
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
-		nlist = c->kind == COPY_STATE ? 8 + (size_t)in->n * 24 : ((size_t)in->n * 4 + 7) / 8 * 8;
+		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * 24 : ((size_t)in->n * 4 + 7) / 8 * 8;
 	if (len - COPY_HEAD < nlist)
 		return false;
 	in->body = in->list + nlist;
@@ -50,8 +52,8 @@ static enum shard_answer take_sum(struct shard *s, struct part *p, const struct 
 	if (in->version != p->version + (in->nbody != 0))
 		return SHARD_BAD;
 	snap_before_update(s, p, step);
-	if (!part_update(p, &s->cfg, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows, in->body,
-	        in->examples))
+	part_turn(s, p, in->by);
+	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows, in->body, in->examples))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++)
 		part_set_last(p, get_le32(in->list + (size_t)i * 4), step + 1);
@@ -79,7 +81,8 @@ static enum shard_answer take_push(struct shard *s, struct part *p, const struct
 		if (codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;
 		snap_before_update(s, p, p->step);
-		if (!part_apply(p, &s->cfg, &push))
+		part_turn(s, p, in->by);
+		if (!part_apply(p, &push))
 			return SHARD_BAD;
 	}
 	if (push.slot != SHARD_OUTSIDE && part_last(p, push.slot) <= push.step)
@@ -116,9 +119,9 @@ static const uint8_t *get_floats(float *x, const uint8_t *at, size_t *left, size
 	return at + n * 4;
 }
 
-static bool get_state(const struct shard *s, struct part *p, const struct incoming *in)
+static bool get_state(struct part *p, const struct incoming *in)
 {
-	size_t nslots = s->cfg.rule->nslots, cols = p->table->cols, left = in->nbody;
+	size_t nslots = p->by->rule->nslots, cols = p->table->cols, left = in->nbody;
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
@@ -136,19 +139,21 @@ static bool get_state(const struct shard *s, struct part *p, const struct incomi
 
 static enum shard_answer take_state(struct shard *s, struct part *p, const struct incoming *in)
 {
+	p->by = in->by;
 	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
-	if (!get_state(s, p, in)) {
+	if (!get_state(p, in)) {
 		part_retire(p, &s->budget);
 		return SHARD_BAD;
 	}
 	p->version = in->version;
+	p->born = get_le64(in->list + 8);
 	part_forget_changes(p);
 	p->step = in->c->step;
 	p->prev_same = get_le32(in->list + 4);
 	p->prev_version = p->version - !p->prev_same;
 	for (uint32_t i = 0; i < in->n; i++) {
-		const uint8_t *at = in->list + 8 + (size_t)i * 24;
+		const uint8_t *at = in->list + COPY_STATE_HEAD + (size_t)i * 24;
 
 		part_set_last(p, i, get_le64(at));
 		/* Beside what was told here meanwhile. */
@@ -156,6 +161,7 @@ static enum shard_answer take_state(struct shard *s, struct part *p, const struc
 	}
 	p->here = true;
 	atomic_store(&p->gone, false);
+	gate_enter(s, p);
 	gate_seen(s, p->step);
 	return SHARD_OK;
 }
@@ -177,7 +183,8 @@ static enum shard_answer take(struct shard *s, struct part *p, const struct inco
 
 	if (p->head || (!p->here && in->c->kind != COPY_STATE))
 		return SHARD_ELSEWHERE;
-	if (!copy_may_send(p)) {
+	/* Not before it is known here, too, how the update is made. */
+	if (!copy_may_send(p) || !in->by) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
@@ -204,7 +211,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 	enum shard_answer a;
 	bool wake;
 
-	if (!p || !parse(c, payload, len, &in))
+	if (!p || !parse(s, c, payload, len, &in))
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*version = in.version;
 	*steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1;

@@ -1,6 +1,7 @@
 #include "shard/copy.h"
 #include "shard/hand.h"
 #include "shard/mean.h"
+#include "shard/regime.h"
 
 #include "base/fail.h"
 
@@ -98,12 +99,12 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 	struct shard_vote v;
 
 	pthread_mutex_lock(&s->gate.lock);
-	p = sync_at(sync, slot);
+	p = slot == SHARD_OUTSIDE ? NULL : sync_at(sync, slot);
 	/* The old holder is fenced at once, whatever comes of the vote. */
-	if (p->incarnation != incarnation)
+	if (p && p->incarnation != incarnation)
 		p->incarnation = NOBODY;
 	v.frontier = sync_frontier(sync);
-	v.clock = p->clock;
+	v.clock = p ? p->clock : 0;
 	v.yes = resume || step >= v.frontier;
 	if (!resume)
 		sync->hold = v.yes ? step : SYNC_NEVER;
@@ -237,10 +238,9 @@ uint64_t shard_closed(struct shard *s)
 {
 	uint64_t closed = UINT64_MAX;
 
-	if (s->cfg.mode.kind != SYNC_bsp)
-		return closed;
 	pthread_mutex_lock(&s->gate.lock);
-	closed = s->gate.sync.closed;
+	if (s->gate.sync.mode.kind == SYNC_bsp)
+		closed = s->gate.sync.closed;
 	pthread_mutex_unlock(&s->gate.lock);
 	return closed;
 }
@@ -263,7 +263,7 @@ void gate_recap(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (s->cfg.relay || s->cfg.mode.kind != SYNC_bsp || !p->here || !p->head || p->to == NO_SERVER || !p->step)
+	if (s->cfg.relay || !p->step || !regime_is_bsp(s, p->step - 1) || !p->here || !p->head || p->to == NO_SERVER)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	torn = sync_torn(&s->gate.sync, p->step - 1, false);
@@ -274,6 +274,7 @@ void gate_recap(struct shard *s, struct part *p)
 
 void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 {
+	const struct regime *r = regime_at(s, p->step);
 	uint64_t step = p->step;
 	bool torn = false;
 
@@ -287,8 +288,9 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 		pthread_mutex_unlock(&s->gate.lock);
 	}
 	snap_before_update(s, p, step);
-	part_close(p, &s->cfg, examples);
-	copy_sum(s, p, step, examples, torn || s->cfg.mode.backup || p->table->reduced);
+	part_turn(s, p, r);
+	part_close(p, examples);
+	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
 	part_reopen(p);
 }
 
@@ -302,14 +304,14 @@ static bool pushed_nowhere(const struct shard *s, const struct part *p)
 
 void gate_pass(struct shard *s, struct part *p)
 {
-	uint64_t floor;
+	uint64_t floor, end = regime_bsp_end(s, p->step);
 
 	/* Who was late at the head, and what has no sum, only the head knows. */
-	if (s->cfg.mode.kind != SYNC_bsp || s->cfg.mode.backup || p->table->reduced || p->head || !p->here || !p->live)
+	if (!regime_is_bsp(s, p->step) || regime_at(s, p->step)->mode.backup || p->table->reduced || p->head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	floor = sync_clocked(&s->gate.sync);
-	while (p->step < floor && pushed_nowhere(s, p)) {
+	while (p->step < floor && p->step < end && pushed_nowhere(s, p)) {
 		p->step++;
 		p->prev_same = true;
 	}
@@ -343,16 +345,18 @@ bool gate_caught_up(struct shard *s, struct part *p)
 static bool close_part(struct shard *s, struct part *p, void *ctx)
 {
 	struct closing *c = ctx;
-	uint64_t examples;
+	uint64_t examples, end = regime_bsp_end(s, p->step), floor = c->floor < end ? c->floor : end;
 
+	if (!regime_is_bsp(s, p->step))
+		floor = p->step;
 	if (s->cfg.relay)
-		hand_skip(p, c->floor);
-	while (p->here && p->head && p->step < c->floor && gate_complete(s, p, &examples)) {
+		hand_skip(p, floor);
+	while (p->here && p->head && p->step < floor && gate_complete(s, p, &examples)) {
 		gate_close_part(s, p, examples);
 		p->waited = false;              /* the caller wakes everybody */
 	}
-	mark_behind(s, p, p->here && p->head && p->step < c->floor);
-	if (p->here && p->head && p->step < c->oldest)
+	mark_behind(s, p, p->here && p->head && p->step < floor);
+	if (p->here && p->head && p->step < c->oldest && p->step < floor)
 		c->oldest = p->step;
 	if (p->here && !p->head) {
 		gate_pass(s, p);
@@ -368,10 +372,13 @@ static void close_steps(struct shard *s, bool force)
 {
 	struct gate *g = &s->gate;
 
-	if (s->cfg.mode.kind != SYNC_bsp)
-		return;
 	pthread_mutex_lock(&g->lock);
-	g->again |= force;
+	/* Outside of bsp only what is left of it, where a partition has another head now. */
+	if (g->sync.mode.kind != SYNC_bsp && !force && !atomic_load(&g->behind)) {
+		pthread_mutex_unlock(&g->lock);
+		return;
+	}
+	g->again |= force || g->sync.mode.kind != SYNC_bsp;
 	while (!g->closing && (g->again || sync_clocked(&g->sync) > g->sync.closed)) {
 		uint64_t clocked = sync_clocked(&g->sync);
 		struct closing c = { clocked, UINT64_MAX };
@@ -386,6 +393,8 @@ static void close_steps(struct shard *s, bool force)
 		g->closing = false;
 		if (c.oldest < c.floor)
 			c.floor = c.oldest;
+		if (g->sync.mode.kind != SYNC_bsp)
+			break;
 		if (c.floor > g->sync.closed)
 			g->sync.closed = c.floor;
 		else if (!g->again && sync_clocked(&g->sync) == clocked)
@@ -397,10 +406,12 @@ static void close_steps(struct shard *s, bool force)
 void gate_close(struct shard *s)
 {
 	close_steps(s, false);
+	gate_turn(s);
 }
 
 void shard_settle(struct shard *s)
 {
 	close_steps(s, true);
+	gate_turn(s);
 	s->cfg.wake(s->cfg.ctx);
 }

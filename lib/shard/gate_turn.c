@@ -2,6 +2,7 @@
 
 #include "shard/copy.h"
 #include "shard/hand.h"
+#include "shard/regime.h"
 
 /* The gate's side of one push or pull: is it its turn, has all come that was to come? */
 
@@ -121,9 +122,10 @@ bool gate_complete(struct shard *s, struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
 	bool complete = copy_may_send(p);
+	unsigned backup = regime_at(s, p->step)->mode.backup;
 
 	pthread_mutex_lock(&s->gate.lock);
-	complete = complete && (sync->mode.backup ? enough_are_through(sync, p) : all_are_through(sync, p));
+	complete = complete && (backup ? enough_are_through(sync, p) : all_are_through(sync, p));
 	if (p->table->reduced) {
 		complete = complete && (mean_is_here(p) || !mean_may_come(sync, p->step));
 		*examples = p->acc_examples;

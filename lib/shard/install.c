@@ -40,7 +40,7 @@ static enum err_code take_place(struct shard *s, struct part *p, const struct ru
 	if (next != NO_SERVER || p->to != p->feed || p->to_process != p->feed_process)
 		copy_redirect(s, p, next, process_of(process, next));
 	if (p->head)
-		rc = part_alloc_head(p, &s->cfg, e);
+		rc = part_alloc_head(p, s, e);
 	gate_recap(s, p);
 	copy_settle(p);
 	p->waited = false;

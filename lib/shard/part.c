@@ -5,6 +5,7 @@
 #include "format/safetensors.h"
 #include "kern/vec.h"
 #include "shard/copy.h"
+#include "shard/regime.h"
 
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
 {
@@ -12,14 +13,14 @@ void part_slots(float *state, size_t n, const struct optim_rule *rule, float *ou
 		out[k] = state + k * n;
 }
 
-void part_init_state(const struct shard_config *cfg, size_t n, float *state)
+void part_init_state(const struct optim_rule *rule, size_t n, float *state)
 {
 	float *slot[OPTIM_MAX_SLOTS];
 
-	part_slots(state, n, cfg->rule, slot);
-	for (unsigned k = 0; k < cfg->rule->nslots; k++)
+	part_slots(state, n, rule, slot);
+	for (unsigned k = 0; k < rule->nslots; k++)
 		for (size_t i = 0; i < n; i++)
-			slot[k][i] = cfg->rule->slot_init[k];
+			slot[k][i] = rule->slot_init[k];
 }
 
 static enum err_code init_from_file(struct part *p, const char *path, struct err *e)
@@ -67,17 +68,19 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	enum err_code rc;
 
 	part_retire(p, &s->budget);
+	if (!p->by)
+		p->by = regime_numbered(s, 0);
 	if (p->table->sparse) {
 		part_rows_alloc(p, cfg);
 		return ERR_OK;
 	}
-	rc = part_book(p, cfg, &s->budget, e);
+	rc = part_book(p, s, e);
 	if (rc) {
 		part_retire(p, &s->budget);
 		return rc;
 	}
 	p->w = mem_try_array(p->n, sizeof *p->w);
-	p->state = mem_try_array((size_t)p->n * cfg->rule->nslots + 1, sizeof *p->state);
+	p->state = mem_try_array((size_t)p->n * p->by->rule->nslots + 1, sizeof *p->state);
 	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
 	p->stamps = cfg->deltas ? stamps_new(p->n, p->version) : NULL;
 	if (p->w && p->state && (p->prev || !cfg->deterministic) && (p->stamps || !cfg->deltas))
@@ -95,9 +98,9 @@ static bool spare_comes_back(const struct part *p)
 	return false;
 }
 
-enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e)
+enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
-	if (cfg->mode.kind != SYNC_bsp)
+	if (!regime_is_bsp(s, p->step) && regime_last(s)->mode.kind != SYNC_bsp)
 		return ERR_OK;
 	if (p->table->sparse) {
 		if (!p->acc_rows)
@@ -142,7 +145,7 @@ static enum err_code read_rows(struct part *p, const struct ckpt_reader *r, cons
 static enum err_code restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
-	unsigned nslots = cfg->rule->nslots;
+	unsigned nslots = p->by->rule->nslots;
 	float *slot[OPTIM_MAX_SLOTS];
 	enum err_code rc;
 
@@ -151,14 +154,15 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));
 	if (info.nslots != nslots)
 		return err_set(e, ERR_CONFIG, "%s was made with an update rule of %u slots, %s has %u", ckpt_path(cfg->restore),
-		    info.nslots, cfg->rule->name, nslots);
+		    info.nslots, p->by->rule->name, nslots);
 	if (t->sparse) {
 		rc = read_rows(p, cfg->restore, t, &info, e);
 	} else {
-		part_slots(p->state, p->n, cfg->rule, slot);
+		part_slots(p->state, p->n, p->by->rule, slot);
 		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
 	}
 	p->version = info.version;
+	p->born = info.born;
 	part_forget_changes(p);
 	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
 	p->prev_same = true;
@@ -181,7 +185,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 		rc = init_from_file(p, cfg->init_file, e);
 	else
 		init_fill(p->table, table_part_begin(p->index), p->n, p->w);
-	part_init_state(cfg, p->n, p->state);
+	part_init_state(p->by->rule, p->n, p->state);
 	return rc;
 }
 
@@ -306,11 +310,11 @@ bool part_claimed(const struct part *p, uint32_t slot, uint64_t step)
 
 /* ---- the update --------------------------------------------------------- */
 
-static struct optim_hyper hyper_at(const struct shard_config *cfg, uint64_t step)
+static struct optim_hyper hyper_at(const struct part *p, uint64_t step)
 {
-	struct optim_hyper h = cfg->hyper;
+	struct optim_hyper h = p->by->hyper;
 
-	h.lr *= (float)schedule_factor(&cfg->schedule, step);
+	h.lr *= (float)schedule_factor(&p->by->schedule, step);
 	return h;
 }
 
@@ -318,22 +322,23 @@ static struct optim_hyper hyper_at(const struct shard_config *cfg, uint64_t step
  * the first cache. */
 #define STAMPED 2048u
 
-static void update_dense(struct part *p, const struct shard_config *cfg, uint64_t step, const float *g, float scale)
+static void update_dense(struct part *p, uint64_t step, const float *g, float scale)
 {
 	size_t piece = p->stamps ? STAMPED : p->n;
-	struct optim_hyper h = hyper_at(cfg, step);
+	const struct optim_rule *rule = p->by->rule;
+	struct optim_hyper h = hyper_at(p, step);
 	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
-	part_slots(p->state, p->n, cfg->rule, slot);
+	part_slots(p->state, p->n, rule, slot);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 
 		if (p->stamps)
 			memcpy(old, p->w + at, n * sizeof *old);
-		cfg->rule->step(&h, p->version + 1, p->table->decay, n, p->w + at, slot, g + at, scale);
+		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->w + at, slot, g + at, scale);
 		if (p->stamps)
 			stamps_note(p->stamps, p->version + 1, at, n, old, p->w + at);
-		for (unsigned k = 0; k < cfg->rule->nslots; k++)
+		for (unsigned k = 0; k < rule->nslots; k++)
 			slot[k] += n;
 	}
 }
@@ -355,9 +360,8 @@ static void accumulate_dense(struct part *p, const struct push *push)
 	codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
 }
 
-bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
+bool part_accumulate(struct part *p, const struct push *push)
 {
-	(void)cfg;
 	if (p->table->sparse) {
 		if (!part_rows_accumulate(p, push))
 			return false;
@@ -381,16 +385,15 @@ static void keep_previous(struct part *p, bool changes)
 		rows_clear(p->prev_rows);
 }
 
-bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, uint64_t examples)
+bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples)
 {
 	float scale = examples ? 1.0f / (float)examples : 0.0f;
-	struct optim_hyper h = hyper_at(cfg, step);
+	struct optim_hyper h = hyper_at(p, step);
 
 	keep_previous(p, sum != NULL);
 	if (!p->table->sparse && sum)
-		update_dense(p, cfg, step, sum, scale);
-	if (!part_rows_update(p, cfg, &h, ids, nrows, sum, scale))
+		update_dense(p, step, sum, scale);
+	if (!part_rows_update(p, &h, ids, nrows, sum, scale))
 		return false;
 	if (sum)
 		p->version++;
@@ -398,20 +401,20 @@ bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, 
 	return true;
 }
 
-bool part_close(struct part *p, const struct shard_config *cfg, uint64_t examples)
+bool part_close(struct part *p, uint64_t examples)
 {
 	bool fits = true;
 
 	FAIL_POINT("part_close");
 	if (p->contributions && p->table->sparse) {
-		struct optim_hyper h = hyper_at(cfg, p->step);
+		struct optim_hyper h = hyper_at(p, p->step);
 
 		keep_previous(p, true);
-		fits = part_rows_close(p, cfg, &h, examples ? 1.0f / (float)examples : 0.0f);
+		fits = part_rows_close(p, &h, examples ? 1.0f / (float)examples : 0.0f);
 		p->version++;
 		p->step++;
 	} else {
-		part_update(p, cfg, p->step, p->contributions ? p->acc : NULL, 0, NULL, examples);
+		part_update(p, p->step, p->contributions ? p->acc : NULL, 0, NULL, examples);
 	}
 	return fits;
 }
@@ -426,18 +429,18 @@ void part_reopen(struct part *p)
 
 /* ---- ssp, asp, and pushes from outside ----------------------------------- */
 
-bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push)
+bool part_apply(struct part *p, const struct push *push)
 {
 	const struct codec *codec = codec_by_id(push->codec);
 	float dense[PART_ELEMENTS];
 	bool good = true;
 
 	if (p->table->sparse) {
-		struct optim_hyper h = hyper_at(cfg, push->step);
+		struct optim_hyper h = hyper_at(p, push->step);
 
-		good = part_rows_apply(p, cfg, &h, push);
+		good = part_rows_apply(p, &h, push);
 	} else {
-		update_dense(p, cfg, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
+		update_dense(p, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

@@ -23,7 +23,9 @@ struct part {
 	pthread_mutex_t lock;
 	const struct table *table;
 	uint32_t index, n;              /* n: elements of a dense partition */
+	const struct regime *by;        /* what makes its updates; its state is of that rule */
 	uint64_t version;               /* updates applied */
+	uint64_t born;                  /* of them, those before this rule began */
 	uint64_t step;                  /* bsp: the step that is open */
 	/* By slot: the highest step whose push was taken, plus 1. */
 	uint64_t *last;
@@ -89,6 +91,8 @@ struct part {
 struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
+	const struct regime *now;       /* whose mode is in force */
+	bool turning;                   /* one thread has that mode give way to the next */
 	/* Of the active slots so many have the least clock, which is this; 0: to be counted. */
 	size_t slowest;
 	uint64_t floor;
@@ -117,8 +121,10 @@ struct budget {
 
 #define SHARD_TABLES 65536
 
+struct regimes;
 struct shard {
 	struct shard_config cfg;
+	struct regimes *_Atomic regimes;
 	struct gate gate;
 	struct snaps snaps;
 	struct budget budget;
@@ -140,13 +146,15 @@ void part_retire(struct part *p, struct budget *b);
 /* Book all that a dense partition may ever have here.  ERR_CONFIG: it is too much. */
 /* What a row has beside its floats, at most. */
 #define ROW_OVERHEAD 16u
-enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e);
+enum err_code part_book(struct part *p, struct shard *s, struct err *e);
+/* By what has come to be in force. */
+void part_rebook(struct part *p, struct shard *s);
 /* A push to a sparse table: are there rows for it, or room for new ones?  And
  * after it: book what it took. */
-bool part_has_room(const struct part *p, const struct shard_config *cfg, struct budget *b, const struct push *push);
+bool part_has_room(const struct part *p, struct budget *b, const struct push *push);
 void part_book_rows(struct part *p, struct budget *b);
 /* What the head of a bsp chain needs beside the values. */
-enum err_code part_alloc_head(struct part *p, const struct shard_config *cfg, struct err *e);
+enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e);
 void part_set_last(struct part *p, uint32_t slot, uint64_t last);
 void part_set_due(struct part *p, uint32_t slot, uint64_t due);
 /* It does not come here after all.  False: it was not told to. */
@@ -163,20 +171,19 @@ bool part_claimed(const struct part *p, uint32_t slot, uint64_t step);
 /* The k-th of the rule's vectors of n elements that follow one another; and their
  * initial values. */
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS]);
-void part_init_state(const struct shard_config *cfg, size_t n, float *state);
+void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 
 /* One update of a step from a sum of gradients (dense: n floats; else rows),
  * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
-bool part_update(struct part *p, const struct shard_config *cfg, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, uint64_t examples);
+bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples);
 /* acc += examples * gradient; of a dense table the first contribution fills acc. */
-bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
+bool part_accumulate(struct part *p, const struct push *push);
 /* The open step's update from what was accumulated; the sum stays until
  * part_reopen. */
-bool part_close(struct part *p, const struct shard_config *cfg, uint64_t examples);
+bool part_close(struct part *p, uint64_t examples);
 void part_reopen(struct part *p);
 /* One update straight from a push. */
-bool part_apply(struct part *p, const struct shard_config *cfg, const struct push *push);
+bool part_apply(struct part *p, const struct push *push);
 
 /* part_rows.c: the same of a sparse partition.  False: no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
@@ -186,10 +193,11 @@ void part_forget_changes(struct part *p);
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update from the n gradients of these rows, from what was accumulated, or straight
  * from a push. */
-bool part_rows_update(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const uint8_t *ids,
-    uint32_t n, const float *g, float scale);
-bool part_rows_close(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, float scale);
-bool part_rows_apply(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const struct push *push);
+bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale);
+bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale);
+bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);
+/* Room in each row for what another rule keeps, which begins or goes on. */
+void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule);
 /* The values of n rows, in a deterministic run those of before the last step, and their
  * version.  Where `since` says as of which version each is had (codec/since.h), place gets
  * those of them, by their numbers, that may have changed; returns how many. */

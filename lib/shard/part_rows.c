@@ -4,6 +4,7 @@
 #include "kern/copy.h"
 #include "kern/vec.h"
 #include "shard/hand.h"
+#include "shard/regime.h"
 
 /* A partition's rows, where its table is sparse.  They are looked up, and narrow ones
  * updated, a block at a time: a rule's step over the values of many rows one after the
@@ -18,7 +19,7 @@
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
-	uint32_t floats = cols * (1 + cfg->rule->nslots);
+	uint32_t floats = cols * (1 + p->by->rule->nslots);
 	bool deltas = cfg->deltas && !cfg->relay;
 
 	p->rows = rows_new(cfg->relay ? hand_stride(cols) : floats + deltas);
@@ -144,7 +145,6 @@ static void scatter(const float *x, float *const *row, uint32_t rows, size_t at,
 
 /* Rows to be updated, no more than a block, each once or in this order. */
 struct update {
-	const struct shard_config *cfg;
 	const struct optim_hyper *h;
 	float scale;
 	uint32_t n;
@@ -163,7 +163,7 @@ static void begin_rows(const struct part *p, const struct update *u, float *cons
 		uint32_t i = (uint32_t)__builtin_ctzll(made);
 
 		init_fill_by(p->table, base, init_row_place(p->table, id_at(u->ids, i)), cols, row[i]);
-		part_init_state(u->cfg, cols, row[i] + cols);
+		part_init_state(p->by->rule, cols, row[i] + cols);
 	}
 }
 
@@ -193,10 +193,10 @@ static void step_each(struct part *p, const struct update *u, float *const *row)
 	float *slot[OPTIM_MAX_SLOTS];
 
 	for (uint32_t i = 0; i < u->n; i++) {
-		part_slots(row[i] + cols, cols, u->cfg->rule, slot);
+		part_slots(row[i] + cols, cols, p->by->rule, slot);
 		if (p->stamp_at)
 			memcpy(p->was, row[i], cols * sizeof **row);
-		u->cfg->rule->step(u->h, p->version + 1, p->table->decay, cols, row[i], slot, gradient(p, u, i), u->scale);
+		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i], slot, gradient(p, u, i), u->scale);
 		if (p->stamp_at)
 			note_change(p, row[i], p->was);
 	}
@@ -206,7 +206,7 @@ static void step_together(struct part *p, const struct update *u, float *const *
 {
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
 	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
-	uint32_t cols = p->table->cols, nslots = u->cfg->rule->nslots;
+	uint32_t cols = p->table->cols, nslots = p->by->rule->nslots;
 	size_t all = (size_t)u->n * cols;
 
 	gather(w, row, u->n, 0, cols);
@@ -216,7 +216,7 @@ static void step_together(struct part *p, const struct update *u, float *const *
 		copy_floats(g + i * cols, u->each[i], cols);
 	if (p->stamp_at)
 		memcpy(was, w, all * sizeof *w);
-	u->cfg->rule->step(u->h, p->version + 1, p->table->decay, all, w, slot, u->g ? u->g : g, u->scale);
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot, u->g ? u->g : g, u->scale);
 	scatter(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter(slot[k], row, u->n, (k + 1) * cols, cols);
@@ -240,11 +240,10 @@ static bool update_block(struct part *p, const struct update *u)
 	return true;
 }
 
-bool part_rows_update(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const uint8_t *ids,
-    uint32_t n, const float *g, float scale)
+bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale)
 {
-	struct update u = { .cfg = cfg, .h = h, .scale = scale };
-	uint32_t most = block_of(p, 1 + cfg->rule->nslots);
+	struct update u = { .h = h, .scale = scale };
+	uint32_t most = block_of(p, 1 + p->by->rule->nslots);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = least(n - at, most);
@@ -257,10 +256,10 @@ bool part_rows_update(struct part *p, const struct shard_config *cfg, const stru
 	return true;
 }
 
-bool part_rows_close(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, float scale)
+bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale)
 {
-	uint32_t n = (uint32_t)rows_count(p->acc_rows), most = block_of(p, 2 + cfg->rule->nslots);
-	struct update u = { .cfg = cfg, .h = h, .scale = scale, .distinct = true };
+	uint32_t n = (uint32_t)rows_count(p->acc_rows), most = block_of(p, 2 + p->by->rule->nslots);
+	struct update u = { .h = h, .scale = scale, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -272,6 +271,39 @@ bool part_rows_close(struct part *p, const struct shard_config *cfg, const struc
 			return false;
 	}
 	return true;
+}
+
+/* ---- another rule ---------------------------------------------------------------------- */
+
+void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule)
+{
+	const struct optim_rule *before = p->by->rule;
+	uint32_t cols = p->table->cols, floats = cols * (1 + rule->nslots), stamps = p->stamp_at;
+	struct rows *old = p->rows;
+
+	p->rows = rows_new(floats + s->cfg.deltas);
+	for (size_t i = 0; i < rows_count(old); i++) {
+		bool made;
+		uint64_t id;
+		const float *from = rows_at(old, i, &id);
+		float *to = rows_put(p->rows, id, &made);
+
+		/* All servers have agreed: without memory this one ends. */
+		if (!to)
+			mem_fail();
+		memcpy(to, from, cols * sizeof *to);
+		part_init_state(rule, cols, to + cols);
+		for (unsigned k = 0; k < rule->nslots; k++) {
+			int was = regime_slot(rule, k, before);
+
+			if (was >= 0)
+				memcpy(to + (k + 1) * cols, from + (size_t)(was + 1) * cols, cols * sizeof *to);
+		}
+		if (stamps)
+			memcpy(to + floats, from + stamps, sizeof *to);
+	}
+	p->stamp_at = stamps ? floats : 0;
+	rows_free(old);
 }
 
 /* ---- pushes -------------------------------------------------------------------------- */
@@ -319,11 +351,11 @@ bool part_rows_accumulate(struct part *p, const struct push *push)
 	return good;
 }
 
-bool part_rows_apply(struct part *p, const struct shard_config *cfg, const struct optim_hyper *h, const struct push *push)
+bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push)
 {
 	float *room;
 	const float *g = row_values(p, push, &room);
-	bool good = g && part_rows_update(p, cfg, h, push->ids, push->nrows, g, 1);
+	bool good = g && part_rows_update(p, h, push->ids, push->nrows, g, 1);
 
 	free(room);
 	return good;

@@ -5,6 +5,7 @@
 #include "shard/copy.h"
 #include "shard/hand.h"
 #include "shard/mean.h"
+#include "shard/regime.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -19,6 +20,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	}
 	pthread_mutex_init(&s->gate.lock, NULL);
 	sync_init(&s->gate.sync, cfg->mode);
+	regimes_begin(s);
 	if (cfg->restore)
 		s->gate.sync.closed = ckpt_step(cfg->restore);
 	*out = s;
@@ -43,6 +45,7 @@ void shard_free(struct shard *s)
 		if (table)
 			free_table(s, table);
 	}
+	regimes_end(s);
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
 	pthread_mutex_destroy(&s->gate.lock);
@@ -90,7 +93,7 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push, struct receipt *r,
     enum push_status status)
 {
-	bool by_step = s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE, promise = status < PUSH_LATE || (s->cfg.relay && status == PUSH_REFUSED);
+	bool by_step = push->slot != SHARD_OUTSIDE && regime_is_bsp(s, push->step), promise = status < PUSH_LATE || (s->cfg.relay && status == PUSH_REFUSED);
 
 	*r = (struct receipt){ .table = push->table, .part = push->part, .step = push->step,
 		.status = (uint8_t)status, .version = p->version, .safe_steps = promise && by_step ? push->step + 1 : 0,
@@ -124,7 +127,7 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
+	if (finite && push->examples && !part_accumulate(p, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
 	if (s->cfg.relay)
@@ -140,16 +143,23 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
     struct receipt *r)
 {
 	bool outside = push->slot == SHARD_OUTSIDE;
+	const struct regime *by = outside ? regime_last(s) : regime_at(s, push->step);
 
 	if (!outside && part_last(p, push->slot) > push->step)
 		return finish_push(s, p, push, r, PUSH_DUPLICATE);
-	if (!copy_may_send(p)) {
+	/* Steps of before, which have an end, come first. */
+	if (!copy_may_send(p) || (!outside && p->step < by->step && regime_is_bsp(s, p->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
 	snap_before_update(s, p, p->step);
-	if (finite && !part_apply(p, &s->cfg, push))
-		return SHARD_BAD;
+	if (finite) {
+		/* An open step's update is made as it was decided for that. */
+		if (!outside || !regime_is_bsp(s, p->step))
+			part_turn(s, p, by);
+		if (!part_apply(p, push))
+			return SHARD_BAD;
+	}
 	if (!outside)
 		part_set_last(p, push->slot, push->step + 1);
 	copy_push(s, p, push, !finite);
@@ -163,7 +173,7 @@ static enum shard_answer push_here(struct shard *s, struct part *p, const struct
 	/* The workers have the parameters: they would not know of it. */
 	if (p->table->reduced && push->slot == SHARD_OUTSIDE)
 		return finish_push(s, p, push, r, PUSH_REFUSED);
-	return s->cfg.mode.kind == SYNC_bsp && push->slot != SHARD_OUTSIDE ? push_bsp(s, p, push, finite, r) :
+	return push->slot != SHARD_OUTSIDE && regime_is_bsp(s, push->step) ? push_bsp(s, p, push, finite, r) :
 	    push_at_once(s, p, push, finite, r);
 }
 
@@ -179,7 +189,7 @@ static enum codec_check check_push(const struct part *p, const struct codec *cod
  * that goes on waiting for other slots nobody has: of many slots each would wake all. */
 static bool push_matters(const struct shard *s, const struct part *p, const struct push *push, uint64_t step)
 {
-	return p->step != step || s->cfg.mode.kind != SYNC_bsp || s->cfg.deterministic || push->slot == SHARD_OUTSIDE;
+	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic || !regime_is_bsp(s, push->step);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
@@ -205,7 +215,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		return a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->cfg, &s->budget, push), r);
+	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->budget, push), r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
@@ -261,13 +271,13 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 /* May the partition's values of this step be shown?  Its lock is held. */
 static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
 {
-	bool steps = step != SYNC_NEVER && s->cfg.mode.kind == SYNC_bsp;
+	uint64_t closed = step == SYNC_NEVER ? 0 : regime_closed_before(s, step);
 
 	if (s->cfg.relay)
 		return hand_shows(p, step);
 	if (!p->here || !p->tail)
 		return SHARD_ELSEWHERE;
-	if ((steps && atomic_load(&p->safe_step) < step) ||
+	if (atomic_load(&p->safe_step) < closed ||
 	    /* A copy that is about to count must have what is shown. */
 	    (p->must && atomic_load(&p->safe_version) < p->version) ||
 	    (step != SYNC_NEVER && gate_owed(s, p, step))) {
@@ -329,7 +339,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
 
-	if (!p || p->table->sparse || s->cfg.relay || !k || k > s->cfg.rule->nslots)
+	if (!p || p->table->sparse || s->cfg.relay || !k || k > p->by->rule->nslots)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	a = may_show(s, p, step);

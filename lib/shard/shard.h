@@ -33,6 +33,8 @@ struct ckpt_reader;
 
 struct shard_config {
 	unsigned self;                  /* this server's number in the layout */
+	/* Mode and update rule that the job begins with, and the number of these settings. */
+	uint32_t settings;
 	struct sync_mode mode;
 	bool deterministic;
 	bool reduced;                   /* its dense tables are (mean.h) */
@@ -60,6 +62,16 @@ struct shard_config {
 	/* Called between partitions by what takes long (shard_install).  NULL: not wanted. */
 	void (*alive)(void *ctx);
 	void *ctx;
+};
+
+/* Settings that hold from a step on. */
+struct regime {
+	uint64_t step;
+	uint32_t number;                /* grows */
+	struct sync_mode mode;
+	const struct optim_rule *rule;
+	struct optim_hyper hyper;       /* lr before the schedule */
+	struct schedule schedule;
 };
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
@@ -103,8 +115,15 @@ struct shard_vote {
 	bool yes;
 	uint64_t frontier, clock;
 };
+/* slot SHARD_OUTSIDE: it is about no slot. */
 struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume);
 void shard_decided(struct shard *s);
+/* What was decided so: pushes of the step and later go by it, in bsp to the step; another
+ * mode begins when all steps before are done by all.  To be told before shard_decided, in
+ * order; what is known is passed over. */
+void shard_regime(struct shard *s, const struct regime *r);
+/* Would its state have room?  ERR_CONFIG, with a sentence about mem_limit. */
+enum err_code shard_fits(struct shard *s, const struct regime *r, struct err *e);
 
 enum shard_answer {
 	SHARD_OK,

@@ -6,9 +6,9 @@
 
 static bool add_stats(struct shard *s, struct part *p, void *ctx)
 {
-	unsigned nslots = s->cfg.rule->nslots;
 	struct shard_stats *out = ctx;
 
+	(void)s;
 	if (!p->here)
 		return true;
 	if (p->rows) {
@@ -21,7 +21,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
-		out->state_bytes += (uint64_t)p->n * nslots * 4;
+		out->state_bytes += (uint64_t)p->n * p->by->rule->nslots * 4;
 	}
 	out->unsent += p->nsent;
 	return true;
@@ -87,7 +87,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? rows_bytes(p->rows) : floats * (1 + s->cfg.rule->nslots);
+	uint64_t tables = p->rows ? rows_bytes(p->rows) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* What CLOCKs tell of pushes that are still to come, copies and relays must know. */
 	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
 
@@ -98,7 +98,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	x->out.beside += vectors * BLOCK(floats) + (p->stamps ? BLOCK(stamps_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->slots * (sizeof *p->last + (claimed ? sizeof *p->debt : 0) + (s->cfg.relay ? sizeof *p->share : 0)));
 	if (!p->rows)
-		x->out.beside += BLOCK(floats) + BLOCK(floats * s->cfg.rule->nslots + 4) - tables;
+		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
 	return true;
 }
 

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "shard/copy.h"
+#include "shard/regime.h"
 
 /* A picture of all partitions of which this server is the last copy, as they
  * are between two steps.  A partition is copied before the first update after
@@ -35,7 +36,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Rows by id, and their columns slot after slot. */
-static void copy_rows(const struct part *p, size_t n, unsigned nslots, uint64_t *ids, float *values)
+static void copy_rows(const struct part *p, size_t n, const struct optim_rule *rule, uint64_t *ids, float *values)
 {
 	struct by_id *order = mem_array(n + 1, sizeof *order);
 	size_t cols = p->table->cols;
@@ -45,21 +46,47 @@ static void copy_rows(const struct part *p, size_t n, unsigned nslots, uint64_t 
 	qsort(order, n, sizeof *order, ascending);
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
-		for (unsigned k = 0; k <= nslots; k++)
-			memcpy(values + (k * n + i) * cols, order[i].row + k * cols, cols * sizeof(float));
+		memcpy(values + i * cols, order[i].row, cols * sizeof(float));
+	}
+	for (unsigned k = 0; k < rule->nslots; k++) {
+		int had = regime_slot(rule, k, p->by->rule);
+
+		for (size_t i = 0; had >= 0 && i < n; i++)
+			memcpy(values + ((k + 1) * n + i) * cols, order[i].row + (size_t)(had + 1) * cols, cols * sizeof(float));
 	}
 	free(order);
 }
 
+static void copy_dense(const struct part *p, size_t n, const struct optim_rule *rule, float *values)
+{
+	memcpy(values, p->w, n * sizeof *p->w);
+	for (unsigned k = 0; k < rule->nslots; k++) {
+		int had = regime_slot(rule, k, p->by->rule);
+
+		if (had >= 0)
+			memcpy(values + (k + 1) * n, p->state + (size_t)had * n, n * sizeof *p->state);
+	}
+}
+
+/* Is it of a step, or of any moment?  At the end of bsp, of the last step that has an end. */
 static bool by_step(const struct shard *s)
 {
-	return s->cfg.mode.kind == SYNC_bsp;
+	uint64_t step = atomic_load(&s->snaps.step);
+
+	return regime_is_bsp(s, step) && (!step || regime_is_bsp(s, step - 1));
+}
+
+/* That which goes on from the picture: its rule may not have begun here. */
+static const struct regime *next_of(const struct shard *s)
+{
+	return by_step(s) ? regime_at(s, atomic_load(&s->snaps.step)) : regime_last(s);
 }
 
 static bool copy_part(const struct shard *sh, struct part *p)
 {
-	bool sparse = p->table->sparse;
-	unsigned nslots = sh->cfg.rule->nslots;
+	const struct optim_rule *rule = next_of(sh)->rule;
+	bool sparse = p->table->sparse, goes_on = rule == p->by->rule;
+	unsigned nslots = rule->nslots;
 	size_t n = sparse ? rows_count(p->rows) : p->n, each = n * (sparse ? p->table->cols : 1);
 	float *values = mem_try_array(each * (1 + nslots) + 1, sizeof *values);
 	uint64_t *ids = sparse ? mem_try_array(n + 1, sizeof *ids) : NULL, *last = mem_array(p->nlast + 1, sizeof *last);
@@ -67,7 +94,7 @@ static bool copy_part(const struct shard *sh, struct part *p)
 
 	p->snap = mem_alloc(sizeof *p->snap);
 	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
-		.n = n, .ids = ids, .w = values, .nslots = nslots, .version = p->version, .step = p->step, .last = last,
+		.n = n, .ids = ids, .w = values, .nslots = nslots, .version = p->version, .born = p->born, .step = p->step, .last = last,
 		.nlast = p->nlast };
 	if (!ok) {
 		snap_drop(p);
@@ -75,15 +102,16 @@ static bool copy_part(const struct shard *sh, struct part *p)
 	}
 	for (unsigned k = 0; k < nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
-	if (sparse) {
-		copy_rows(p, n, nslots, ids, values);
-	} else {
-		memcpy(values, p->w, n * sizeof *p->w);
-		memcpy(values + n, p->state, n * nslots * sizeof *p->state);
-	}
+	part_init_state(rule, each, values + each);
+	if (sparse)
+		copy_rows(p, n, rule, ids, values);
+	else
+		copy_dense(p, n, rule, values);
+	if (!goes_on && !regime_keeps(rule, p->by->rule))
+		p->snap->born = p->version;
 	/* In bsp pushes of the open step may have been taken, but are not in the values. */
 	for (size_t i = 0; i < p->nlast; i++)
-		last[i] = by_step(sh) && p->last[i] > p->step ? p->step : p->last[i];
+		last[i] = regime_is_bsp(sh, p->step) && p->last[i] > p->step ? p->step : p->last[i];
 	return true;
 }
 

@@ -1,6 +1,7 @@
 #include "codec/codec.h"
 #include "shard/copy.h"
 #include "shard/hand.h"
+#include "shard/regime.h"
 
 /* Pushes that a relay has summed: taken whole or not at all.  Who is told that a sum
  * was not taken sends each push by itself, under its own identity. */
@@ -75,7 +76,7 @@ static enum shard_answer finish(struct shard *s, const struct part *p, const str
 }
 
 /* Pushes that say how many examples they have, as one that has them summed. */
-static bool accumulate(struct part *p, const struct shard_config *cfg, const struct sum *sum)
+static bool accumulate(struct part *p, const struct sum *sum)
 {
 	struct push push = { .table = sum->table, .part = sum->part, .examples = 1, .nrows = sum->body.nrows,
 		.ids = sum->body.ids, .payload = sum->body.values, .len = sum->body.len };
@@ -83,7 +84,7 @@ static bool accumulate(struct part *p, const struct shard_config *cfg, const str
 
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		examples += sum_who(&sum->body, i).examples;
-	if (sum->body.len && !part_accumulate(p, cfg, &push))
+	if (sum->body.len && !part_accumulate(p, &push))
 		return false;
 	/* part_accumulate has counted the one. */
 	p->acc_examples += examples - (sum->body.len ? 1 : 0);
@@ -113,7 +114,7 @@ static enum shard_answer sum_here(struct shard *s, struct part *p, const struct 
 	}
 	if (split)
 		return finish(s, p, sum, r, PUSH_SPLIT);
-	if (!accumulate(p, &s->cfg, sum))
+	if (!accumulate(p, sum))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < sum->body.n; i++) {
 		struct sum_who w = sum_who(&sum->body, i);
@@ -139,6 +140,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 {
 	struct part *p = shard_part(s, sum->table, sum->part);
 	const struct push rows = { .nrows = sum->body.nrows, .ids = sum->body.ids };
+	struct sync_mode mode;
 	enum codec_check values;
 	enum shard_answer a;
 	bool wake, settle;
@@ -147,14 +149,15 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	if (!p)
 		return shard_table(s, sum->table) && sum->part < shard_table(s, sum->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
 	values = check(p, sum);
-	if (values == CODEC_MALFORMED || s->cfg.mode.kind != SYNC_bsp || s->cfg.mode.backup || s->cfg.deterministic)
+	mode = regime_at(s, sum->step)->mode;
+	if (values == CODEC_MALFORMED || mode.kind != SYNC_bsp || mode.backup || s->cfg.deterministic)
 		return SHARD_BAD;
 	a = gate_sum(s, sum);
 	if (a != SHARD_OK)
 		return a == SHARD_FENCED ? finish(s, NULL, sum, r, PUSH_SPLIT) : a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = sum_here(s, p, sum, values == CODEC_GOOD && part_has_room(p, &s->cfg, &s->budget, &rows), r);
+	a = sum_here(s, p, sum, values == CODEC_GOOD && part_has_room(p, &s->budget, &rows), r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += sum->body.len + PUSH_WORK;

@@ -39,7 +39,7 @@ void sync_format(const struct sync_mode *m, char out[static 32])
 
 void sync_init(struct sync *s, struct sync_mode mode)
 {
-	*s = (struct sync){ .mode = mode, .hold = SYNC_NEVER };
+	*s = (struct sync){ .mode = mode, .hold = SYNC_NEVER, .turn = SYNC_NEVER };
 }
 
 void sync_release(struct sync *s)
@@ -68,11 +68,17 @@ uint64_t sync_floor(const struct sync *s)
 	return floor;
 }
 
+/* A vote is under way, or the mode turns. */
+static bool held(const struct sync *s, uint64_t step)
+{
+	return step >= s->hold || step >= s->turn;
+}
+
 bool sync_may_pull(const struct sync *s, uint64_t step)
 {
 	uint64_t floor;
 
-	if (step >= s->hold)
+	if (held(s, step))
 		return false;
 	if (s->mode.kind == SYNC_asp)
 		return true;
@@ -92,17 +98,17 @@ bool sync_may_prefetch(const struct sync *s, uint64_t step)
 	if (s->mode.kind != SYNC_bsp)
 		return sync_may_pull(s, step);
 	/* No further ahead: who takes part there is not settled by an answer that none waits for. */
-	return step < s->hold && step <= s->closed + 1;
+	return !held(s, step) && step <= s->closed + 1;
 }
 
 bool sync_may_tell(const struct sync *s, uint64_t step)
 {
-	return step < s->hold && step <= sync_clocked(s);
+	return !held(s, step) && step <= sync_clocked(s);
 }
 
 bool sync_may_push(const struct sync *s, uint64_t step)
 {
-	return step < s->hold;
+	return !held(s, step);
 }
 
 uint64_t sync_pushed(const struct sync *s)
@@ -169,6 +175,18 @@ uint64_t sync_clocked(const struct sync *s)
 bool sync_may_close(const struct sync *s)
 {
 	return s->closed < sync_clocked(s);
+}
+
+bool sync_may_turn(const struct sync *s)
+{
+	uint64_t floor = sync_floor(s), want = s->turn;
+
+	if (want == SYNC_NEVER || s->mode.kind != SYNC_bsp)
+		return want != SYNC_NEVER && floor >= want;
+	/* Nobody is left who could bring it as far. */
+	if (floor == SYNC_NEVER && sync_clocked(s) < want)
+		want = sync_clocked(s);
+	return s->closed >= want;
 }
 
 bool sync_torn(const struct sync *s, uint64_t step, bool told)

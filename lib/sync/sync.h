@@ -56,8 +56,9 @@ struct sync {
 	size_t nslots;
 	uint64_t closed;                /* bsp: steps whose update has been made */
 	uint64_t answered;              /* one past the highest step whose pull was answered */
-	/* A change under vote: steps from `hold` on must not be taken. */
-	uint64_t hold;
+	/* A change under vote: steps from `hold` on must not be taken.  Another mode holds from
+	 * `turn` on, and begins when all before that is done (sync_may_turn). */
+	uint64_t hold, turn;
 };
 #define SYNC_NEVER UINT64_MAX
 
@@ -89,6 +90,9 @@ uint64_t sync_clocked(const struct sync *s);
 /* bsp: is the oldest open step complete for every slot, so that it can be
  * closed?  The owner makes the update, then adds 1 to `closed`. */
 bool sync_may_close(const struct sync *s);
+/* Is all done that goes by this mode?  In bsp its steps are closed, else every active slot
+ * has completed them. */
+bool sync_may_turn(const struct sync *s);
 /* One past the highest step that any slot has pulled for, pushed or completed:
  * who takes part in earlier steps cannot be changed any more. */
 uint64_t sync_frontier(const struct sync *s);

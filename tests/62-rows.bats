@@ -197,7 +197,7 @@ below() {
 	[ "$(http GET /v1/workers | jq -c '[.workers[].settings] | unique')" = "[2]" ]
 	[ "$(http GET /v1/workers | jq '[.workers[].settings_step] | max')" -eq "$step" ]
 	http GET /v1/events | jq -e '[.events[] | select(.event == "set" or .event == "settled")] | length == 4' >/dev/null
-	for wrong in "codec=int9" "codec=int8 lr=0.5" "filter=kkt:0.5" "cdec=f16" "codec=dgc:0.1"; do
+	for wrong in "codec=int9" "codec=int8 seed=5" "filter=kkt:0.5" "cdec=f16" "codec=dgc:0.1"; do
 		run -78 --separate-stderr ps-ctl set $wrong
 		[ -n "$stderr" ]
 	done

@@ -1,18 +1,23 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/num.h"
 #include "ctl.h"
 
 struct options {
 	const char *dir;
 	int64_t timeout;
-	bool json;
+	const char *at;
+	bool dry_run, json;
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers go by it (60s)"),
+	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N", "when the job comes to that step; returns at once", NULL, 0, 0 },
+	{ "dry-run", 'n', OPT_FLAG, offsetof(struct options, dry_run), NULL, "say what would change, and change nothing", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -36,46 +41,81 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 	return json_pack("{s:o}", "set", set);
 }
 
-struct wait {
-	int64_t settings, step;         /* step: from which on all go by these settings, or later ones; -1: not yet */
-};
+/* "step=1000". */
+static bool add_when(const struct ctl_cmd *self, const struct options *o, json_t *body)
+{
+	uint64_t step;
+
+	if (o->dry_run)
+		json_object_set_new(body, "dry_run", json_true());
+	if (!o->at)
+		return true;
+	if (strncmp(o->at, "step=", 5) != 0 || !num_uint(o->at + 5, INT64_MAX, &step)) {
+		ctl_misuse(self, "--at: must be step=N, got \"%s\"", o->at);
+		return false;
+	}
+	json_object_set_new(body, "at", json_integer((json_int_t)step));
+	return true;
+}
 
 static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
 {
-	struct wait *w = ctx;
 	const char *state = json_str(s, "state", "");
 
-	if (json_int(s, "settings", 0) >= w->settings)
-		w->step = json_int(s, "settings_step", -1);
-	*done = w->step >= 0;
+	*done = (json_int(s, "settings", 0) >= *(const int64_t *)ctx && json_int(s, "settings_step", -1) >= 0) || json_flag(s, "paused");
 	if (!*done && strcmp(state, "running") != 0 && strcmp(state, "forming") != 0)
-		return err_set(e, ERR_NOTREADY, "the job is %s before every worker has begun a step with it", state);
+		return err_set(e, ERR_NOTREADY, "set, but the job is %s before every worker has begun a step with it", state);
 	return ERR_OK;
 }
 
-/* Until every worker has said from which step on it goes by them. */
-static enum err_code follow(struct http_client *client, struct wait *w, int64_t timeout, struct err *e)
+/* Until every worker has said that it goes by them; who rests will. */
+static enum err_code follow(struct http_client *client, int64_t settings, int64_t timeout, struct err *e)
 {
-	enum err_code rc = ctl_until(client, timeout, look, w, e);
+	enum err_code rc = ctl_until(client, timeout, look, &settings, e);
 
 	return rc != ERR_TIMEOUT ? rc :
 	    err_set(e, rc, "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
 	            (double)timeout / NSEC_PER_SEC);
 }
 
-static void show(const struct options *o, char **word, int n, int64_t step)
+/* "job.lr: 0.1 would be 0.01" */
+static void show_changes(const json_t *changes)
 {
-	json_t *line;
+	const char *key;
+	json_t *v;
+
+	if (!json_object_size(changes))
+		puts("nothing would change");
+	json_object_foreach((json_t *)(uintptr_t)changes, key, v) {
+		char *from = json_dumps(json_object_get(v, "from"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		char *to = json_dumps(json_object_get(v, "to"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+
+		printf("%s: %s would be %s\n", key, from, to);
+		free(from);
+		free(to);
+	}
+}
+
+static void show(const struct options *o, char **word, int n, json_t *answer)
+{
+	const json_t *step = json_object_get(answer, "step"), *planned = json_object_get(answer, "planned");
 
 	if (o->json) {
-		line = json_pack("{s:I}", "step", (json_int_t)step);
-		ctl_line("set", line);
-		json_decref(line);
+		ctl_line("set", answer);
+		return;
+	}
+	if (o->dry_run) {
+		show_changes(json_object_get(answer, "changes"));
 		return;
 	}
 	for (int i = 0; i < n; i++)
 		printf("%s%s", i ? " " : "", word[i]);
-	printf(": from step %lld on\n", (long long)step);
+	if (planned)
+		printf(": planned for step %lld\n", (long long)json_integer_value(planned));
+	else if (json_is_integer(step))
+		printf(": from step %lld on\n", (long long)json_integer_value(step));
+	else
+		puts(": from now on");
 }
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
@@ -84,23 +124,24 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct http_client *client = NULL;
 	json_t *body, *answer = NULL;
 	int nargs, code;
-	struct wait w = { .step = -1 };
 	struct err e = { 0 };
 	enum err_code rc;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	body = wishes(self, argv + 1, nargs);
-	if (!body)
+	if (!body || !add_when(self, &o, body)) {
+		json_decref(body);
 		return 2;
+	}
 	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/set", body, CTL_CALL, NULL, &answer, &e);
-	w.settings = json_int(answer, "settings", 0);
+		rc = http_call(client, "POST", "/v1/set", body, o.timeout, NULL, &answer, &e);
+	/* What holds at once, is planned or only tried is not waited for. */
+	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
+		rc = follow(client, json_int(answer, "settings", 0), o.timeout, &e);
 	if (rc == ERR_OK)
-		rc = follow(client, &w, o.timeout, &e);
-	if (rc == ERR_OK)
-		show(&o, argv + 1, nargs, w.step);
+		show(&o, argv + 1, nargs, answer);
 	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);
@@ -112,10 +153,10 @@ const struct ctl_cmd ctl_cmd_set = {
 	{
 		.prog = "ps-ctl set", .args = "key=value ...",
 		.about = "change settings while the job runs",
-		.more = "codec, feedback and filter can change; all that are named do, or none.  Returns when every worker\n"
-		        "goes by them, and says from which step on.",
+		.more = "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
+		        "worker goes by them, and says from which step on.  ps-ctl show --all says which keys are live.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
-		.examples = "  ps-ctl set codec=topk:0.01\n  ps-ctl set codec=int8 feedback=off\n",
+		.examples = "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
 	},
 	run,
 };

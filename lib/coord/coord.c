@@ -31,6 +31,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->changes_last = &c->changes;
 	c->evaluator = -1;
 	c->layout.generation = 1;
+	settings_begin(c);
 	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
 	if (cfg->resume)
 		resume_begin(c);
@@ -63,7 +64,7 @@ void coord_free(struct coord *c)
 	tasks_free(c->tasks);
 	json_decref(c->result);
 	json_decref(c->last_eval);
-	json_decref(c->settings);
+	settings_release(c);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

@@ -115,11 +115,35 @@ const char *coord_phase_name(enum coord_phase p);
 enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
 enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
-/* Another configuration from now on (borrowed; `set` are the keys that differ, which
- * coord_save keeps; what and who: for the event).  *number: of these settings, in the
- * view; coord_status says "settings_step" when every worker goes by them. */
-enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, const char *what, const char *who,
-    int64_t *number, struct err *e);
+/* Another configuration (all borrowed), by `set`, the keys that differ; and what follows from
+ * it.  what, who: for the event. */
+struct coord_setting {
+	const json_t *config, *set;
+	const char *what, *who;
+	bool at_once;                   /* it is for no step: no vote is wanted */
+	uint64_t at;                    /* not before this step */
+	uint64_t batch;                 /* as those of coord_config */
+	bool bsp;
+	enum coord_policy on_worker_loss;
+	int64_t loss_wait;
+};
+/* Have the servers agree from which step on it holds; coord_set_answer tells, by the ticket.
+ * coord_status says "settings" when it is decided and "settings_step" when every worker goes by
+ * it.  ERR_NOTREADY; ERR_EXISTS while another one is being decided. */
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e);
+enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
+bool coord_is_setting(const struct coord *c);
+/* The last that was decided (borrowed); and all: an array of step, number, set, what, who. */
+json_t *coord_config_now(const struct coord *c);
+json_t *coord_settings(const struct coord *c);
+int64_t coord_settings_made(const struct coord *c);
+bool coord_is_bsp(const struct coord *c);
+bool coord_has_relays(const struct coord *c);
+bool coord_has_sparse(const struct coord *c);           /* some table is */
+/* What is to be set when the job comes to some step: kept for the owner, over restarts too. */
+void coord_plan(struct coord *c, const json_t *list);
+json_t *coord_planned(const struct coord *c);           /* borrowed; NULL: nothing was */
 
 /* Workers rest before their next step until they may go on; of the status "paused", and
  * "resting": how many of them do. */

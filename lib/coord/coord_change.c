@@ -12,7 +12,7 @@
 
 /* ---- members ---------------------------------------------------------- */
 
-static void add_members(struct coord *c, uint64_t step, struct deal_pos at, const unsigned *slot, unsigned n)
+static void add_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch, const unsigned *slot, unsigned n)
 {
 	struct members *m;
 
@@ -20,6 +20,7 @@ static void add_members(struct coord *c, uint64_t step, struct deal_pos at, cons
 	m = &c->members[c->nmembers++];
 	m->step = step;
 	m->at = at;
+	m->batch = batch;
 	m->n = n;
 	m->slot = mem_array(n + 1, sizeof *m->slot);
 	memcpy(m->slot, slot, n * sizeof *slot);
@@ -37,7 +38,7 @@ void members_begin(struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			slot[n++] = i;
-	add_members(c, c->first_step, c->first_at, slot, n);
+	add_members(c, c->first_step, c->first_at, c->cfg.batch, slot, n);
 	free(slot);
 }
 
@@ -58,8 +59,8 @@ json_t *members_to_json(const struct coord *c)
 
 		for (unsigned k = 0; k < m->n; k++)
 			json_array_append_new(slots, json_integer(m->slot[k]));
-		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
-		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "slots", slots));
+		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
+		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "batch", (json_int_t)m->batch, "slots", slots));
 	}
 	return list;
 }
@@ -82,7 +83,8 @@ bool members_from_json(struct coord *c, const json_t *list)
 		}
 		if (known)
 			add_members(c, (uint64_t)json_int(o, "step", 0), (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
-			    (uint64_t)json_int(o, "offset", 0) }, in, (unsigned)json_array_size(slots));
+			    (uint64_t)json_int(o, "offset", 0) }, (uint64_t)json_int(o, "batch", (int64_t)c->cfg.batch), in,
+			    (unsigned)json_array_size(slots));
 		free(in);
 		if (!known)
 			return false;
@@ -94,7 +96,7 @@ bool members_from_json(struct coord *c, const json_t *list)
 static void change_members(struct coord *c, uint64_t step, unsigned slot, bool in)
 {
 	const struct members *m = &c->members[c->nmembers - 1];
-	struct deal_shape shape = { c->examples, c->cfg.batch, m->n ? m->n : 1 };
+	struct deal_shape shape = { c->examples, m->batch, m->n ? m->n : 1 };
 	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
 	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
 
@@ -106,8 +108,14 @@ static void change_members(struct coord *c, uint64_t step, unsigned slot, bool i
 		if (i == slot ? in : was)
 			list[n++] = i;
 	}
-	add_members(c, step, at, list, n);
+	add_members(c, step, at, c->cfg.batch, list, n);
 	free(list);
+}
+
+void members_again(struct coord *c, uint64_t step)
+{
+	if (c->nmembers)
+		change_members(c, step, UINT_MAX, false);
 }
 
 static bool is_member(const struct coord *c, unsigned slot)
@@ -136,13 +144,17 @@ struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slo
 	return ch;
 }
 
-static json_t *proposal_text(const struct proposal *p)
+static json_t *proposal_text(const struct coord *c)
 {
-	static const char *const kind[] = { "join", "resume", "leave" };
-
-	return json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
+	const struct proposal *p = &c->prop;
+	static const char *const kind[] = { "join", "resume", "leave", "set" };
+	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
 	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
 	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
+
+	if (p->change->kind == CHANGE_SET)
+		json_object_set(o, "set", (json_t *)(uintptr_t)setting_proposed(c));
+	return o;
 }
 
 static void propose(struct coord *c, uint64_t step)
@@ -157,7 +169,7 @@ static void propose(struct coord *c, uint64_t step)
 	p->frontier = 0;
 	p->clock = UINT64_MAX;
 	memset(p->answered, 0, c->nservers * sizeof *p->answered);
-	msg = proposal_text(p);
+	msg = proposal_text(c);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live) {
 			p->asked++;
@@ -173,7 +185,7 @@ void change_ask_again(struct coord *c, unsigned server)
 
 	if (!c->prop.open || c->prop.answered[server])
 		return;
-	msg = proposal_text(&c->prop);
+	msg = proposal_text(c);
 	c->io.to_server(c->io.ctx, server, msg);
 	json_decref(msg);
 }
@@ -203,12 +215,13 @@ static uint64_t next_step(const struct coord *c)
 /* Still wanted: the slot has the incarnation that the change speaks of. */
 static bool stands(const struct coord *c, const struct change *ch)
 {
-	return c->worker[ch->slot].incarnation == ch->incarnation;
+	return ch->kind == CHANGE_SET ? coord_is_setting(c) : c->worker[ch->slot].incarnation == ch->incarnation;
 }
 
 void change_next(struct coord *c)
 {
 	struct proposal *p = &c->prop;
+	uint64_t step;
 
 	while (c->changes && !p->open) {
 		struct change *ch = c->changes;
@@ -226,7 +239,8 @@ void change_next(struct coord *c)
 		p->rounds = 0;
 		if (!p->answered)
 			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
-		propose(c, next_step(c));
+		step = ch->kind == CHANGE_SET && setting_wanted(c) > next_step(c) ? setting_wanted(c) : next_step(c);
+		propose(c, step);
 	}
 }
 
@@ -238,6 +252,11 @@ static void decide(struct coord *c, uint64_t step)
 	c->prop.open = false;
 	c->decided = c->prop.id;
 	if (!stands(c, ch)) {
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_SET) {
+		setting_decided(c, step);
 		coord_changed(c);
 		return;
 	}
@@ -288,6 +307,12 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg)
 	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
 		return;
 	FAIL_POINT("vote_heard");
+	if (p->change->kind == CHANGE_SET && json_str(msg, "refused", NULL)) {
+		p->open = false;
+		c->decided = p->id;
+		setting_refused(c, server, json_str(msg, "refused", ""));
+		return;
+	}
 	p->answered[server] = true;
 	p->answers++;
 	p->yes += json_flag(msg, "yes");

@@ -13,7 +13,9 @@ void job_begin(struct coord *c)
 {
 	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
 
-	if (c->cfg.bsp)
+	if (!c->cfg.bsp || (c->cfg.resume && json_is_object(resumed_tasks(c))))
+		c->leases_data = true;
+	if (!c->leases_data)
 		return;
 	range = range / c->cfg.batch * c->cfg.batch;
 	if (range < c->cfg.batch)
@@ -172,6 +174,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    json_incref(json_object_get(c->result, "digest")) : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
+	if (c->nkept)
+		json_object_set_new(r, "settings", coord_settings(c));
 	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));
 	json_object_set_new(r, "rows_offered", json_integer((json_int_t)t.rows));
 	json_object_set_new(r, "rows_held", json_integer((json_int_t)t.held));

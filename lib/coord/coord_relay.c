@@ -259,6 +259,14 @@ void relay_gone(struct coord *c, const struct coord_self *self, int64_t now)
 		r->gone_at = now;
 }
 
+bool coord_has_relays(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live)
+			return true;
+	return false;
+}
+
 void relays_check(struct coord *c, int64_t now)
 {
 	char how[80];

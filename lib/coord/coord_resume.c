@@ -40,9 +40,14 @@ void resume_members(struct coord *c)
 	}
 }
 
+const json_t *resumed_tasks(const struct coord *c)
+{
+	return json_object_get(json_object_get(c->cfg.resume, "data"), "tasks");
+}
+
 void resume_tasks(struct coord *c)
 {
-	const json_t *tasks = json_object_get(json_object_get(c->cfg.resume, "data"), "tasks");
+	const json_t *tasks = resumed_tasks(c);
 
 	if (json_is_object(tasks))
 		tasks_from_json(c->tasks, tasks, false);

@@ -95,11 +95,10 @@ json_t *coord_save(const struct coord *c)
 	json_object_set_new(o, "ring_gone", json_integer(c->ring_gone));
 	if (c->tasks)
 		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
+	json_object_set_new(o, "leased_from", json_integer((json_int_t)c->leased_from));
 	if (c->last_eval)
 		json_object_set(o, "last_eval", c->last_eval);
-	if (c->settings)
-		json_object_set(o, "settings", c->settings);
-	json_object_set_new(o, "settings_made", json_integer(c->nsettings));
+	settings_out(c, o);
 	if (c->paused)
 		json_object_set_new(o, "paused_by", json_string(c->paused_by));
 	json_object_set_new(o, "pauses", json_integer(c->pauses));
@@ -174,7 +173,7 @@ static bool changes_in(struct coord *c, const json_t *list)
 		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1), after = json_int(o, "after", -1);
 		struct change *ch;
 
-		if (kind < 0 || kind > CHANGE_LEAVE || slot < 0 || slot >= c->nworkers || after < 0 || after > WORKER_LEFT)
+		if (kind < 0 || kind > CHANGE_SET || slot < 0 || slot >= c->nworkers || after < 0 || after > WORKER_LEFT)
 			return false;
 		ch = change_queue(c, (enum change_kind)kind, (unsigned)slot, (enum worker_state)after);
 		ch->incarnation = json_u64s(o, "incarnation", 0);
@@ -234,6 +233,8 @@ static void job_in(struct coord *c, const json_t *state, int64_t now)
 	c->last_eval = json_incref(json_object_get(state, "last_eval"));
 	if (!c->cfg.has_job || !c->examples)
 		return;
+	c->leases_data = json_is_object(json_object_get(state, "tasks"));
+	c->leased_from = (uint64_t)json_int(state, "leased_from", 0);
 	job_begin(c);
 	if (c->tasks)
 		tasks_from_json(c->tasks, json_object_get(state, "tasks"), true);
@@ -245,8 +246,8 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 
 	if (strcmp(json_str(state, "cluster_id", ""), c->cfg.cluster_id) != 0)
 		return err_set(e, ERR_CONFIG, "the state is another cluster's");
-	if (json_int(state, "v", 0) != 1 || !coord_state_lives(state) || !everybody_in(c, state, now) ||
-	    !members_from_json(c, json_object_get(state, "members")))
+	if (json_int(state, "v", 0) != 1 || !coord_state_lives(state) || !settings_in(c, state) ||
+	    !everybody_in(c, state, now) || !members_from_json(c, json_object_get(state, "members")))
 		return err_set(e, ERR_FORMAT, "the state is not what a coordinator writes");
 	layout_release(&c->layout);
 	rc = layout_from_json(json_object_get(state, "layout"), &c->layout, e);
@@ -259,13 +260,10 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->data_lost = json_flag(state, "data_lost");
 	c->rebalance = json_flag(state, "rebalance");
 	c->ring_gone = (uint32_t)json_int(state, "ring_gone", 0);
-	c->nsettings = json_int(state, "settings_made", 0);
 	c->paused = json_object_get(state, "paused_by") != NULL;
 	c->pauses = json_int(state, "pauses", 0);
 	c->paused_at = now;
 	snprintf(c->paused_by, sizeof c->paused_by, "%s", json_str(state, "paused_by", ""));
-	c->settings_step = -1;
-	c->settings = json_deep_copy(json_object_get(state, "settings"));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
 	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
 	c->members_base = (unsigned)json_int(state, "members_base", 0);

@@ -1,42 +1,188 @@
 #include "coord/coord_state.h"
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 
-/* Settings that change while the job runs: they go out with the view, and each worker
- * says with its heartbeat from which step on it goes by them. */
+/* Settings that change while the job runs.  Those that workers and servers go by are decided
+ * for a step, as members are (coord_change.c), and go out with the view: each step has its
+ * own.  Others hold at once. */
 
-enum err_code coord_set(struct coord *c, json_t *config, const json_t *set, const char *what, const char *who,
-    int64_t *number, struct err *e)
+static void setting_free(struct setting *s)
 {
+	if (!s)
+		return;
+	json_decref(s->set);
+	json_decref(s->config);
+	free(s);
+}
+
+void settings_begin(struct coord *c)
+{
+	c->base = json_incref(c->cfg.config);
+}
+
+void settings_release(struct coord *c)
+{
+	for (unsigned i = 0; i < c->nkept; i++)
+		setting_free(c->kept[i]);
+	setting_free(c->wish);
+	json_decref(c->base);
+	json_decref(c->planned);
+}
+
+/* The configuration and what follows from it. */
+static void take(struct coord *c, const struct setting *s)
+{
+	c->cfg.config = s->config;
+	c->cfg.batch = s->now.batch;
+	c->cfg.bsp = s->now.bsp;
+	c->cfg.on_worker_loss = s->now.on_worker_loss;
+	c->cfg.loss_wait = s->now.loss_wait;
+}
+
+static void keep(struct coord *c, struct setting *s)
+{
+	if (c->nkept == SETTINGS_KEPT) {
+		struct setting *first = c->kept[0];
+
+		json_decref(c->base);
+		c->base = json_incref(first->config);
+		c->base_number = first->number;
+		setting_free(first);
+		memmove(c->kept, c->kept + 1, --c->nkept * sizeof *c->kept);
+	}
+	c->kept[c->nkept++] = s;
+	take(c, s);
+}
+
+static struct setting *setting_new(const struct coord_setting *from)
+{
+	struct setting *s = mem_alloc(sizeof *s);
+
+	s->set = json_deep_copy(from->set);
+	s->config = json_deep_copy(from->config);
+	s->now = *from;
+	s->now.set = NULL;
+	s->now.config = NULL;
+	snprintf(s->what, sizeof s->what, "%s", from->what);
+	snprintf(s->who, sizeof s->who, "%s", from->who);
+	s->now.what = s->now.who = NULL;
+	return s;
+}
+
+static void hold_at_once(struct coord *c, const struct coord_setting *from)
+{
+	struct setting *s = setting_new(from);
+
+	/* Of what the last ones of a step are, this is a part. */
+	if (!c->nkept) {
+		json_decref(c->base);
+		c->base = json_incref(s->config);
+		take(c, s);
+	} else {
+		json_decref(c->kept[c->nkept - 1]->config);
+		c->kept[c->nkept - 1]->config = json_incref(s->config);
+		c->kept[c->nkept - 1]->now = s->now;
+		take(c, c->kept[c->nkept - 1]);
+	}
+	c->cfg.config = c->nkept ? c->kept[c->nkept - 1]->config : c->base;
+	coord_event(c, "set", "%s, by %s, at once", s->what, s->who);
+	setting_free(s);
+	coord_changed(c);
+}
+
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e)
+{
+	if (c->phase == COORD_FORMING && !s->at_once)
+		return err_set(e, ERR_NOTREADY, "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
-	c->cfg.config = config;
-	if (!c->settings)
-		c->settings = json_object();
-	json_object_update(c->settings, (json_t *)set);
-	*number = ++c->nsettings;
-	c->settings_step = -1;
-	coord_event(c, "set", "%s, by %s", what, who);
-	coord_changed(c);
+	if (c->wish)
+		return err_set(e, ERR_EXISTS, "another change is being decided");
+	*ticket = ++c->tickets;
+	c->refused[0] = 0;
+	if (s->at_once) {
+		hold_at_once(c, s);
+		c->settled_ticket = *ticket;
+		return ERR_OK;
+	}
+	c->wish = setting_new(s);
+	change_queue(c, CHANGE_SET, 0, WORKER_EMPTY);
+	coord_progress(c, now);
 	return ERR_OK;
 }
 
-enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
 {
-	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
-	/* Who is a step ahead waits in the ring for those that rest. */
-	if (pause && c->reduces)
-		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
-	if (c->paused == pause)
-		return ERR_OK;
-	c->paused = pause;
-	c->pauses += pause;
-	c->paused_at = now;
-	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
-	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	const struct setting *last = c->nkept ? c->kept[c->nkept - 1] : NULL;
+
+	if (ticket > c->settled_ticket)
+		return COORD_PENDING;
+	if (ticket == c->settled_ticket && c->refused[0]) {
+		err_set(e, ERR_CONFIG, "%s", c->refused);
+		return COORD_REFUSED;
+	}
+	*step = last ? last->step : 0;
+	return COORD_AGREED;
+}
+
+bool coord_is_setting(const struct coord *c)
+{
+	return c->wish != NULL;
+}
+
+uint64_t setting_wanted(const struct coord *c)
+{
+	return c->wish ? c->wish->now.at : 0;
+}
+
+const json_t *setting_proposed(const struct coord *c)
+{
+	return c->wish ? c->wish->set : NULL;
+}
+
+void setting_refused(struct coord *c, unsigned server, const char *why)
+{
+	snprintf(c->refused, sizeof c->refused, "server-%u has no room for it: %.220s", server, why);
+	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, c->refused);
+	c->settled_ticket = c->tickets;
+	setting_free(c->wish);
+	c->wish = NULL;
 	coord_changed(c);
-	return ERR_OK;
+}
+
+/* From steps to leases: where the deal has come to then. */
+static void lease_from(struct coord *c, uint64_t step)
+{
+	const struct members *m = c->nmembers ? &c->members[c->nmembers - 1] : NULL;
+	struct deal_shape shape;
+	struct deal_pos at;
+
+	if (c->tasks || c->cfg.bsp || !m)
+		return;
+	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
+	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	c->leased_from = step;
+	job_begin(c);
+	tasks_begin_at(c->tasks, at.epoch, at.offset);
+}
+
+void setting_decided(struct coord *c, uint64_t step)
+{
+	struct setting *s = c->wish;
+
+	c->wish = NULL;
+	if (!s)
+		return;
+	s->step = step;
+	s->number = ++c->nsettings;
+	c->settings_step = -1;
+	c->settled_ticket = c->tickets;
+	keep(c, s);
+	lease_from(c, step);
+	members_again(c, step);
+	coord_event(c, "set", "%s, by %s, from step %llu on", s->what, s->who, (unsigned long long)step);
 }
 
 void settings_settle(struct coord *c)
@@ -60,4 +206,172 @@ void settings_settle(struct coord *c)
 	c->settings_step = last;
 	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
 	coord_changed(c);
+}
+
+/* ---- for the view, the state and people ---------------------------------------------------- */
+
+int64_t coord_settings_made(const struct coord *c)
+{
+	return c->nsettings;
+}
+
+bool coord_has_sparse(const struct coord *c)
+{
+	for (size_t i = 0; i < c->layout.ntables; i++)
+		if (c->layout.table[i].sparse)
+			return true;
+	return false;
+}
+
+void coord_plan(struct coord *c, const json_t *list)
+{
+	json_decref(c->planned);
+	c->planned = json_deep_copy(list);
+	c->stamp++;
+}
+
+json_t *coord_planned(const struct coord *c)
+{
+	return c->planned;
+}
+
+bool coord_is_bsp(const struct coord *c)
+{
+	return c->cfg.bsp;
+}
+
+json_t *coord_config_now(const struct coord *c)
+{
+	return c->cfg.config;
+}
+
+static json_t *setting_row(const struct setting *s)
+{
+	return json_pack("{s:I, s:I, s:O, s:s, s:s}", "step", (json_int_t)s->step, "number", (json_int_t)s->number, "set", s->set,
+	    "what", s->what, "who", s->who);
+}
+
+void settings_view(const struct coord *c, json_t *v)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->kept[i]->step, "number",
+		    (json_int_t)c->kept[i]->number, "set", c->kept[i]->set));
+	json_object_set(v, "config", c->base);
+	json_object_set_new(v, "settings_base", json_integer(c->base_number));
+	json_object_set_new(v, "regimes", list);
+	json_object_set_new(v, "settings", json_integer(c->nsettings));
+	json_object_set_new(v, "log_level", json_string(json_str(c->cfg.config, "log_level", "info")));
+}
+
+json_t *coord_settings(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, setting_row(c->kept[i]));
+	return list;
+}
+
+const json_t *settings_at(const struct coord *c, uint64_t step)
+{
+	const json_t *config = c->base;
+
+	/* Outside of bsp steps are each worker's own: the last. */
+	for (unsigned i = 0; i < c->nkept; i++)
+		if (c->kept[i]->step <= step || !c->cfg.bsp)
+			config = c->kept[i]->config;
+	return config;
+}
+
+static json_t *setting_out(const struct setting *s)
+{
+	json_t *o = setting_row(s);
+
+	json_object_set(o, "config", s->config);
+	json_object_set_new(o, "batch", json_integer((json_int_t)s->now.batch));
+	json_object_set_new(o, "bsp", json_boolean(s->now.bsp));
+	json_object_set_new(o, "on_worker_loss", json_integer(s->now.on_worker_loss));
+	json_object_set_new(o, "loss_wait", json_integer(s->now.loss_wait));
+	json_object_set_new(o, "at", json_integer((json_int_t)s->now.at));
+	return o;
+}
+
+static struct setting *setting_in(const json_t *o)
+{
+	struct coord_setting from = { .config = json_object_get(o, "config"), .set = json_object_get(o, "set"),
+		.what = json_str(o, "what", ""), .who = json_str(o, "who", ""), .batch = (uint64_t)json_int(o, "batch", 1),
+		.bsp = json_flag(o, "bsp"), .on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
+		.loss_wait = json_int(o, "loss_wait", 0), .at = (uint64_t)json_int(o, "at", 0) };
+	struct setting *s;
+
+	if (!json_is_object(from.config) || !json_is_object(from.set) || !from.batch)
+		return NULL;
+	s = setting_new(&from);
+	s->step = (uint64_t)json_int(o, "step", 0);
+	s->number = json_int(o, "number", 0);
+	return s;
+}
+
+void settings_out(const struct coord *c, json_t *state)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, setting_out(c->kept[i]));
+	json_object_set_new(state, "settings", list);
+	json_object_set(state, "settings_config", c->base);
+	json_object_set_new(state, "settings_base", json_integer(c->base_number));
+	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
+	if (c->planned)
+		json_object_set(state, "planned", c->planned);
+	if (c->wish)
+		json_object_set_new(state, "setting", setting_out(c->wish));
+}
+
+bool settings_in(struct coord *c, const json_t *state)
+{
+	const json_t *o, *wish = json_object_get(state, "setting");
+	struct setting *s;
+	size_t i;
+
+	if (json_is_object(json_object_get(state, "settings_config"))) {
+		json_decref(c->base);
+		c->base = json_deep_copy(json_object_get(state, "settings_config"));
+		c->cfg.config = c->base;
+	}
+	c->base_number = json_int(state, "settings_base", 0);
+	c->nsettings = json_int(state, "settings_made", 0);
+	c->settings_step = -1;
+	c->planned = json_deep_copy(json_object_get(state, "planned"));
+	json_array_foreach(json_object_get(state, "settings"), i, o) {
+		s = setting_in(o);
+		if (!s)
+			return false;
+		keep(c, s);
+	}
+	/* It is among the changes that are asked for again. */
+	c->wish = wish ? setting_in(wish) : NULL;
+	return !wish || c->wish;
+}
+
+/* ---- a pause ---------------------------------------------------------------------------------- */
+
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+{
+	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
+	/* Who is a step ahead waits in the ring for those that rest. */
+	if (pause && c->reduces)
+		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
+	if (c->paused == pause)
+		return ERR_OK;
+	c->paused = pause;
+	c->pauses += pause;
+	c->paused_at = now;
+	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
+	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	coord_changed(c);
+	return ERR_OK;
 }

@@ -184,7 +184,7 @@ static json_t *position(const struct coord *c)
 			m = &c->members[i];
 	if (!m)
 		return json_null();
-	shape = (struct deal_shape){ c->examples, c->cfg.batch, m->n ? m->n : 1 };
+	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
 	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset", (json_int_t)at.offset);
 }
@@ -193,11 +193,12 @@ json_t *coord_snap_head(const struct coord *c)
 {
 	json_t *data = json_pack("{s:I, s:o, s:o}", "examples", (json_int_t)c->examples, "deal", position(c), "tasks",
 	    c->tasks ? tasks_to_json(c->tasks) : json_null());
-	const json_t *job = json_object_get(c->cfg.config, "job"), *eval = json_object_get(c->last_eval, "eval");
+	const json_t *config = settings_at(c, c->snap.step), *job = json_object_get(config, "job");
+	const json_t *eval = json_object_get(c->last_eval, "eval");
 	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
 	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables", tables(c), "name", c->cfg.name,
-	    "config", c->cfg.config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
-	    json_str(c->cfg.config, "sync", "bsp"), "slots", slots(c), "data", data);
+	    "config", config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
+	    json_str(config, "sync", "bsp"), "slots", slots(c), "data", data);
 
 	if (eval)
 		json_object_set(head, "eval", (json_t *)eval);

@@ -63,10 +63,11 @@ struct member_worker {
 struct members {
 	uint64_t step;                  /* they hold from this step on */
 	struct deal_pos at;
+	uint64_t batch;                 /* examples of each at a step */
 	unsigned *slot, n;
 };
 
-enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE };
+enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET };
 
 struct change {
 	struct change *next;
@@ -84,6 +85,17 @@ struct proposal {
 	uint64_t frontier, clock;       /* greatest and least told by the servers */
 	unsigned rounds;
 	bool *answered;                 /* by server */
+};
+
+/* Settings kept in the view: who has to know of older ones is gone. */
+#define SETTINGS_KEPT 32u
+
+struct setting {
+	uint64_t step;                  /* from which on they hold */
+	int64_t number;
+	json_t *set, *config;           /* what was changed; and what all is then */
+	struct coord_setting now;       /* its plain values */
+	char what[600], who[64];
 };
 
 struct snap {
@@ -115,8 +127,15 @@ struct coord {
 	uint16_t zone[COORD_SERVERS_MAX];       /* of the servers: layout.zone */
 	struct member_relay *relay;     /* COORD_RELAYS_MAX places */
 	unsigned nservers, nworkers, nrelays;   /* places in use */
-	json_t *settings;               /* keys set since the job began; NULL: none */
-	int64_t nsettings;              /* how often */
+	json_t *base;                   /* the configuration before the kept settings */
+	int64_t base_number;
+	struct setting *kept[SETTINGS_KEPT];
+	unsigned nkept;
+	struct setting *wish;           /* that is being decided */
+	uint64_t tickets, settled_ticket;
+	char refused[300];              /* why the last one was */
+	json_t *planned;
+	int64_t nsettings;              /* how often they were changed */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
 	bool paused;                    /* workers rest before their next step */
 	int64_t pauses;                 /* how often; of workers' beats, which one they rest for */
@@ -136,6 +155,9 @@ struct coord {
 	struct change *changes, **changes_last;
 	struct proposal prop;
 	uint64_t next_proposal, decided;
+	/* From this step on the data is leased; once it is, it stays so. */
+	bool leases_data;
+	uint64_t leased_from;
 	struct tasks *tasks;
 	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
@@ -145,8 +167,6 @@ struct coord {
 
 /* coord.c */
 void coord_changed(struct coord *c);
-/* Figures have come: do all workers go by the settings now? */
-void settings_settle(struct coord *c);
 void coord_event(struct coord *c, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
 void coord_progress(struct coord *c, int64_t now);
@@ -184,6 +204,8 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg);
 void change_server_came(struct coord *c, unsigned server);
 void change_server_gone(struct coord *c);
 void members_begin(struct coord *c);
+/* The same from this step on, with another batch. */
+void members_again(struct coord *c, uint64_t step);
 void members_release(struct coord *c);
 json_t *members_to_json(const struct coord *c);
 bool members_from_json(struct coord *c, const json_t *list);
@@ -195,6 +217,7 @@ void snap_answer(struct coord *c, unsigned server, const json_t *msg);
 void resume_begin(struct coord *c);
 void resume_members(struct coord *c);
 void resume_tasks(struct coord *c);
+const json_t *resumed_tasks(const struct coord *c);     /* NULL or null: none were leased */
 
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
@@ -210,6 +233,23 @@ void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 void job_begin(struct coord *c);
 void job_settle(struct coord *c, int64_t now);
+
+/* coord_set.c */
+void settings_begin(struct coord *c);
+void settings_release(struct coord *c);
+/* Figures have come: do all workers go by the settings now? */
+void settings_settle(struct coord *c);
+/* The one that is being decided: not before this step; what it sets; a server cannot; from this
+ * step on. */
+uint64_t setting_wanted(const struct coord *c);
+const json_t *setting_proposed(const struct coord *c);
+void setting_refused(struct coord *c, unsigned server, const char *why);
+void setting_decided(struct coord *c, uint64_t step);
+/* The configuration that a step goes by (borrowed). */
+const json_t *settings_at(const struct coord *c, uint64_t step);
+void settings_view(const struct coord *c, json_t *view);
+void settings_out(const struct coord *c, json_t *state);
+bool settings_in(struct coord *c, const json_t *state);
 
 /* coord_relay.c */
 json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);

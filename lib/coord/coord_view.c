@@ -62,8 +62,7 @@ json_t *coord_view(const struct coord *c)
 	    c->reason, "waiting_for", c->waiting);
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
-	json_object_set(v, "config", c->cfg.config);
-	json_object_set_new(v, "settings", json_integer(c->nsettings));
+	settings_view(c, v);
 	if (c->paused)
 		json_object_set_new(v, "paused", json_integer(c->pauses));
 	/* Who comes later is given copies. */
@@ -77,6 +76,8 @@ json_t *coord_view(const struct coord *c)
 		json_object_set_new(v, "ring", ring_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", members_to_json(c));
+	if (c->leases_data)
+		json_object_set_new(v, "leased_from", json_integer((json_int_t)c->leased_from));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));
 	json_object_set_new(v, "examples", json_integer((json_int_t)c->examples));
 	json_object_set_new(v, "decided", json_integer((json_int_t)c->decided));

@@ -28,6 +28,11 @@ struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs)
 	return t;
 }
 
+void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset)
+{
+	t->next = t->done = epoch * t->per_epoch + offset / t->range;
+}
+
 static void free_list(struct lease *l)
 {
 	while (l) {

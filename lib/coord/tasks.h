@@ -20,6 +20,9 @@ struct task {
 struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs);
 void tasks_free(struct tasks *t);
 
+/* All before this place is done; of a range that it is within, nothing. */
+void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset);
+
 /* The next range for this worker; false when none is to be had now. */
 bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out);
 /* True when this worker held it (a lease that was taken back is not counted). */

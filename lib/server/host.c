@@ -175,6 +175,7 @@ static void on_time(struct host *h, int64_t now)
 	if (h->server->cfg.store)
 		coord_here(h->coord, h->server->incarnation, now);
 	coord_tick(h->coord, now);
+	settings_tick(h, now);
 	write_metrics(h, now);
 }
 
@@ -214,7 +215,9 @@ static struct coord_config configure(struct host *h, const struct conf *c)
 		memcpy(h->cluster_id + 2 * i, hex, 3);
 	}
 	return (struct coord_config){
-		.name = c->name ? c->name : "cluster",
+		.name = h->server->cfg.conf->name ? h->server->cfg.conf->name : "cluster",
+		.resume = h->resume,
+		.resume_path = h->resume_path,
 		.cluster_id = h->cluster_id,
 		.servers = (unsigned)c->servers,
 		.workers = c->has_job ? (unsigned)c->workers.max : 0,
@@ -224,8 +227,7 @@ static struct coord_config configure(struct host *h, const struct conf *c)
 		.has_job = c->has_job,
 		.bsp = c->sync.kind == SYNC_bsp,
 		.deterministic = c->deterministic,
-		.on_worker_loss = c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT :
-		    c->on_worker_loss.policy == CONF_FAIL ? COORD_FAIL : COORD_SHRINK,
+		.on_worker_loss = settings_policy(c),
 		.loss_wait = c->on_worker_loss.wait,
 		.lease = c->lease,
 		/* Seven heartbeats and a half: 1.5 s by default. */
@@ -285,7 +287,7 @@ static enum err_code find_resume(struct host *h, struct err *e)
 	char *dir;
 
 	if (h->server->recover && *json_str(h->server->state, "restore", ""))
-		h->cfg.resume_path = h->resume_path = mem_strdup(json_str(h->server->state, "restore", ""));
+		h->resume_path = mem_strdup(json_str(h->server->state, "restore", ""));
 	if (!want || !run || strcmp(want, "none") == 0)
 		return ERR_OK;
 	dir = rundir_path(run, "checkpoints");
@@ -304,15 +306,26 @@ static enum err_code find_resume(struct host *h, struct err *e)
 	}
 	if (rc)
 		return rc;
-	h->cfg.resume = h->resume;
-	h->cfg.resume_path = h->resume_path;
 	log_info(h->server->cfg.log, "going on from %s", h->resume_path);
 	return ERR_OK;
+}
+
+/* Made by this run: what differs in it was set while it ran. */
+static bool own_checkpoint(const struct host *h)
+{
+	const char *run = h->server->cfg.id->run_dir;
+	char *dir = run ? rundir_path(run, "checkpoints") : NULL;
+	size_t n = dir ? strlen(dir) : 0;
+	bool own = h->resume && dir && strncmp(h->resume_path, dir, n) == 0 && h->resume_path[n] == '/';
+
+	free(dir);
+	return own;
 }
 
 enum err_code host_start(struct server *s, struct err *e)
 {
 	struct coord_io io = { .to_server = host_notice, .view_changed = view_changed, .event = event };
+	struct conf first;
 	struct host *h = mem_alloc(sizeof *h);
 	pthread_condattr_t attr;
 	enum err_code rc;
@@ -327,12 +340,15 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
-	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
-	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
 	rc = find_resume(h, e);
 	if (rc)
 		return rc;
+	h->config = settings_first(s->cfg.conf, own_checkpoint(h) ? h->resume : NULL);
+	rc = conf_from_json(h->config, &first, e);
+	if (rc)
+		return rc;
+	h->cfg = configure(h, &first);
 	h->coord = coord_new(&h->cfg, &io, clock_now());
 	if (s->recover)
 		rc = coord_recover(h->coord, s->state, clock_now(), e);
@@ -340,6 +356,9 @@ enum err_code host_start(struct server *s, struct err *e)
 		coord_follow(h->coord, s->state);
 	if (!rc && !remember(h, clock_now()))
 		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s", s->cfg.id->run_dir);
+	conf_release(&first);
+	if (!rc)
+		rc = conf_from_json(coord_config_now(h->coord), &first, e);
 	if (rc)
 		return rc;
 	history_open(h->history);
@@ -350,7 +369,8 @@ enum err_code host_start(struct server *s, struct err *e)
 	if (!rc && pthread_create(&h->ticker, NULL, tick, h))
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	if (!rc)
-		rc = keep_start(h, s->cfg.conf, e);
+		rc = keep_start(h, &first, e);
+	conf_release(&first);
 	return rc;
 }
 
@@ -389,6 +409,7 @@ void host_free(struct host *h)
 	views_unref(h->views);
 	history_free(h->history);
 	json_decref(h->config);
+	json_decref(h->followed);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);

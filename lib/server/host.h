@@ -16,7 +16,11 @@ struct host {
 	pthread_mutex_t lock;
 	struct coord *coord;
 	struct coord_config cfg;
-	json_t *config;                 /* effective configuration */
+	json_t *config;                 /* that the job began with */
+	json_t *followed;               /* that this process goes by (settings_tick) */
+	int64_t pace_at;                /* of the fastest worker, then; in steps a second */
+	uint64_t pace_step;
+	double pace;
 	char cluster_id[40];
 	bool dirty;                     /* the view must go out */
 	bool deferred;                  /* the ticker knows that it must */

@@ -173,7 +173,7 @@ static void periodic(struct keep *k)
 		/* The next multiple that is still ahead of everybody; outside of bsp the one that
 		 * the fastest has come to, as things are now. */
 		if (k->next_step <= step)
-			k->next_step = (step / every + k->host->cfg.bsp) * every;
+			k->next_step = (step / every + coord_is_bsp(k->host->coord)) * every;
 		rc = one(k, k->next_step, true, k->wanted, &e);
 		if (!rc || k->wanted == k->last.done)
 			k->next_step += every;
@@ -193,7 +193,7 @@ static bool steps_due(struct keep *k)
 {
 	uint64_t every = (uint64_t)k->every.steps, step;
 
-	if (!every || k->host->cfg.bsp)
+	if (!every || coord_is_bsp(k->host->coord))
 		return every;
 	/* Of all workers: only where it is asked for. */
 	step = coord_frontier(k->host->coord);
@@ -244,6 +244,15 @@ const char *keep_dir(const struct keep *k)
 char *keep_receives(const struct keep *k, uint64_t id)
 {
 	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
+}
+
+void keep_every(struct keep *k, const struct conf_every *every)
+{
+	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
+		return;
+	k->every = *every;
+	k->next_step = 0;
+	k->next_time = clock_now() + every->time;
 }
 
 enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)

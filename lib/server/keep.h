@@ -16,6 +16,8 @@ struct keep_last {
 	char *path;                     /* of the newest that was made, or NULL */
 };
 
+/* checkpoint_every, from now on (k may be NULL). */
+void keep_every(struct keep *k, const struct conf_every *every);
 enum err_code keep_start(struct host *h, const struct conf *c, struct err *e);
 void keep_stop(struct host *h);
 void keep_free(struct keep *k);

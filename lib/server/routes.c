@@ -164,8 +164,7 @@ static int get_tasks(void *ctx, const struct http_request *req, struct http_answ
 
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	(void)req;
-	return route_answer(a, settings_now(ctx));
+	return route_answer(a, http_query(req, "origin") ? settings_origin(ctx) : settings_now(ctx));
 }
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)

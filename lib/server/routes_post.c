@@ -146,14 +146,30 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 
 int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "set", NULL };
 	struct err e = { 0 };
-	int64_t number;
 
-	if (!json_only(req->body, "", keys, &e) ||
-	    settings_change(ctx, json_object_get(req->body, "set"), req->peer.name, &number, &e))
+	if (!*req->memo) {
+		enum err_code rc = settings_change(ctx, req->body, req->peer.name, req->memo, &a->json, &e);
+
+		a->park_ms = HTTP_PARK_MAX_MS;
+		/* Another one is being decided: after that. */
+		if (rc == ERR_EXISTS && !req->late)
+			return HTTP_PARK;
+		if (rc || a->json)
+			return rc ? route_fail(a, &e) : HTTP_DONE;
+	}
+	switch (settings_answer(ctx, *req->memo, &a->json, &e)) {
+	case COORD_AGREED:
+		return HTTP_DONE;
+	case COORD_REFUSED:
 		return route_fail(a, &e);
-	return route_answer(a, json_pack("{s:I}", "settings", (json_int_t)number));
+	default:
+		break;
+	}
+	if (!req->late)
+		return HTTP_PARK;
+	http_fail(a, ERR_TIMEOUT, "ps-ctl events says when it is", "the servers have not decided it yet");
+	return HTTP_DONE;
 }
 
 int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)

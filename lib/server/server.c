@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "launch/rundir.h"
 #include "ckpt/read.h"
+#include "server/live.h"
 #include "server/given.h"
 #include "server/remember.h"
 #include "server/repl.h"
@@ -175,6 +176,7 @@ void server_stop(struct server *s)
 	json_decref(s->heat);
 	keyring_free(s->ring);
 	given_free(s->given);
+	live_free(s);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
 	close(s->event);

@@ -6,56 +6,60 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "conf/conf_key.h"
+#include "conf/live.h"
+#include "conf/rule.h"
+#include "server/keep.h"
 
-/* Those that only workers go by: each takes them over before a step of its own. */
-static const char *const changeable[] = { "codec", "feedback", "filter" };
+/* A change is proposed so long before the step that it was planned for. */
+#define AHEAD_SECONDS 1.0
+#define AHEAD_STEPS 2u
+#define PLANNED_MAX 64u
 
-static bool may_change(const struct conf_key *k)
+/* ---- may it be? ---------------------------------------------------------------------- */
+
+/* What a job of this kind cannot change.  `set` may name keys without "job.". */
+static enum err_code fits_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
 {
-	for (size_t i = 0; i < sizeof changeable / sizeof *changeable; i++)
-		if (strcmp(k->path, changeable[i]) == 0)
-			return true;
-	return false;
-}
-
-static enum err_code apply(struct conf *c, const json_t *set, struct err *e)
-{
-	enum err_code rc = ERR_OK;
+	static const char *const of_mode[] = { "sync", "backup" };
+	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer", "optimizer" };
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)set, name, v) {
-		const struct conf_key *k = rc ? NULL : conf_key_find(name, e);
+	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
+		return err_set(e, ERR_CONFIG, "via: with allreduce workers make the updates, and only checkpoint_every, log_level and "
+		    "on_worker_loss can change");
+	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots && coord_has_sparse(h->coord))
+		return err_set(e, ERR_CONFIG, "local_steps: a table is sparse, and %s has state for each row; sgd has none", c->job.optimizer);
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const char *leaf = strncmp(name, "job.", 4) == 0 ? name + 4 : name;
 
-		if (!k)
-			return e->code;
-		if (!may_change(k))
-			rc = err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; codec, feedback and filter can", k->path);
-		else if (!json_is_string(v))
-			rc = err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
-		else
-			rc = conf_value_parse(k, json_string_value(v), NULL, c, e);
+		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
+			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(h->coord))
+				return err_set(e, ERR_CONFIG, "%s: cannot change while relays sum for workers: they do so in bsp only", leaf);
+		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces; i++)
+			if (strcmp(leaf, of_pieces[i]) == 0)
+				return err_set(e, ERR_CONFIG, "%s: cannot change while the model is pushed in fragments", leaf);
 	}
-	return rc;
+	return ERR_OK;
 }
 
-json_t *settings_of(const struct conf *c, const json_t *state)
+/* The configuration with the change in it; the caller's to release when it can be. */
+static enum err_code changed(const struct host *h, const json_t *set, struct conf *out, struct err *e)
 {
-	json_t *plain = conf_to_json(c), *changed = NULL;
-	struct conf again;
-	struct err e;
+	enum err_code rc = conf_may_change(set, e);
 
-	if (!json_object_size(json_object_get(state, "settings")))
-		return plain;
-	if (conf_from_json(plain, &again, &e) == ERR_OK) {
-		if (apply(&again, json_object_get(state, "settings"), &e) == ERR_OK)
-			changed = conf_to_json(&again);
-		conf_release(&again);
-	}
-	if (!changed)
-		return plain;
-	json_decref(plain);
-	return changed;
+	if (!rc)
+		rc = conf_from_json(coord_config_now(h->coord), out, e);
+	if (rc)
+		return rc;
+	rc = conf_apply(out, set, e);
+	if (!rc)
+		rc = conf_validate(out, e);
+	if (!rc)
+		rc = fits_job(h, out, set, e);
+	if (rc)
+		conf_release(out);
+	return rc;
 }
 
 /* "codec=topk:0.01 feedback=off", of strings; fresh. */
@@ -65,9 +69,213 @@ static char *sentence(const json_t *set)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)set, name, v)
+	json_object_foreach((json_t *)(uintptr_t)set, name, v)
 		buf_printf(&b, "%s%s=%.80s", b.len ? " " : "", name, json_string_value(v));
 	return b.data ? (char *)b.data : mem_strdup("");
+}
+
+enum coord_policy settings_policy(const struct conf *c)
+{
+	return c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT : c->on_worker_loss.policy == CONF_FAIL ? COORD_FAIL : COORD_SHRINK;
+}
+
+static enum err_code ask(struct host *h, const json_t *set, uint64_t at, const char *who, uint64_t *ticket, struct err *e)
+{
+	struct coord_setting s = { .set = set, .who = who, .at = at, .at_once = conf_holds_at_once(set) };
+	struct conf c;
+	enum err_code rc = changed(h, set, &c, e);
+	json_t *config;
+	char *what;
+
+	if (rc)
+		return rc;
+	config = conf_to_json(&c);
+	what = sentence(set);
+	s.config = config;
+	s.what = what;
+	s.batch = conf_step_examples(&c);
+	s.bsp = c.sync.kind == SYNC_bsp;
+	s.on_worker_loss = settings_policy(&c);
+	s.loss_wait = c.on_worker_loss.wait;
+	rc = coord_set(h->coord, &s, clock_now(), ticket, e);
+	free(what);
+	json_decref(config);
+	conf_release(&c);
+	return rc;
+}
+
+/* ---- planned for a step ----------------------------------------------------------------- */
+
+static enum err_code plan(struct host *h, const json_t *set, uint64_t at, const char *who, json_t **answer, struct err *e)
+{
+	const json_t *had = coord_planned(h->coord), *p;
+	json_t *list = json_array(), *one = json_pack("{s:I, s:O, s:s}", "at", (json_int_t)at, "set", set, "who", who);
+	bool in = false;
+	size_t i;
+
+	if (json_array_size(had) >= PLANNED_MAX || conf_holds_at_once(set)) {
+		json_decref(list);
+		json_decref(one);
+		return conf_holds_at_once(set) ? err_set(e, ERR_USAGE, "at: these are for no step; they hold at once") :
+		    err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
+	}
+	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
+		if (!in && json_int(p, "at", 0) > (json_int_t)at) {
+			json_array_append(list, one);
+			in = true;
+		}
+		json_array_append(list, (json_t *)(uintptr_t)p);
+	}
+	if (!in)
+		json_array_append(list, one);
+	coord_plan(h->coord, list);
+	json_decref(list);
+	json_decref(one);
+	*answer = json_pack("{s:n, s:I}", "settings", "planned", (json_int_t)at);
+	return ERR_OK;
+}
+
+/* How fast the fastest worker is: what is proposed too late holds later. */
+static uint64_t near(struct host *h, int64_t now)
+{
+	uint64_t step = coord_frontier(h->coord);
+
+	if (now - h->pace_at > NSEC_PER_SEC / 2) {
+		h->pace = h->pace_at && step > h->pace_step ? (double)(step - h->pace_step) * NSEC_PER_SEC / (double)(now - h->pace_at) : 0;
+		h->pace_at = now;
+		h->pace_step = step;
+	}
+	return step + AHEAD_STEPS + (uint64_t)(h->pace * AHEAD_SECONDS);
+}
+
+static void planned(struct host *h, int64_t now)
+{
+	json_t *list = coord_planned(h->coord), *first = json_array_get(list, 0), *rest;
+	uint64_t ticket, soon = near(h, now);
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!first || coord_phase(h->coord) != COORD_RUNNING || coord_is_setting(h->coord) ||
+	    (uint64_t)json_int(first, "at", 0) > soon)
+		return;
+	json_incref(first);
+	rest = json_copy(list);
+	json_array_remove(rest, 0);
+	coord_plan(h->coord, rest);
+	json_decref(rest);
+	rc = ask(h, json_object_get(first, "set"), (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
+	if (rc)
+		host_event(h, "set_refused", "what was planned for step %lld: %s", (long long)json_int(first, "at", 0), e.msg);
+	json_decref(first);
+}
+
+/* ---- what this process goes by ------------------------------------------------------------ */
+
+static void follow(struct host *h)
+{
+	json_t *now = coord_config_now(h->coord);
+	struct conf c;
+	struct err e;
+
+	if (now == h->followed || conf_from_json(now, &c, &e))
+		return;
+	/* The first is what the process was started with. */
+	if (h->followed && strcmp(json_str(h->followed, "log_level", ""), c.log_level) != 0)
+		atomic_store(&h->server->cfg.log->level, log_level_parse(c.log_level));
+	keep_every(h->keep, &c.checkpoint_every);
+	json_decref(h->followed);
+	h->followed = json_incref(now);
+	conf_release(&c);
+}
+
+void settings_tick(struct host *h, int64_t now)
+{
+	follow(h);
+	planned(h, now);
+}
+
+/* ---- from outside --------------------------------------------------------------------------- */
+
+/* {"lr":{"from":0.1,"to":0.01}} */
+static json_t *differences(const struct host *h, const struct conf *c)
+{
+	json_t *out = json_object();
+	struct conf now;
+	struct err e;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	if (conf_from_json(coord_config_now(h->coord), &now, &e))
+		return out;
+	for (size_t i = 0; i < n; i++) {
+		json_t *a = conf_value_json(&k[i], &now), *b = conf_value_json(&k[i], c);
+
+		if (a && b && !json_equal(a, b))
+			json_object_set_new(out, k[i].path, json_pack("{s:O, s:O}", "from", a, "to", b));
+		json_decref(a);
+		json_decref(b);
+	}
+	conf_release(&now);
+	return out;
+}
+
+static enum err_code locked_change(struct host *h, const json_t *set, const json_t *body, const char *who, uint64_t *ticket,
+    json_t **answer, struct err *e)
+{
+	int64_t at = json_int(body, "at", -1);
+	struct conf c;
+	enum err_code rc = changed(h, set, &c, e);
+
+	if (rc)
+		return rc;
+	if (json_flag(body, "dry_run"))
+		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", differences(h, &c));
+	conf_release(&c);
+	if (*answer)
+		return ERR_OK;
+	if (at < 0) {
+		rc = ask(h, set, 0, who, ticket, e);
+		if (!rc && conf_holds_at_once(set))
+			*answer = json_pack("{s:I, s:n}", "settings", (json_int_t)coord_settings_made(h->coord), "step");
+		return rc;
+	}
+	if (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
+	return plan(h, set, (uint64_t)at, who, answer, e);
+}
+
+enum err_code settings_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
+{
+	static const char *const keys[] = { "set", "at", "dry_run", NULL };
+	const json_t *at = json_object_get(body, "at");
+	enum err_code rc;
+
+	*answer = NULL;
+	*ticket = 0;
+	if (!json_only(body, "", keys, e))
+		return e->code;
+	if (at && (!json_is_integer(at) || json_integer_value(at) < 0))
+		return err_set(e, ERR_USAGE, "at: must be a step, from 0 on");
+	host_lock(h);
+	rc = locked_change(h, json_object_get(body, "set"), body, who, ticket, answer, e);
+	if (!rc)
+		follow(h);
+	host_unlock(h);
+	return rc;
+}
+
+enum coord_answer settings_answer(struct host *h, uint64_t ticket, json_t **answer, struct err *e)
+{
+	enum coord_answer a;
+	uint64_t step;
+
+	host_lock(h);
+	a = coord_set_answer(h->coord, ticket, &step, e);
+	if (a == COORD_AGREED)
+		*answer = json_pack("{s:I, s:I}", "settings", (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
+	host_unlock(h);
+	return a;
 }
 
 json_t *settings_now(struct host *h)
@@ -75,40 +283,56 @@ json_t *settings_now(struct host *h)
 	json_t *copy;
 
 	host_lock(h);
-	copy = json_deep_copy(h->config);
+	copy = json_deep_copy(coord_config_now(h->coord));
 	host_unlock(h);
 	return copy;
 }
 
-enum err_code settings_change(struct host *h, const json_t *set, const char *who, int64_t *number, struct err *e)
+static json_t *origin_of(const struct conf_key *k, json_t *value, const json_t *deflt, json_t *settings)
 {
-	json_t *config, *old;
-	struct conf conf;
-	enum err_code rc;
-	char *what;
+	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin", deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
+	const json_t *s, *set, *text;
+	const char *name;
+	size_t i;
 
-	if (!json_object_size(set))
-		return err_set(e, ERR_USAGE, "set: must name a key at least");
-	host_lock(h);
-	rc = conf_from_json(h->config, &conf, e);
-	if (!rc) {
-		rc = apply(&conf, set, e);
-		if (!rc)
-			rc = conf_validate(&conf, e);
-		config = conf_to_json(&conf);
-		conf_release(&conf);
-		old = h->config;
-		/* Only now: apply has seen that all values are strings. */
-		what = rc ? NULL : sentence(set);
-		if (!rc)
-			rc = coord_set(h->coord, config, set, what, who, number, e);
-		if (!rc)
-			h->config = config;
-		json_decref(rc ? config : old);
-		free(what);
+	json_array_foreach(settings, i, s) {
+		set = json_object_get(s, "set");
+		json_object_foreach((json_t *)(uintptr_t)set, name, text)
+			if (conf_key_find(name, NULL) == k) {
+				json_object_set_new(o, "origin", json_string("set"));
+				json_object_set(o, "step", json_object_get(s, "step"));
+				json_object_set(o, "who", json_object_get(s, "who"));
+			}
 	}
+	return o;
+}
+
+json_t *settings_origin(struct host *h)
+{
+	json_t *out = json_object(), *settings;
+	struct conf c, deflt;
+	struct err e;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	host_lock(h);
+	settings = coord_settings(h->coord);
+	if (conf_from_json(coord_config_now(h->coord), &c, &e))
+		conf_init(&c);
 	host_unlock(h);
-	return rc;
+	conf_init(&deflt);
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0 ? conf_value_json(&k[i], &c) : NULL;
+		json_t *d = conf_value_json(&k[i], &deflt);
+
+		if (v)
+			json_object_set_new(out, k[i].path, origin_of(&k[i], v, d, settings));
+		json_decref(d);
+	}
+	json_decref(settings);
+	conf_release(&c);
+	conf_release(&deflt);
+	return out;
 }
 
 enum err_code settings_pause(struct host *h, bool pause, const char *who, struct err *e)
@@ -119,4 +343,24 @@ enum err_code settings_pause(struct host *h, bool pause, const char *who, struct
 	rc = coord_pause(h->coord, pause, who, clock_now(), e);
 	host_unlock(h);
 	return rc;
+}
+
+json_t *settings_first(const struct conf *c, const json_t *manifest)
+{
+	json_t *plain = conf_to_json(c), *changed = NULL;
+	struct conf from, to;
+	struct err e;
+
+	if (!manifest || conf_from_json(json_object_get(manifest, "config"), &from, &e))
+		return plain;
+	if (conf_from_json(plain, &to, &e) == ERR_OK) {
+		if (conf_take_live(&to, &from, &e) == ERR_OK)
+			changed = conf_to_json(&to);
+		conf_release(&to);
+	}
+	conf_release(&from);
+	if (!changed)
+		return plain;
+	json_decref(plain);
+	return changed;
 }

@@ -156,6 +156,9 @@ struct server {
 	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;
+	/* live.c: what it goes by, the number of these settings, and the log level that it was told
+	 * last; the agent's thread only. */
+	struct { json_t *config; int64_t number; char level[16]; } live;
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping, stopping, leaving;
 	_Atomic uint64_t saves;         /* the checkpoint that is asked for; 0: none */

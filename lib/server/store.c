@@ -12,6 +12,7 @@
 #include "server/far.h"
 #include "server/given.h"
 #include "server/heat.h"
+#include "server/live.h"
 #include "server/repl.h"
 #include "server/save.h"
 
@@ -124,6 +125,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	server_know_sessions(s, &conf);
+	cfg.settings = (uint32_t)json_int(view, "settings_base", 0);
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
@@ -273,6 +275,9 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	layout_release(&layout);
 	if (rc)
 		return rc;
+	rc = live_take(s, view, e);
+	if (rc)
+		return rc;
 	atomic_store(&s->members, (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
 	take_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
 	if ((uint64_t)json_int(view, "decided", 0) >= s->proposal && s->proposal) {
@@ -308,6 +313,7 @@ static void on_notice(void *ctx, const json_t *msg)
 	struct server *s = ctx;
 	struct shard *shard = atomic_load(&s->shard);
 	const char *op = json_str(msg, "op", "");
+	bool set = strcmp(json_str(msg, "kind", ""), "set") == 0;
 	struct shard_vote v;
 	json_t *vote;
 
@@ -321,7 +327,9 @@ static void on_notice(void *ctx, const json_t *msg)
 	if (save_notice(s->save, msg) || strcmp(op, "propose") != 0 || !shard)
 		return;
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
-	v = shard_vote(shard, (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
+	if (live_refuse(s, msg))
+		return;
+	v = shard_vote(shard, set ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
 	    (uint64_t)json_int(msg, "step", 0), strcmp(json_str(msg, "kind", ""), "resume") == 0);
 	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
 	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);

@@ -6,7 +6,5 @@
 
 /* What a configuration says of the wire. */
 enum err_code coding_of(const struct conf *c, struct client_coding *out, struct err *e);
-/* Before a step: what was set meanwhile holds from it on; the heartbeat tells. */
-enum err_code coding_take(struct worker *w, struct err *e);
 
 #endif

@@ -13,6 +13,7 @@
 struct member_entry {
 	uint64_t step;
 	struct deal_pos at;
+	uint64_t batch;
 	uint32_t *slot, n;
 };
 
@@ -36,6 +37,7 @@ struct feed {
 	/* bsp */
 	struct member_entry *members;
 	uint32_t nmembers, base;
+	uint64_t leased_from;           /* the first step whose data is leased */
 	struct deal_pos last_pos;
 
 	/* leases */
@@ -87,6 +89,7 @@ void feed_view(struct feed *f, const json_t *view)
 	size_t i, k;
 
 	free_members(f);
+	f->leased_from = (uint64_t)json_int(view, "leased_from", INT64_MAX);
 	f->base = (uint32_t)json_int(view, "members_base", 0);
 	f->nmembers = (uint32_t)json_array_size(list);
 	f->members = mem_array(f->nmembers, sizeof *f->members);
@@ -96,11 +99,22 @@ void feed_view(struct feed *f, const json_t *view)
 
 		e->step = (uint64_t)json_int(m, "step", 0);
 		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0), (uint64_t)json_int(m, "offset", 0) };
+		e->batch = (uint64_t)json_int(m, "batch", (json_int_t)f->batch);
 		e->n = (uint32_t)json_array_size(slots);
 		e->slot = mem_array(e->n, sizeof *e->slot);
 		json_array_foreach(slots, k, s)
 			e->slot[k] = (uint32_t)json_integer_value(s);
 	}
+}
+
+void feed_turn(struct feed *f)
+{
+	f->batch = conf_step_examples(&f->job->conf);
+}
+
+bool feed_deals(const struct feed *f, uint64_t step)
+{
+	return step < f->leased_from;
 }
 
 uint32_t feed_members(const struct feed *f)
@@ -142,7 +156,7 @@ static uint32_t rank_of(const struct member_entry *m, uint32_t slot)
 static enum err_code dealt(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
 {
 	const struct member_entry *m = members_at(f, step);
-	struct deal_shape shape = { f->examples, f->batch, m ? m->n : 1 };
+	struct deal_shape shape = { f->examples, m ? m->batch : f->batch, m ? m->n : 1 };
 	uint64_t begin, end;
 	uint32_t rank;
 
@@ -258,7 +272,7 @@ static enum err_code leased(struct feed *f, uint64_t step, struct batch *b, bool
 enum err_code feed_batch(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
 {
 	*over = false;
-	return f->job->conf.sync.kind == SYNC_bsp ? dealt(f, step, b, over, e) : leased(f, step, b, over, e);
+	return feed_deals(f, step) ? dealt(f, step, b, over, e) : leased(f, step, b, over, e);
 }
 
 enum err_code feed_used(struct feed *f, struct err *e)
@@ -305,7 +319,7 @@ uint64_t feed_total(const struct feed *f)
 	uint64_t total = 0;
 
 	if (f->epochs && m && m->n) {
-		struct deal_shape shape = { f->examples, f->batch, m->n };
+		struct deal_shape shape = { f->examples, m->batch, m->n };
 
 		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
 	}

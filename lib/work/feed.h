@@ -5,8 +5,8 @@
 #include "work/job.h"
 
 /* Which examples a worker's next batch has.  bsp: by (seed, epoch, step, slot),
- * from the members in the view.  ssp and asp: from ranges leased from the
- * coordinator, one ahead. */
+ * from the members in the view.  ssp and asp, and a bsp that comes after them: from
+ * ranges leased from the coordinator, one ahead. */
 struct feed;
 
 /* idle: called while no range is to be had, though others still hold some that
@@ -18,6 +18,10 @@ void feed_free(struct feed *f);
 
 /* Take the members from a view. */
 void feed_view(struct feed *f, const json_t *view);
+/* The job's configuration has changed. */
+void feed_turn(struct feed *f);
+/* Is the data of this step dealt, and so by who takes part in it? */
+bool feed_deals(const struct feed *f, uint64_t step);
 /* Membership entries known. */
 uint32_t feed_members(const struct feed *f);
 

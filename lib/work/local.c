@@ -62,16 +62,39 @@ static enum err_code new_state(struct local *l, size_t i, struct err *e)
 	return ERR_OK;
 }
 
+static enum err_code measure(struct local *l, struct err *e)
+{
+	const struct conf *c = &l->job->conf;
+
+	l->piece = (uint64_t)c->job.batch;
+	l->pieces = (uint64_t)c->accumulate;
+	l->nfragments = (unsigned)c->fragments;
+	l->steps = (uint64_t)c->local_steps / l->nfragments;
+	return conf_job_rule(c, &l->rule, e);
+}
+
+enum err_code local_turn(struct local *l, struct err *e)
+{
+	const struct optim_rule *before = l->rule.rule;
+	enum err_code rc = measure(l, e);
+
+	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
+		if (l->rule.rule == before && (l->state[i] || !alone(l)))
+			continue;
+		free(l->state[i]);
+		l->state[i] = NULL;
+		rc = new_state(l, i, e);
+	}
+	return rc;
+}
+
 enum err_code local_new(const struct job *job, struct local **out, struct err *e)
 {
 	struct local *l = mem_alloc(sizeof *l);
-	enum err_code rc = conf_job_rule(&job->conf, &l->rule, e);
+	enum err_code rc;
 
 	l->job = job;
-	l->piece = (uint64_t)job->conf.job.batch;
-	l->pieces = (uint64_t)job->conf.accumulate;
-	l->nfragments = (unsigned)job->conf.fragments;
-	l->steps = (uint64_t)job->conf.local_steps / l->nfragments;
+	rc = measure(l, e);
 	l->w = mem_array(job->ntables, sizeof *l->w);
 	l->sum = mem_array(job->ntables, sizeof *l->sum);
 	l->state = mem_array(job->ntables, sizeof *l->state);

@@ -14,6 +14,10 @@ struct local;
 enum err_code local_new(const struct job *job, struct local **out, struct err *e);
 void local_free(struct local *l);
 
+/* The job's configuration has changed: of fragments nothing may.  What the rule keeps goes on
+ * where it is the same rule. */
+enum err_code local_turn(struct local *l, struct err *e);
+
 /* Leaves in p->g what is to be pushed at this step; *loss is the mean over the
  * examples, infinite or NaN where a piece's is.  ERR_NOMEM. */
 enum err_code local_work(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "work/kept.h"
+#include "work/turn.h"
 
 static enum err_code batch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
@@ -22,16 +23,20 @@ static enum err_code batch(struct worker *w, struct step_times *t, bool *over, s
  * they know of more members than the batch was dealt by. */
 static enum err_code settle_members(struct worker *w, uint32_t known, bool *other, struct err *e)
 {
-	while (client_members(w->client) > feed_members(w->feed)) {
-		enum err_code rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+	bool deals = feed_deals(w->feed, w->step), turned;
+	enum err_code rc;
 
+	while (client_members(w->client) > feed_members(w->feed)) {
+		rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = worker_refresh(w, e);
 		if (rc)
 			return rc;
 	}
-	*other = feed_members(w->feed) != known && w->job.conf.sync.kind == SYNC_bsp;
-	return ERR_OK;
+	*other = feed_members(w->feed) != known && deals;
+	rc = turn_settle(w, &turned, e);
+	*other |= turned && deals;
+	return rc;
 }
 
 /* Streaming, with no examples: a step begins for this worker when it has for all. */

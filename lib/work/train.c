@@ -12,6 +12,7 @@
 #include "work/coding.h"
 #include "work/kept.h"
 #include "work/step.h"
+#include "work/turn.h"
 
 #define RING_PAUSE (20 * NSEC_PER_MSEC)
 #define REST_LOOK (100 * NSEC_PER_MSEC)
@@ -232,7 +233,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 	w->rate_at = clock_now();
 	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->slot);
 	kept_load(w);
-	return coding_take(w, e);
+	return turn_take(w, e);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -340,7 +341,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 	/* Steps that have been closed without us are gone. */
 	if (client_open_step(w->client) > w->step)
 		w->step = client_open_step(w->client);
-	rc = coding_take(w, e);
+	rc = turn_take(w, e);
 	if (rc)
 		return rc;
 	rc = step_fetch(w, &t, over, e);
@@ -375,6 +376,7 @@ static enum err_code live(struct worker *w, struct err *e)
 	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->cache,
 	    w->cfg->log, &w->job, e);
 
+	w->settings = json_int(view, "settings_base", 0);
 	json_decref(view);
 	if (!rc) {
 		agent_set_pace(cluster_agent(w->cluster), w->job.conf.heartbeat, w->job.conf.deadline);

@@ -49,6 +49,7 @@ struct worker {
 	json_t *view;                   /* the one acted by */
 	uint64_t saved;                 /* the step of which kept_save knows; 0: none */
 	int64_t settings;               /* the number of those gone by */
+	char level[16];                 /* the log level that views tell of */
 	struct rng chance;              /* of cfg->compute */
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */

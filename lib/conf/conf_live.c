@@ -1,0 +1,83 @@
+#include "conf/live.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "conf/conf_key.h"
+
+enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			return e->code;
+		rc = json_is_string(v) ? conf_value_parse(k, json_string_value(v), NULL, c, e) :
+		    err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static bool counts_members(const struct conf_key *k)
+{
+	return strcmp(k->path, "servers") == 0 || strcmp(k->path, "workers") == 0;
+}
+
+enum err_code conf_may_change(const json_t *set, struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	if (!json_object_size(set))
+		return err_set(e, ERR_USAGE, "set: must name a key at least");
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			return e->code;
+		if (!k->live)
+			return err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; ps-ctl show --all says which keys can", k->path);
+		if (counts_members(k))
+			return err_set(e, ERR_CONFIG, "%s: ps-ctl scale changes how many there are", k->path);
+	}
+	return ERR_OK;
+}
+
+bool conf_holds_at_once(const json_t *set)
+{
+	static const char *const keys[] = { "checkpoint_every", "log_level", "on_worker_loss" };
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		bool at_once = false;
+
+		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+			at_once |= strcmp(name, keys[i]) == 0;
+		if (!at_once)
+			return false;
+	}
+	return true;
+}
+
+enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		json_t *v = k[i].live && !counts_members(&k[i]) ? conf_value_json(&k[i], from) : NULL;
+
+		if (v && (c->has_job || strncmp(k[i].path, "job.", 4) != 0))
+			rc = conf_value_read(&k[i], v, NULL, c, e);
+		json_decref(v);
+	}
+	return rc;
+}

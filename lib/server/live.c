@@ -1,0 +1,104 @@
+#include "server/live.h"
+
+#include "base/json.h"
+#include "client/agent.h"
+#include "conf/live.h"
+#include "conf/rule.h"
+
+static enum err_code regime_of(const struct conf *c, struct regime *r, struct err *e)
+{
+	struct conf_rule rule = { 0 };
+	enum err_code rc = conf_server_rule(c, &rule, e);
+
+	r->mode = c->sync;
+	r->mode.backup = (unsigned)c->backup;
+	r->rule = rule.rule;
+	r->hyper = rule.hyper;
+	r->schedule = rule.schedule;
+	return rc;
+}
+
+static enum err_code take_regimes(struct server *s, struct conf *c, const json_t *regimes, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)regimes, i, o) {
+		struct regime r = { .step = (uint64_t)json_int(o, "step", 0), .number = (uint32_t)json_int(o, "number", 0) };
+
+		rc = conf_apply(c, json_object_get(o, "set"), e);
+		if (!rc && (int64_t)r.number > s->live.number) {
+			rc = regime_of(c, &r, e);
+			if (rc)
+				break;
+			shard_regime(atomic_load(&s->shard), &r);
+			s->live.number = r.number;
+		}
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* From the second on: the first is what the process was started with. */
+static void take_level(struct server *s, const json_t *view)
+{
+	const char *level = json_str(view, "log_level", "");
+
+	if (s->live.level[0] && strcmp(s->live.level, level) != 0 && log_level_parse(level) >= 0)
+		atomic_store(&s->cfg.log->level, log_level_parse(level));
+	snprintf(s->live.level, sizeof s->live.level, "%s", level);
+}
+
+enum err_code live_take(struct server *s, const json_t *view, struct err *e)
+{
+	const json_t *regimes = json_object_get(view, "regimes");
+	struct conf c;
+	enum err_code rc;
+
+	take_level(s, view);
+	if (s->live.config && json_int(view, "settings", 0) <= s->live.number)
+		return ERR_OK;
+	rc = conf_from_json(json_object_get(view, "config"), &c, e);
+	if (rc)
+		return rc;
+	rc = take_regimes(s, &c, regimes, e);
+	json_decref(s->live.config);
+	s->live.config = rc ? NULL : conf_to_json(&c);
+	conf_release(&c);
+	return rc;
+}
+
+bool live_refuse(struct server *s, const json_t *proposal)
+{
+	struct shard *shard = atomic_load(&s->shard);
+	struct regime r = { 0 };
+	struct err e = { 0 };
+	struct conf c;
+	enum err_code rc;
+	json_t *vote;
+
+	if (strcmp(json_str(proposal, "kind", ""), "set") != 0)
+		return false;
+	rc = conf_from_json(s->live.config, &c, &e);
+	if (!rc) {
+		rc = conf_apply(&c, json_object_get(proposal, "set"), &e);
+		if (!rc)
+			rc = regime_of(&c, &r, &e);
+		if (!rc)
+			rc = shard_fits(shard, &r, &e);
+		conf_release(&c);
+	}
+	if (!rc)
+		return false;
+	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused", e.msg);
+	agent_tell(s->agent, vote);
+	json_decref(vote);
+	return true;
+}
+
+void live_free(struct server *s)
+{
+	json_decref(s->live.config);
+}

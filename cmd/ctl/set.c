@@ -154,7 +154,7 @@ const struct ctl_cmd ctl_cmd_set = {
 		.prog = "ps-ctl set", .args = "key=value ...",
 		.about = "change settings while the job runs",
 		.more = "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
-		        "worker goes by them, and says from which step on.  ps-ctl show --all says which keys are live.",
+		        "worker goes by them, and says from which step on.  ps-ctl show KEY says whether it is live.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
 		.examples = "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
 	},

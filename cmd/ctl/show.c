@@ -56,10 +56,7 @@ static void print_item(const struct catalog *c, const json_t *o)
 		if (strcmp(key, "name") == 0 || strcmp(key, "help") == 0)
 			continue;
 		printf("  %-10s ", key);
-		if (strcmp(key, "live") == 0 && json_is_true(value))
-			puts("yes, in a version that can change settings");
-		else
-			print_value(value);
+		print_value(value);
 	}
 }
 

@@ -34,17 +34,13 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 	const char *name;
 	json_t *v;
 
-	if (!json_object_size(set))
-		return err_set(e, ERR_USAGE, "set: must name a key at least");
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const struct conf_key *k = conf_key_find(name, e);
 
 		if (!k)
 			return e->code;
 		if (!k->live)
-			return err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; ps-ctl show --all says which keys can", k->path);
-		if (counts_members(k))
-			return err_set(e, ERR_CONFIG, "%s: ps-ctl scale changes how many there are", k->path);
+			return err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; ps-ctl list options --json tells which keys can", k->path);
 	}
 	return ERR_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "client/prepare.h"
 #include "server/keep.h"
+#include "server/scaling.h"
 #include "server/settings.h"
 
 /* Routes that change something. */
@@ -70,42 +71,16 @@ int host_post_log(void *ctx, const struct http_request *req, struct http_answer 
 	return route_answer(a, json_object());
 }
 
-/* Keys for those that were not foreseen. */
-static enum err_code add_keys(struct host *h, const char *prefix, enum role role, int64_t n, struct err *e)
-{
-	char name[32];
-	enum err_code rc = ERR_OK;
-
-	for (int64_t i = 0; !rc && i < n; i++) {
-		snprintf(name, sizeof name, "%s-%lld", prefix, (long long)i);
-		rc = run_add_key(h->server->cfg.id->run_dir, name, role, e);
-		if (rc == ERR_EXISTS)
-			rc = ERR_OK;
-	}
-	return rc;
-}
-
 int host_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "servers", "workers", NULL };
 	struct host *h = ctx;
 	int64_t servers = json_int(req->body, "servers", -1), workers = json_int(req->body, "workers", -1);
 	struct err e = { 0 };
-	enum err_code rc = json_only(req->body, "", keys, &e) ? ERR_OK : e.code;
 
-	if (!rc && h->server->cfg.id->run_dir && servers <= COORD_SERVERS_MAX && workers <= COORD_WORKERS_MAX) {
-		rc = add_keys(h, "server", ROLE_SERVER, servers, &e);
-		if (!rc)
-			rc = add_keys(h, "worker", ROLE_WORKER, workers, &e);
-		if (!rc)
-			rc = server_reload(h->server, &e);
-	}
-	if (!rc) {
-		host_lock(h);
-		rc = coord_scale(h->coord, servers, workers, clock_now(), &e);
-		host_unlock(h);
-	}
-	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+	if (!json_only(req->body, "", keys, &e) || scale_to(h, servers, workers, &e))
+		return route_fail(a, &e);
+	return route_answer(a, json_object());
 }
 
 int host_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)

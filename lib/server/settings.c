@@ -5,10 +5,12 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "conf/conf_key.h"
 #include "conf/live.h"
 #include "conf/rule.h"
 #include "server/keep.h"
+#include "server/scaling.h"
 
 /* A change is proposed so long before the step that it was planned for. */
 #define AHEAD_SECONDS 1.0
@@ -219,49 +221,123 @@ static json_t *differences(const struct host *h, const struct conf *c)
 	return out;
 }
 
-static enum err_code locked_change(struct host *h, const json_t *set, const json_t *body, const char *who, uint64_t *ticket,
-    json_t **answer, struct err *e)
-{
-	int64_t at = json_int(body, "at", -1);
-	struct conf c;
-	enum err_code rc = changed(h, set, &c, e);
+/* How many take part is no setting of a step. */
+struct wish {
+	json_t *set;                    /* the rest */
+	int64_t servers, workers;       /* -1: not named */
+	int64_t at;
+	bool dry;
+};
 
-	if (rc)
-		return rc;
-	if (json_flag(body, "dry_run"))
-		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", differences(h, &c));
-	conf_release(&c);
-	if (*answer)
-		return ERR_OK;
-	if (at < 0) {
-		rc = ask(h, set, 0, who, ticket, e);
-		if (!rc && conf_holds_at_once(set))
-			*answer = json_pack("{s:I, s:n}", "settings", (json_int_t)coord_settings_made(h->coord), "step");
-		return rc;
-	}
-	if (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
-	return plan(h, set, (uint64_t)at, who, answer, e);
+static enum err_code take_count(struct wish *w, const char *name, int64_t *out, struct err *e)
+{
+	const json_t *v = json_object_get(w->set, name);
+	enum err_code rc = ERR_OK;
+
+	*out = -1;
+	if (v && (!json_is_string(v) || !num_int(json_string_value(v), 1, 65535, out)))
+		rc = err_set(e, ERR_CONFIG, "%s: must be a number, as \"4\"", name);
+	else if (v && w->at >= 0)
+		rc = err_set(e, ERR_USAGE, "at: how many %s there are changes at once", name);
+	json_object_del(w->set, name);
+	return rc;
 }
 
-enum err_code settings_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
-    struct err *e)
+static enum err_code wish_read(const json_t *body, struct wish *w, struct err *e)
 {
 	static const char *const keys[] = { "set", "at", "dry_run", NULL };
 	const json_t *at = json_object_get(body, "at");
 	enum err_code rc;
 
-	*answer = NULL;
-	*ticket = 0;
+	*w = (struct wish){ .at = json_int(body, "at", -1), .dry = json_flag(body, "dry_run"), .servers = -1, .workers = -1 };
 	if (!json_only(body, "", keys, e))
 		return e->code;
 	if (at && (!json_is_integer(at) || json_integer_value(at) < 0))
 		return err_set(e, ERR_USAGE, "at: must be a step, from 0 on");
-	host_lock(h);
-	rc = locked_change(h, json_object_get(body, "set"), body, who, ticket, answer, e);
-	if (!rc)
+	if (!json_object_size(json_object_get(body, "set")))
+		return err_set(e, ERR_USAGE, "set: must name a key at least");
+	w->set = json_copy(json_object_get(body, "set"));
+	rc = take_count(w, "servers", &w->servers, e);
+	return rc ? rc : take_count(w, "workers", &w->workers, e);
+}
+
+/* May it be?  With the lock held. */
+static enum err_code try_rest(const struct host *h, const struct wish *w, json_t **changes, struct err *e)
+{
+	struct conf c;
+	enum err_code rc;
+
+	if (!json_object_size(w->set)) {
+		*changes = json_object();
+		return ERR_OK;
+	}
+	rc = changed(h, w->set, &c, e);
+	if (rc)
+		return rc;
+	*changes = differences(h, &c);
+	conf_release(&c);
+	if (w->at >= 0 && (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job))
+		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
+	return ERR_OK;
+}
+
+static enum err_code ask_rest(struct host *h, const struct wish *w, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (w->at >= 0)
+		return plan(h, w->set, (uint64_t)w->at, who, answer, e);
+	if (json_object_size(w->set))
+		rc = ask(h, w->set, 0, who, ticket, e);
+	if (!rc && conf_holds_at_once(w->set)) {
+		*answer = json_pack("{s:I, s:n}", "settings", (json_int_t)coord_settings_made(h->coord), "step");
 		follow(h);
+	}
+	return rc;
+}
+
+/* All is tried before something is done. */
+static enum err_code change(struct host *h, const struct wish *w, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+{
+	json_t *changes = NULL;
+	enum err_code rc;
+
+	host_lock(h);
+	rc = try_rest(h, w, &changes, e);
+	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 && coord_is_setting(h->coord))
+		rc = err_set(e, ERR_EXISTS, "another change is being decided");
 	host_unlock(h);
+	if (!rc && w->dry) {
+		if (w->servers >= 0)
+			json_object_set_new(changes, "servers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
+		if (w->workers >= 0)
+			json_object_set_new(changes, "workers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
+		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
+		return ERR_OK;
+	}
+	json_decref(changes);
+	if (!rc && (w->servers >= 0 || w->workers >= 0))
+		rc = scale_to(h, w->servers, w->workers, e);
+	if (rc)
+		return rc;
+	host_lock(h);
+	rc = ask_rest(h, w, who, ticket, answer, e);
+	host_unlock(h);
+	return rc;
+}
+
+enum err_code settings_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
+{
+	struct wish w;
+	enum err_code rc = wish_read(body, &w, e);
+
+	*answer = NULL;
+	*ticket = 0;
+	if (!rc)
+		rc = change(h, &w, who, ticket, answer, e);
+	json_decref(w.set);
 	return rc;
 }
 

@@ -167,6 +167,19 @@ static bool take_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t e
 	return after != before || s->cfg.deterministic || (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
 }
 
+/* Another mode begins before this step, and the slot has done all that comes before: a server
+ * that was not there then hears of it only so. */
+static bool has_passed(struct gate *g, uint32_t slot, uint64_t step)
+{
+	struct sync_slot *x = &g->sync.slot[slot];
+
+	if (step < g->sync.turn || x->clock >= g->sync.turn)
+		return false;
+	x->clock = x->told = g->sync.turn;
+	g->slowest = 0;
+	return true;
+}
+
 enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
 {
 	struct sync *sync = &s->gate.sync;
@@ -176,7 +189,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	pthread_mutex_lock(&s->gate.lock);
 	if (gate_fences(sync, slot, incarnation))
 		a = SHARD_FENCED;
-	else if (!sync_may_push(sync, step) || too_early(s, slot, step))
+	else if ((news = has_passed(&s->gate, slot, step)) || !sync_may_push(sync, step) || too_early(s, slot, step))
 		a = SHARD_HOLD;
 	else
 		news = take_clock(s, slot, step, examples);

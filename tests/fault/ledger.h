@@ -8,14 +8,14 @@
  * added.  Then a cell must hold all that was acknowledged, and at most one unit
  * more for each step that was begun only.
  *
- * In ssp and asp a push adds one unit, which is 1.  In bsp it adds its part of a
+ * In ssp and asp a push adds one unit.  In bsp it adds its part of a
  * mean over those who pushed to the partition: all slots push to the same ones
  * with one example (and state none in CLOCK, which would count where they had
  * not pushed), so n contributors add 1/n unit each, and the unit is the least
  * common multiple of all n: sums are whole numbers, exact in float32.  A lone
  * contributor's double could not be seen, being the mean of two equal ones; for
  * several, each worker looks after every step whether all parts are equal and
- * make one unit. */
+ * make one unit.  The mode may change meanwhile. */
 #include <stdbool.h>
 #include <stdint.h>
 

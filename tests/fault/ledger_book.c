@@ -30,7 +30,7 @@ uint32_t ledger_unit(const struct conf *c)
 {
 	uint32_t unit = 1;
 
-	for (uint32_t n = 2; c->sync.kind == SYNC_bsp && n <= c->workers.max; n++) {
+	for (uint32_t n = 2; n <= c->workers.max; n++) {
 		uint32_t step = unit;
 
 		while (unit % n)

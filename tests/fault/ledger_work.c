@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/live.h"
 #include "shard/shard.h"
 #include "tests/fault/ledger.h"
 #include "work/cluster.h"
@@ -25,7 +26,10 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, from, step;
 	_Atomic uint64_t shown;         /* step, for the heartbeat */
+	_Atomic int64_t shown_settings;
 	const struct table *dense, *rows;
+	int64_t settings;               /* number of those that conf has */
+	bool averaged;                  /* what was pushed last, by bsp */
 	uint32_t unit, slots;
 	float *gradient, *seen;         /* of the dense table */
 	uint64_t bad;                   /* receipts that were late or refused */
@@ -100,7 +104,8 @@ static json_t *stats(void *ctx)
 {
 	struct worker *w = ctx;
 
-	return json_pack("{s:I}", "step", (json_int_t)atomic_load(&w->shown));
+	return json_pack("{s:I, s:I, s:I}", "step", (json_int_t)atomic_load(&w->shown), "settings",
+	    (json_int_t)atomic_load(&w->shown_settings), "settings_step", (json_int_t)atomic_load(&w->shown));
 }
 
 static enum err_code call(struct worker *w, json_t *msg, struct err *e)
@@ -235,7 +240,7 @@ static enum err_code judge(const struct worker *w, const char *what, const float
     size_t stride, uint32_t *part, struct err *e)
 {
 	float own = after[w->slot * stride] - before[w->slot * stride], sum = 0;
-	bool bsp = w->conf.sync.kind == SYNC_bsp, equal = own > 0;
+	bool bsp = w->averaged, equal = own > 0;
 
 	for (uint32_t v = 0; v < w->slots; v++) {
 		float added = after[v * stride] - before[v * stride];
@@ -282,7 +287,7 @@ static enum err_code await_receipts(struct worker *w, struct err *e)
 	uint32_t n = w->slots;
 	/* Where nothing waits for clocks, and another server answers pulls than takes
 	 * pushes, only receipts tell when one's own can be seen. */
-	enum err_code rc = w->conf.sync.kind == SYNC_bsp ? ERR_OK : client_settle(w->client, e);
+	enum err_code rc = w->averaged ? ERR_OK : client_settle(w->client, e);
 
 	if (rc)
 		return rc;
@@ -311,13 +316,71 @@ static enum err_code await_receipts(struct worker *w, struct err *e)
 	return rc;
 }
 
+/* Settings that hold from this step on, or, where it is nobody's but this worker's, from a
+ * later one, which it goes to. */
+static enum err_code turn(struct worker *w, bool *jumped, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *r;
+	size_t i;
+
+	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
+		bool bsp = w->conf.sync.kind == SYNC_bsp;
+		uint64_t step = (uint64_t)json_int(r, "step", 0);
+
+		if (rc || (bsp && step > w->step))
+			break;
+		if (json_int(r, "number", 0) <= w->settings)
+			continue;
+		rc = conf_apply(&w->conf, json_object_get(r, "set"), e);
+		w->settings = json_int(r, "number", 0);
+		if (rc || step <= w->step)
+			continue;
+		rc = client_clock(w->client, step - 1, 0, e);
+		w->from = w->step = step;
+		*jumped = true;
+	}
+	atomic_store(&w->shown_settings, w->settings);
+	return rc;
+}
+
+/* Who answered may know of more than we do. */
+static enum err_code learn(struct worker *w, struct err *e)
+{
+	enum err_code rc = refresh(w, e);
+
+	while (!rc && client_members(w->client) > (uint64_t)json_int(w->view, "members_base", 0) +
+	    json_array_size(json_object_get(w->view, "members"))) {
+		rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+		if (!rc)
+			rc = refresh(w, e);
+	}
+	return rc;
+}
+
+/* The step before is known; this one begins, by the settings that are for it. */
+static enum err_code open_step(struct worker *w, struct err *e)
+{
+	bool jumped = true;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && jumped) {
+		jumped = false;
+		rc = await_receipts(w, e);
+		if (!rc)
+			rc = learn(w, e);
+		if (!rc)
+			rc = turn(w, &jumped, e);
+	}
+	w->averaged = w->conf.sync.kind == SYNC_bsp;
+	return rc;
+}
+
 static enum err_code one_step(struct worker *w, struct err *e)
 {
+	enum err_code rc = open_step(w, e);
 	uint64_t id = ledger_row(w->rows, w->slot, cell_of(w, w->step));
-	enum err_code rc = await_receipts(w, e);
 
-	if (!rc)
-		rc = refresh(w, e);
 	confirm(w);
 	/* Nothing is in doubt or asked: a new layout may come in. */
 	if (!rc)
@@ -380,6 +443,8 @@ static enum err_code live(struct worker *w, struct err *e)
 	json_t *view = cluster_view(w->cluster);
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &w->conf, e);
 
+	w->settings = json_int(view, "settings_base", 0);
+	w->averaged = w->conf.sync.kind == SYNC_bsp;
 	json_decref(view);
 	if (!rc && w->conf.workers.max > LEDGER_SLOTS)
 		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_SLOTS);

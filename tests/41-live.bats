@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# Settings that change while the job runs: one step for all, nothing lost, all or nothing.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() { setup_training; }
+teardown() { teardown_dir; }
+
+events() { ps-ctl events -C "$RUN" --json "$@"; }
+
+# job NAME MODE [members [job members]]
+job() {
+	[ -e train.csv ] || write_csv train.csv
+	cat >"$1.json" <<-END
+	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-},
+	  "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y", "batch": 16, "lr": 0.01,
+	           "steps": 100000000 ${4:-} } }
+	END
+}
+
+settled() { [ "$(status .settings_step)" != null ]; }
+
+@test "each setting in turn, mode after mode: from the step that it says, and the job goes on" {
+	job c bsp
+	begin c.json
+	wait_for 20 step_is_past 20
+	n=0
+	for set in lr=0.005 "codec=int8 lr=0.004" optimizer=adam batch=32 sync=asp "batch=8 lr=0.002" optimizer=adagrad sync=ssp:3 \
+		sync=ssp:1 optimizer=adamw sync=bsp backup=1 backup=0 local_steps=4 "local_steps=1 optimizer=sgd" clip_norm=1 \
+		accumulate=2 "schedule=step:1000:0.9 momentum=0.5 l2=0.0001" sync=asp sync=bsp; do
+		run -0 ps-ctl set -C "$RUN" $set
+		[[ $output =~ ^"$set: from step "([0-9]+)" on"$ ]]
+		at=${BASH_REMATCH[1]}
+		n=$((n + 1))
+		[ "$(status .settings)" -eq "$n" ]
+		[ "$(events set | tail -n 1 | jq -r .text)" = "$set, by local, from step $at on" ]
+	done
+	wait_for 20 step_is_past "$((at + 20))"
+	[ "$(http GET /v1/config | jq -rc '[.sync, .backup, .accumulate, .job.optimizer, .job.batch]')" = '["bsp",0,2,"sgd",8]' ]
+	[ "$(http GET /v1/workers | jq -c '[.workers[].settings] | unique')" = "[$n]" ]
+	# Nothing was late but for those that a step went on without.
+	[ "$(http GET /v1/servers | jq '[.servers[].pushes_refused] | add')" -eq 0 ]
+	run -0 ps-ctl get config -C "$RUN" lr sync eval_every --origin
+	[[ ${lines[0]} =~ ^job.lr=0.002\ \ \(set\ by\ local,\ from\ step\ [0-9]+\ on\)$ ]]
+	[[ ${lines[1]} == sync=bsp*"(set by local"* ]]
+	[ "${lines[2]}" = "job.eval_every=0  (default)" ]
+	run -0 ps-ctl stop -C "$RUN" --json
+	jq -e ".settings | length == $n" "$RUN/result.json" >/dev/null
+	none_left "$T"
+}
+
+@test "all or nothing: what is wrong or does not fit changes nothing" {
+	job c bsp
+	begin c.json
+	wait_for 20 step_is_past 20
+	before=$(http GET /v1/config)
+	for wrong in "lr=0.1 seed=2" "lr=-1" "sync=asp backup=1" "optimizer=adan" "lr=0.1 hidden=[3]" "outer=adam" "batch=0" "schedule=often" \
+		"servers=two" "lr=0.1 workers=0"; do
+		run -78 --separate-stderr ps-ctl set -C "$RUN" $wrong
+		[ -n "$stderr" ]
+	done
+	run -0 ps-ctl set -C "$RUN" -n lr=0.1 sync=ssp:2
+	[ "$output" = $'sync: "bsp" would be "ssp:2"\njob.lr: 0.01 would be 0.1' ]
+	run -2 ps-ctl set -C "$RUN" --at soon lr=0.1
+	run -2 ps-ctl set -C "$RUN" --at step=9 servers=3
+	[ "$(http GET /v1/config)" = "$before" ]
+	[ "$(status .settings)" -eq 0 ]
+	# For no step, and at once.
+	run -0 ps-ctl set -C "$RUN" log_level=debug checkpoint_every=200ms
+	[ "$output" = "log_level=debug checkpoint_every=200ms: from now on" ]
+	wait_for 20 eval 'events checkpoint | grep -q checkpoint'
+	run -0 ps-ctl set -C "$RUN" servers=3 workers=2
+	wait_for 20 eval '[ "$(status .servers)" = 3 ]'
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "planned for a step: to that step, in the same bits however many servers" {
+	write_csv train.csv 4000
+	digests=()
+	for servers in 1 3; do
+		cat >d.json <<-END
+		{ "servers": $servers, "workers": 2, "replicas": 1, "deterministic": true,
+		  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 26000, "batch": 16, "lr": 0.05, "optimizer": "momentum" } }
+		END
+		begin d.json
+		ps-ctl pause -C "$T/d.run" >/dev/null
+		run -0 ps-ctl set -C "$T/d.run" --at step=16000 optimizer=adam lr=0.001 batch=8
+		[ "$output" = "optimizer=adam lr=0.001 batch=8: planned for step 16000" ]
+		run -0 ps-ctl set -C "$T/d.run" --at step=21000 lr=0.0005 --json
+		[ "$(jq .planned <<<"$output")" -eq 21000 ]
+		ps-ctl resume -C "$T/d.run" >/dev/null
+		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
+		[ "$(http GET /v1/result | jq -c '[.settings[].step]')" = "[16000,21000]" ]
+		digests+=("$(http GET /v1/result | jq -r .model_digest)")
+		ps-ctl stop -C "$RUN" >/dev/null
+		rm -rf d.run
+	done
+	[ "${#digests[0]}" -eq 64 ]
+	[ "${digests[0]}" = "${digests[1]}" ]
+}
+
+@test "a run that is taken up goes on by what was set, in the same bits" {
+	write_csv train.csv 4000
+	cat >r.json <<-END
+	{ "servers": 2, "workers": 2, "deterministic": true, "keep_last": 100,
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 30000, "batch": 16, "lr": 0.05 } }
+	END
+	begin r.json
+	ps-ctl pause >/dev/null
+	ps-ctl set --at step=12000 optimizer=adam lr=0.001 batch=4 >/dev/null
+	ps-ctl resume >/dev/null
+	wait_for 60 step_is_past 13000
+	run -0 ps-ctl checkpoint
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
+	want=$(http GET /v1/result | jq -r .model_digest)
+	ps-ctl stop >/dev/null
+	[ "${#want}" -eq 64 ]
+	sed -i 's/"state":"done"/"state":"stopped"/; s/"state": "done"/"state": "stopped"/' r.run/result.json
+	RESULT=$(ps-ctl run r.json --resume auto --json 2>stderr | tail -n 1)
+	has .state done
+	has .model_digest "$want"
+}
+
+@test "nothing is lost and nothing counts twice, whatever dies while modes change" {
+	for victims in workers "servers coordinator"; do
+		run env TMPDIR="$T" LEASE=1 NET=0 SERVERS=3 WORKERS=3 REPLICAS=2 KILLS=8 EVERY=0.4 VICTIMS="$victims" PS_BIN="$BIN" \
+			CHANGES="sync=bsp sync=ssp:2 sync=asp lr=1 sync=ssp:0" "$BATS_TEST_DIRNAME/fault/soak" 30s
+		figure "${lines[1]}"
+		[ "$status" -eq 0 ] || { echo "$output"; false; }
+		[[ ${lines[1]} =~ \ ([0-9]+)\ changes ]]
+		[ "${BASH_REMATCH[1]}" -ge 3 ]
+	done
+}
+
+@test "from bsp by asp to ssp, and from sgd to adam: as accurate as without" {
+	[ -r /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	cat >f.json <<-JSON
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "steps": 4500, "batch": 64, "lr": 0.1,
+	  "data": "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
+	  "eval": "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz" } }
+	JSON
+	train f.json
+	static=$(res .eval.accuracy)
+	begin f.json
+	wait_for 60 step_is_past 900
+	ps-ctl set sync=asp >/dev/null
+	wait_for 60 step_is_past 1800
+	ps-ctl set sync=ssp:3 optimizer=adam lr=0.001 >/dev/null
+	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
+	RESULT=$(http GET /v1/result)
+	ps-ctl stop >/dev/null
+	has .state done
+	figure "static $static, changed $(res .eval.accuracy)"
+	at_least .eval.accuracy "$(jq -n "$static - 0.005")"
+}

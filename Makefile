@@ -150,8 +150,10 @@ demo: deps
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
-	@PS_BIN=$(BUILD) prove --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
+	@PS_BIN=$(BUILD) prove -j $(JOBS) --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
 
+# Most of what they do is waiting.
+JOBS ?= 2
 BATS ?= $(sort $(wildcard tests/*.bats))
 TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
 

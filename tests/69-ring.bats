@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # All-reduce among processes: the mean is checked by the bench itself, bit by bit
 # alike in tests/unit/ring; here that it goes by each transport and suite, and ends.
+#
+# Alone: it compares times.
 
 bats_require_minimum_version 1.5.0
 load lib/helper

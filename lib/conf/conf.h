@@ -45,6 +45,7 @@ struct conf {
 	int64_t replicas;
 	struct sync_mode sync;
 	int64_t backup;
+	char *adapt;                            /* none, or a list: see conf_adapts */
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;

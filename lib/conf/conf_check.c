@@ -10,6 +10,7 @@
 #include "codec/codec.h"
 #include "codec/filter.h"
 #include "conf/conf_key.h"
+#include "conf/live.h"
 #include "conf/rule.h"
 #include "coord/coord.h"
 #include "format/safetensors.h"
@@ -193,6 +194,19 @@ static enum err_code check_backup(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* What changes by itself changes when it will. */
+static enum err_code check_adapt(const struct conf *c, struct err *e)
+{
+	unsigned keys;
+	enum err_code rc = conf_adapts(c->adapt, &keys, e);
+
+	if (!rc && keys && c->deterministic)
+		return err_set(e, ERR_CONFIG, "adapt: must be none when deterministic, got \"%.80s\"", c->adapt);
+	if (!rc && keys && strcmp(c->via, "allreduce") == 0)
+		return err_set(e, ERR_CONFIG, "adapt: must be none with via allreduce, got \"%.80s\"", c->adapt);
+	return rc;
+}
+
 static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
 	if (c->prefetch && c->sync.kind != SYNC_bsp)
@@ -331,7 +345,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_prefetch, check_local, check_via, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_prefetch, check_local, check_via, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "conf/conf_key.h"
+#include "coord/tune.h"
 
 enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 {
@@ -47,7 +48,7 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 
 bool conf_holds_at_once(const json_t *set)
 {
-	static const char *const keys[] = { "checkpoint_every", "log_level", "on_worker_loss" };
+	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level", "on_worker_loss" };
 	const char *name;
 	json_t *v;
 
@@ -60,6 +61,28 @@ bool conf_holds_at_once(const json_t *set)
 			return false;
 	}
 	return true;
+}
+
+enum err_code conf_adapts(const char *text, unsigned *keys, struct err *e)
+{
+	static const struct {
+		const char *name;
+		unsigned key;
+	} known[] = { { "backup", TUNE_BACKUP }, { "staleness", TUNE_STALENESS }, { "codec", TUNE_CODEC }, { "batch", TUNE_BATCH } };
+
+	*keys = 0;
+	if (strcmp(text, "none") == 0)
+		return ERR_OK;
+	for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		size_t n = strcspn(at, ","), i = 0;
+
+		while (i < sizeof known / sizeof *known && (strlen(known[i].name) != n || strncmp(known[i].name, at, n) != 0))
+			i++;
+		if (i == sizeof known / sizeof *known)
+			return err_set(e, ERR_CONFIG, "adapt: must be none or a list of backup, staleness, codec and batch, got \"%.80s\"", text);
+		*keys |= known[i].key;
+	}
+	return ERR_OK;
 }
 
 enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e)

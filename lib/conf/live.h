@@ -12,6 +12,8 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e);
 enum err_code conf_may_change(const json_t *set, struct err *e);
 /* Are they for no step: does nothing that a worker or server reckons go by them? */
 bool conf_holds_at_once(const json_t *set);
+/* The keys of enum tune_key that a value of `adapt` names: "none", or "backup,codec".  ERR_CONFIG. */
+enum err_code conf_adapts(const char *text, unsigned *keys, struct err *e);
 /* What of `from` may change while the job runs, but for how many take part. */
 enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e);
 

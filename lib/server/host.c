@@ -1,3 +1,4 @@
+#include "server/adapt.h"
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
@@ -339,6 +340,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->woken, &attr);
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
+	h->adapt = adapt_new();
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
 	s->host = h;
 	rc = find_resume(h, e);
@@ -410,6 +412,7 @@ void host_free(struct host *h)
 	history_free(h->history);
 	json_decref(h->config);
 	json_decref(h->followed);
+	adapt_free(h->adapt);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);

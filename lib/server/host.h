@@ -18,6 +18,7 @@ struct host {
 	struct coord_config cfg;
 	json_t *config;                 /* that the job began with */
 	json_t *followed;               /* that this process goes by (settings_tick) */
+	struct adapt *adapt;            /* what changes them by itself */
 	int64_t pace_at;                /* of the fastest worker, then; in steps a second */
 	uint64_t pace_step;
 	double pace;

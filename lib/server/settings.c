@@ -9,6 +9,7 @@
 #include "conf/conf_key.h"
 #include "conf/live.h"
 #include "conf/rule.h"
+#include "server/adapt.h"
 #include "server/keep.h"
 #include "server/scaling.h"
 
@@ -190,10 +191,22 @@ static void follow(struct host *h)
 	conf_release(&c);
 }
 
+static void adapt(struct host *h, const char *key, const char *value)
+{
+	json_t *set = json_pack("{s:s}", key, value);
+	uint64_t ticket;
+	struct err e = { 0 };
+
+	if (ask(h, set, 0, "adapt", &ticket, &e))
+		host_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
+	json_decref(set);
+}
+
 void settings_tick(struct host *h, int64_t now)
 {
 	follow(h);
 	planned(h, now);
+	adapt_tick(h->adapt, h, now, adapt);
 }
 
 /* ---- from outside --------------------------------------------------------------------------- */

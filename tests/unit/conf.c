@@ -76,6 +76,7 @@ static const struct row {
 	{ "replicas", "2", "2", "1.5", "17" },
 	{ "sync", "ssp:3", "\"ssp:3\"", "bulk", "ssp:1000001" },
 	{ "backup", "1", "1", "", "-1" },
+	{ "adapt", "backup,codec", "\"backup,codec\"", "", NULL },
 	{ "deterministic", "true", "true", "maybe", NULL },
 	{ "on_worker_loss", "wait:1500ms", "\"wait:1500ms\"", "wait", NULL },
 	{ "codec", "f16", "\"f16\"", "", NULL },

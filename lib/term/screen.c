@@ -28,7 +28,8 @@ struct cell {
 
 struct screen {
 	unsigned width, height;
-	bool colours, inside, whole;    /* whole: what is on the terminal is not known */
+	bool colours, unicode;
+	bool inside, whole;             /* whole: what is on the terminal is not known */
 	struct cell *next, *shown;
 	struct buf out;
 	char in[32];
@@ -137,6 +138,7 @@ enum err_code screen_open(struct screen **out, struct err *e)
 		return err_set(e, ERR_USAGE, "standard output is no terminal to draw upon");
 	s = mem_alloc(sizeof *s);
 	s->colours = !no_color || !*no_color;
+	s->unicode = term_unicode();
 	watch_crashes();
 	screen_resize(s);
 	screen_enter(s);
@@ -182,6 +184,11 @@ unsigned screen_height(const struct screen *s)
 bool screen_has_colours(const struct screen *s)
 {
 	return s->colours;
+}
+
+bool screen_is_unicode(const struct screen *s)
+{
+	return s->unicode;
 }
 
 /* ---- the picture ----------------------------------------------------------------------------- */

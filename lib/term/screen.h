@@ -37,6 +37,7 @@ void screen_resize(struct screen *s);
 unsigned screen_width(const struct screen *s);
 unsigned screen_height(const struct screen *s);
 bool screen_has_colours(const struct screen *s);
+bool screen_is_unicode(const struct screen *s);
 
 /* All blank, for the next picture. */
 void screen_clear(struct screen *s);

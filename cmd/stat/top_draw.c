@@ -225,12 +225,11 @@ static void draw_keys(struct top *t)
 
 static void draw_tables(struct top *t, unsigned row, unsigned end)
 {
-	unsigned servers = (unsigned)top_rows(t, TOP_SERVERS) + 1, below = 0;
+	unsigned servers = (unsigned)top_rows(t, TOP_SERVERS) + 1, workers = (unsigned)top_rows(t, TOP_WORKERS) + 2;
+	unsigned spare = end - row > workers ? end - row - workers : 0, below = 0;
 
-	/* Servers below, with what the workers leave; but some of them in any case. */
-	if (t->view == TOP_WORKERS && end - row > 2 * SERVERS_LEAST) {
-		unsigned workers = (unsigned)top_rows(t, TOP_WORKERS) + 2, spare = end - row > workers ? end - row - workers : 0;
-
+	/* Servers below, with what the workers leave; but some of them where there is room at all. */
+	if (t->view == TOP_WORKERS && (spare >= servers || end - row > 2 * SERVERS_LEAST)) {
 		below = spare > SERVERS_LEAST ? spare : SERVERS_LEAST;
 		below = below < servers ? below : servers;
 	}

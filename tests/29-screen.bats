@@ -186,7 +186,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 		wait_for 10 shows '^as before$'
 		shows 'worker-1 active'
 	fi
-	run -3 ps-stat -C "$T" top
+	run -4 ps-stat -C "$T" top
 }
 
 @test "-w: histograms of the cluster, of servers, of workers, since the start and in between" {
@@ -207,6 +207,12 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	[[ $output == *"tables has no histograms"* ]]
 	run -2 ps-stat -C "$RUN" -w -v
 	LC_ALL=C ps-stat -C "$RUN" -w | grep -q '% #'
+	# What they ask with: several answers of one moment.
+	[ "$(http GET /v1/snapshot | jq -r 'keys_unsorted | join(" ")')" = "status servers workers tables why" ]
+	http GET '/v1/snapshot?of=why,status' | jq -e 'keys == ["status", "why"] and .status.kind == "cluster"'
+	for bad in of=nothing of=status,nothing of=statuswhy of=; do
+		http GET "/v1/snapshot?$bad" | jq -e '.error.code == "usage" or (keys == [] and "'$bad'" == "of=")'
+	done
 	http GET /metrics | grep -qE '^ps_worker_push_latency_seconds_bucket\{worker="worker-1",le="\+Inf"\} [1-9]'
 }
 

@@ -72,23 +72,20 @@ static json_t *fetch(struct http_client *c, struct err *e)
 		"pushes_refused", "pulls", "received_bytes", "sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
 	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds",
 		"encode_seconds", "push_seconds", "wait_seconds" };
-	json_t *row = view_get(c, "/v1/status", NULL, e), *servers, *workers;
+	json_t *all = view_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
 
-	servers = row ? view_get(c, "/v1/servers", "servers", e) : NULL;
-	workers = servers ? view_get(c, "/v1/workers", "workers", e) : NULL;
-	if (!workers) {
-		json_decref(row);
-		json_decref(servers);
+	if (!all)
 		return NULL;
-	}
+	row = json_incref(json_object_get(all, "status"));
+	servers = json_object_get(all, "servers");
+	workers = json_object_get(all, "workers");
 	add_up(row, servers, of_servers, sizeof of_servers / sizeof *of_servers);
 	add_up(row, workers, of_workers, sizeof of_workers / sizeof *of_workers);
 	add_pushes(row);
 	mean_staleness(row, servers);
 	staleness_p99(row, servers);
 	json_object_set_new(row, "id", json_string("cluster"));
-	json_decref(servers);
-	json_decref(workers);
+	json_decref(all);
 	return json_pack("[o]", row);
 }
 

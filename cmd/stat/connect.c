@@ -53,3 +53,11 @@ json_t *view_get(struct http_client *c, const char *path, const char *key, struc
 		err_set(e, ERR_PROTO, "the answer to %s has no \"%s\"", path, key);
 	return member;
 }
+
+json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e)
+{
+	char path[96];
+
+	snprintf(path, sizeof path, "/v1/snapshot?of=%s", parts);
+	return view_get(c, path, NULL, e);
+}

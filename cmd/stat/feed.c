@@ -29,11 +29,7 @@ struct feed {
 
 void sample_release(struct sample *s)
 {
-	json_decref(s->status);
-	json_decref(s->servers);
-	json_decref(s->workers);
-	json_decref(s->tables);
-	json_decref(s->why);
+	json_decref(s->all);
 	*s = (struct sample){ 0 };
 }
 
@@ -46,16 +42,13 @@ static void look(struct feed *f, struct sample *s)
 		stat_disconnect(&f->link);
 		return;
 	}
-	s->status = view_get(f->link.http, "/v1/status", NULL, &s->fault);
-	if (s->status)
-		s->servers = view_get(f->link.http, "/v1/servers", "servers", &s->fault);
-	if (s->servers)
-		s->workers = view_get(f->link.http, "/v1/workers", "workers", &s->fault);
-	if (s->workers)
-		s->tables = view_get(f->link.http, "/v1/tables", "tables", &s->fault);
-	if (s->tables)
-		s->why = view_get(f->link.http, "/v1/why", "why", &s->fault);
-	if (s->why)
+	s->all = view_snapshot(f->link.http, "status,servers,workers,tables,why", &s->fault);
+	s->status = json_object_get(s->all, "status");
+	s->servers = json_object_get(s->all, "servers");
+	s->workers = json_object_get(s->all, "workers");
+	s->tables = json_object_get(s->all, "tables");
+	s->why = json_object_get(s->all, "why");
+	if (s->all)
 		return;
 	/* The next that listens there may be another one. */
 	stat_disconnect(&f->link);

@@ -9,6 +9,7 @@ struct feed;
 
 /* All of a moment; or why there is nothing. */
 struct sample {
+	json_t *all;                    /* has the others, which are borrowed from it; NULL: there is nothing */
 	json_t *status, *servers, *workers, *tables, *why;
 	int64_t at;                     /* clock_now */
 	struct err fault;               /* code 0: it is whole */

@@ -118,20 +118,16 @@ static void collect(json_t *out, const json_t *rows, const struct kind *k, bool 
 json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 {
 	bool together = p->view == &stat_view_cluster;
-	json_t *servers = NULL, *workers = NULL, *out = NULL;
+	const char *parts = together ? "servers,workers" : p->view->name;
+	json_t *all = view_snapshot(c, parts, e), *out = all ? json_array() : NULL;
 
-	if (p->view != &stat_view_workers)
-		servers = view_get(c, "/v1/servers", "servers", e);
-	if (p->view != &stat_view_servers && (servers || !together))
-		workers = view_get(c, "/v1/workers", "workers", e);
-	if ((servers || p->view == &stat_view_workers) && (workers || p->view == &stat_view_servers)) {
-		out = json_array();
-		for (size_t i = 0; i < KINDS; i++)
-			if (kinds[i].of_workers ? workers != NULL : servers != NULL)
-				collect(out, kinds[i].of_workers ? workers : servers, &kinds[i], together);
+	for (size_t i = 0; all && i < KINDS; i++) {
+		const json_t *rows = json_object_get(all, kinds[i].of_workers ? "workers" : "servers");
+
+		if (rows)
+			collect(out, rows, &kinds[i], together);
 	}
-	json_decref(servers);
-	json_decref(workers);
+	json_decref(all);
 	return out;
 }
 

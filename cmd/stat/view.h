@@ -69,6 +69,9 @@ extern const char *const phase_key[PHASES];
 /* GET path, member key of the answer (NULL: the answer itself). */
 json_t *view_get(struct http_client *c, const char *path, const char *key, struct err *e);
 
+/* GET /v1/snapshot of these parts ("status,servers"): an object with a member each. */
+json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e);
+
 /* why.c: of the rows of that view, those who wait for the same as row i do, as a sentence
  * without its end, in a fresh string; NULL: a row before i has said it.  brief: without the
  * remedy. */

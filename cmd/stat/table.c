@@ -70,8 +70,8 @@ static void format_time(const struct table_style *s, const char *text, char *out
 		strftime(out, n, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-/* Counts go by thousands, unlike bytes. */
-static void format_rate(double v, char *out, size_t n)
+/* By thousands, unlike bytes. */
+void table_count(double v, char *out, size_t n)
 {
 	static const char suffix[] = "kMGTP";
 	int i = -1;
@@ -121,7 +121,7 @@ static void format_number(const struct table_style *s, const struct column *c, d
 		snprintf(out, n, "%.0f", v);
 		break;
 	case COL_RATE:
-		format_rate(v, out, n);
+		table_count(v, out, n);
 		break;
 	case COL_SHARE:
 		snprintf(out, n, "%.1f", v);

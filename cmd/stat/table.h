@@ -25,6 +25,8 @@ void table_row(const struct table_style *s, const json_t *row, const json_t *bef
 #define CELL_BYTES 512
 void table_cell(const struct table_style *s, const struct column *c, const json_t *row, const json_t *before, double seconds,
     char out[static CELL_BYTES]);
+/* "812", "123k": of counts, and what they are a second. */
+void table_count(double v, char *out, size_t n);
 /* "35 ms", with that between number and unit. */
 void table_time(double seconds, const char *between, char out[static 24]);
 unsigned table_width(const struct table_style *s, const struct column *c);

@@ -96,10 +96,22 @@ static void draw_silence(struct top *t)
 	draw_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
 }
 
+/* Who waits for a worker says more than who waits for the servers, which wait for it, too. */
+static char *first_reason(const json_t *rows)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+		if (strcmp(json_str(row, "for", ""), "the servers") != 0)
+			return why_sentence(rows, i);
+	return json_array_size(rows) ? why_sentence(rows, 0) : NULL;
+}
+
 /* The state of the cluster in one sentence. */
 static void draw_sentence(struct top *t)
 {
-	char *why = json_array_size(t->now.why) ? why_sentence(t->now.why, 0, false) : NULL;
+	char *why = first_reason(t->now.why);
 	const json_t *s = t->now.status;
 	const char *state = json_str(s, "state", ""), *reason = json_str(s, "reason", "");
 	char text[800];
@@ -138,6 +150,14 @@ static void fold(const struct series *s, size_t most, struct series *out)
 	}
 }
 
+static void short_number(double v, char out[static 24])
+{
+	if (fabs(v) < 1000)
+		snprintf(out, 24, "%.4g", v);
+	else
+		table_count(v, out, 24);
+}
+
 static void draw_curve(struct top *t, const struct series *all, const char *title, unsigned attr, unsigned row, unsigned col,
     unsigned width, unsigned height)
 {
@@ -146,13 +166,16 @@ static void draw_curve(struct top *t, const struct series *all, const char *titl
 	struct chart_span span;
 	struct series s;
 	struct chart c;
-	char text[4];
+	char text[4], number[24], low[24], high[24];
 
 	if (!chart_fit(all->x, all->y, all->n, &span))
 		return;
+	short_number(now, number);
+	short_number(span.y0, low);
+	short_number(span.y1, high);
 	if (isfinite(now))
-		at = screen_printf(t->screen, row, at, 0, "%.4g", now) + 1;
-	screen_printf(t->screen, row, at, SCREEN_DIM, "(%.3g to %.3g)", span.y0, span.y1);
+		at = screen_put(t->screen, row, at, 0, number) + 1;
+	screen_printf(t->screen, row, at, SCREEN_DIM, "(%s to %s)", low, high);
 	fold(all, 2 * width, &s);
 	chart_fit(s.x, s.y, s.n, &span);
 	chart_init(&c, width, height);

@@ -73,8 +73,7 @@ json_t *view_get(struct http_client *c, const char *path, const char *key, struc
 json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e);
 
 /* why.c: of the rows of that view, those who wait for the same as row i do, as a sentence
- * without its end, in a fresh string; NULL: a row before i has said it.  brief: without the
- * remedy. */
-char *why_sentence(const json_t *rows, size_t i, bool brief);
+ * without its end, in a fresh string; NULL: a row before i has said it. */
+char *why_sentence(const json_t *rows, size_t i);
 
 #endif

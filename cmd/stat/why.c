@@ -57,7 +57,7 @@ static double name_all(const json_t *rows, size_t at, struct buf *out)
 }
 
 /* worker-0 waits for worker-2 at step 412 (3.2 s): it computes ...; what to do. */
-char *why_sentence(const json_t *rows, size_t i, bool brief)
+char *why_sentence(const json_t *rows, size_t i)
 {
 	const json_t *row = json_array_get(rows, i), *step = json_object_get(row, "step");
 	struct buf out = BUF_INIT;
@@ -69,16 +69,14 @@ char *why_sentence(const json_t *rows, size_t i, bool brief)
 	buf_printf(&out, " for %s", json_str(row, "for", ""));
 	if (json_is_integer(step))
 		buf_printf(&out, " at step %lld", (long long)json_integer_value(step));
-	buf_printf(&out, " (%.1f s): %s", seconds, json_str(row, "because", ""));
-	if (!brief)
-		buf_printf(&out, "; %s", json_str(row, "remedy", ""));
+	buf_printf(&out, " (%.1f s): %s; %s", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
 	return (char *)out.data;
 }
 
 static void sentences(const json_t *rows)
 {
 	for (size_t i = 0; i < json_array_size(rows); i++) {
-		char *text = why_sentence(rows, i, false);
+		char *text = why_sentence(rows, i);
 
 		if (text)
 			puts(text);

@@ -41,7 +41,7 @@ static void add(struct plan_sample *s, const json_t *was, const json_t *is)
 #define SINCE(key) (json_num(is, key, 0) - json_num(was, key, 0))
 	s->data += SINCE("data_seconds");
 	s->compute += SINCE("compute_seconds");
-	s->push += SINCE("push_seconds");
+	s->push += SINCE("push_seconds") + SINCE("encode_seconds");
 	s->pull += SINCE("pull_seconds");
 	s->wait += SINCE("wait_seconds");
 	s->cpu += SINCE("cpu_seconds");

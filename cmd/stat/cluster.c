@@ -42,56 +42,85 @@ static void mean_staleness(json_t *row, const json_t *servers)
 	    json_real(json_array_size(servers) ? sum / (double)json_array_size(servers) : 0));
 }
 
+/* Of all servers' pushes together: the bound below which 99 of 100 are. */
+static void staleness_p99(json_t *row, const json_t *servers)
+{
+	const json_t *o = NULL, *le = NULL;
+	double all = 0, below;
+	size_t k;
+
+	json_array_foreach(servers, k, o) {
+		const json_t *h = json_object_get(o, "staleness"), *counts = json_object_get(h, "counts");
+
+		le = json_object_get(h, "le") ? json_object_get(h, "le") : le;
+		all += json_number_value(json_array_get(counts, json_array_size(counts) - 1));
+	}
+	for (size_t i = 0; all > 0 && i < json_array_size(le); i++) {
+		below = 0;
+		json_array_foreach(servers, k, o)
+			below += json_number_value(json_array_get(json_object_get(json_object_get(o, "staleness"), "counts"), i));
+		if (below >= 0.99 * all) {
+			json_object_set(row, "staleness_p99", json_array_get(le, i));
+			return;
+		}
+	}
+}
+
 static json_t *fetch(struct http_client *c, struct err *e)
 {
 	static const char *const of_servers[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
 		"pushes_refused", "pulls", "received_bytes", "sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
-	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds",
-		"wait_seconds" };
-	json_t *row = view_get(c, "/v1/status", NULL, e), *servers, *workers;
+	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds",
+		"encode_seconds", "push_seconds", "wait_seconds" };
+	json_t *all = view_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
 
-	servers = row ? view_get(c, "/v1/servers", "servers", e) : NULL;
-	workers = servers ? view_get(c, "/v1/workers", "workers", e) : NULL;
-	if (!workers) {
-		json_decref(row);
-		json_decref(servers);
+	if (!all)
 		return NULL;
-	}
+	row = json_incref(json_object_get(all, "status"));
+	servers = json_object_get(all, "servers");
+	workers = json_object_get(all, "workers");
 	add_up(row, servers, of_servers, sizeof of_servers / sizeof *of_servers);
 	add_up(row, workers, of_workers, sizeof of_workers / sizeof *of_workers);
 	add_pushes(row);
 	mean_staleness(row, servers);
+	staleness_p99(row, servers);
 	json_object_set_new(row, "id", json_string("cluster"));
-	json_decref(servers);
-	json_decref(workers);
+	json_decref(all);
 	return json_pack("[o]", row);
 }
 
 static const struct column columns[] = {
-	{ "step", "step", COL_COUNT, true },
-	{ "loss", "train_loss", COL_NUMBER, true },
-	{ "ex/s", "examples", COL_RATE, true },
-	{ "push/s", "pushes", COL_RATE, true },
-	{ "pull/s", "pulls", COL_RATE, true },
-	{ "rx/s", "received_bytes", COL_BYTE_RATE, true },
-	{ "tx/s", "sent_bytes", COL_BYTE_RATE, true },
-	{ "stale", "staleness_mean", COL_NUMBER, true },
-	{ "wait%", "wait_seconds", COL_SHARE, true },
-	{ "wrk", "workers", COL_COUNT, true },
-	{ "srv", "servers", COL_COUNT, true },
-	{ "state", "state", COL_TEXT, true },
-	{ "ts", "ts", COL_TEXT, false },
-	{ "name", "name", COL_TEXT, false },
-	{ "sync", "sync", COL_TEXT, false },
-	{ "examples", "examples", COL_COUNT, false },
-	{ "params", "parameters", COL_COUNT, false },
-	{ "bytes", "parameter_bytes", COL_BYTES, false },
-	{ "refused", "pushes_refused", COL_COUNT, false },
-	{ "late", "pushes_late", COL_COUNT, false },
-	{ "auth-fail", "auth_failures", COL_COUNT, false },
-	{ "seconds", "seconds", COL_SECONDS, false },
+	{ "step", "step", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "loss", "train_loss", COL_NUMBER, true, 0, TOTAL_BY_KIND },
+	{ "ex/s", "examples", COL_RATE, true, 0, TOTAL_BY_KIND },
+	{ "push/s", "pushes", COL_RATE, true, 0, TOTAL_BY_KIND },
+	{ "pull/s", "pulls", COL_RATE, true, 0, TOTAL_BY_KIND },
+	{ "rx/s", "received_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },
+	{ "tx/s", "sent_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },
+	{ "stale", "staleness_mean", COL_NUMBER, true, 5, TOTAL_BY_KIND },
+	{ "wait%", "wait_seconds", COL_SHARE, true, 0, TOTAL_BY_KIND },
+	{ "wrk", "workers", COL_COUNT, true, 3, TOTAL_BY_KIND },
+	{ "srv", "servers", COL_COUNT, true, 3, TOTAL_BY_KIND },
+	{ "state", "state", COL_TEXT, true, 8, TOTAL_BY_KIND },
+	{ "data%", "data_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
+	{ "comp%", "compute_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
+	{ "enc%", "encode_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
+	{ "push%", "push_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
+	{ "pull%", "pull_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
+	{ "stale-p99", "staleness_p99", COL_NUMBER, false, 0, TOTAL_BY_KIND },
+	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },
+	{ "name", "name", COL_TEXT, false, 0, TOTAL_BY_KIND },
+	{ "sync", "sync", COL_TEXT, false, 0, TOTAL_BY_KIND },
+	{ "examples", "examples", COL_COUNT, false, 0, TOTAL_BY_KIND },
+	{ "params", "parameters", COL_COUNT, false, 0, TOTAL_BY_KIND },
+	{ "bytes", "parameter_bytes", COL_BYTES, false, 0, TOTAL_BY_KIND },
+	{ "refused", "pushes_refused", COL_COUNT, false, 0, TOTAL_BY_KIND },
+	{ "late", "pushes_late", COL_COUNT, false, 0, TOTAL_BY_KIND },
+	{ "auth-fail", "auth_failures", COL_COUNT, false, 0, TOTAL_BY_KIND },
+	{ "seconds", "seconds", COL_SECONDS, false, 0, TOTAL_BY_KIND },
 };
 
 const struct stat_view stat_view_cluster = {
-	"cluster", "the cluster in one row", fetch, columns, sizeof columns / sizeof *columns, NULL, NULL,
+	.name = "cluster", .help = "the cluster in one row", .fetch = fetch, .columns = columns,
+	.ncolumns = sizeof columns / sizeof *columns,
 };

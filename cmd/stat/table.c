@@ -1,25 +1,32 @@
 #include "table.h"
 
 #include <math.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "base/num.h"
 
-#define WIDTH 9
+const char *const phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
+	"pull_seconds" };
 
+/* ---- values -------------------------------------------------------------------------------- */
+
+/* Of who has begun anew meanwhile, since then. */
 static double grown(const json_t *row, const json_t *before, const char *key)
 {
-	return json_num(row, key, 0) - json_num(before, key, 0);
+	double v = json_num(row, key, 0), was = json_num(before, key, 0);
+
+	return v < was ? v : v - was;
 }
 
 /* A phase's part of all phases' time in between. */
 static bool share(const struct column *c, const json_t *row, const json_t *before, double *v)
 {
-	static const char *const phases[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds", "wait_seconds" };
 	double all = 0;
 
-	for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-		all += grown(row, before, phases[i]);
+	for (size_t i = 0; i < PHASES; i++)
+		all += grown(row, before, phase_key[i]);
 	*v = all > 0 ? 100 * grown(row, before, c->key) / all : 0;
 	return all > 0;
 }
@@ -34,7 +41,7 @@ bool column_value(const struct column *c, const json_t *row, const json_t *befor
 		return share(c, row, before, v);
 	if (!j || json_is_null(j))
 		return false;
-	if (c->kind == COL_TEXT) {
+	if (c->kind == COL_TEXT || c->kind == COL_TIME || json_is_string(j)) {
 		*text = json_string_value(j);
 		return *text && **text;
 	}
@@ -46,45 +53,156 @@ bool column_value(const struct column *c, const json_t *row, const json_t *befor
 	return json_is_number(j);
 }
 
-static void format(const struct table_style *s, const struct column *c, double v, char out[static 32])
+/* ---- as text ------------------------------------------------------------------------------- */
+
+/* "2026-01-31T23:59:59.123Z" in the style's way. */
+static void format_time(const struct table_style *s, const char *text, char *out, size_t n)
 {
-	char human[16];
+	struct tm tm = { 0 };
+	const char *rest = s->time ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	time_t t = rest ? timegm(&tm) : 0;
+
+	if (!rest)
+		snprintf(out, n, "%s", text);
+	else if (s->time == 'u')
+		snprintf(out, n, "%lld%.*s", (long long)t, s->exact && *rest == '.' ? 4 : 0, rest);
+	else if (localtime_r(&t, &tm))
+		strftime(out, n, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+/* By thousands, unlike bytes. */
+void table_count(double v, char *out, size_t n)
+{
+	static const char suffix[] = "kMGTP";
+	int i = -1;
+
+	if (fabs(v) < 99999.5) {
+		snprintf(out, n, fabs(v) < 9.95 ? "%.1f" : "%.0f", v);
+		return;
+	}
+	while (fabs(v) >= 999.5 && suffix[i + 1]) {
+		v /= 1000;
+		i++;
+	}
+	snprintf(out, n, fabs(v) < 9.95 ? "%.1f%c" : "%.0f%c", v, suffix[i]);
+}
+
+void table_time(double seconds, const char *between, char out[static 24])
+{
+	double v = fabs(seconds);
+
+	if (v < 1e-3)
+		snprintf(out, 24, "%.3g%sus", seconds * 1e6, between);
+	else if (v < 1)
+		snprintf(out, 24, "%.3g%sms", seconds * 1e3, between);
+	else
+		snprintf(out, 24, "%.3g%ss", seconds, between);
+}
+
+static void format_number(const struct table_style *s, const struct column *c, double v, char *out, size_t n)
+{
+	char text[32];
 
 	if (s->exact && c->kind != COL_SHARE) {
-		num_format(c->kind == COL_COUNT || c->kind == COL_BYTES ? round(v) : v, out);
 		if (c->kind == COL_COUNT || c->kind == COL_BYTES)
-			snprintf(out, 32, "%.0f", v);
+			snprintf(text, sizeof text, "%.0f", v);
+		else
+			num_format(v, text);
+		snprintf(out, n, "%s", text);
 		return;
 	}
 	switch (c->kind) {
 	case COL_BYTES:
 	case COL_BYTE_RATE:
-		num_human(v, human);
-		snprintf(out, 32, "%s", human);
+		num_human(v, text);
+		snprintf(out, n, "%s", text);
 		break;
 	case COL_COUNT:
-		snprintf(out, 32, "%.0f", v);
+		snprintf(out, n, "%.0f", v);
 		break;
 	case COL_RATE:
-		snprintf(out, 32, v < 10 ? "%.1f" : "%.0f", v);
+		table_count(v, out, n);
 		break;
 	case COL_SHARE:
-		snprintf(out, 32, "%.1f", v);
+		snprintf(out, n, "%.1f", v);
+		break;
+	case COL_RATIO:
+		snprintf(out, n, v < 99.5 ? "%.2f" : "%.0f", v);
+		break;
+	case COL_SECONDS:
+		snprintf(out, n, "%.3g", v);
 		break;
 	default:
-		snprintf(out, 32, "%.4g", v);
+		snprintf(out, n, "%.4g", v);
 	}
 }
 
-void table_header(const struct table_style *s)
+/* What a command, a path or a host is called may not steer the terminal, nor end a line. */
+static void make_plain(char *text)
 {
-	for (size_t i = 0; i < s->ncolumns; i++)
-		printf("%s%*s", i ? (s->tsv ? "\t" : " ") : "", s->tsv ? 0 : WIDTH, s->column[i]->name);
-	putchar('\n');
-	fflush(stdout);
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
 }
 
-static void json_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds)
+void table_cell(const struct table_style *s, const struct column *c, const json_t *row, const json_t *before, double seconds,
+    char out[static CELL_BYTES])
+{
+	const char *text;
+	double v;
+
+	if (!column_value(c, row, before, seconds, &v, &text))
+		snprintf(out, CELL_BYTES, "%s", s->format == FORMAT_CSV ? "" : "-");
+	else if (!text)
+		format_number(s, c, v, out, CELL_BYTES);
+	else if (c->kind == COL_TIME)
+		format_time(s, text, out, CELL_BYTES);
+	else
+		snprintf(out, CELL_BYTES, "%s", text);
+	make_plain(out);
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+unsigned table_width(const struct table_style *s, const struct column *c)
+{
+	static const unsigned char by_kind[] = {
+		[COL_TEXT] = 9, [COL_TIME] = 24, [COL_COUNT] = 7, [COL_NUMBER] = 7, [COL_RATIO] = 5, [COL_BYTES] = 6, [COL_SECONDS] = 7,
+		[COL_RATE] = 6, [COL_BYTE_RATE] = 5, [COL_SHARE] = 5, [COL_GIVEN] = 9,
+	};
+	size_t head = strlen(c->name), width = c->width ? c->width : by_kind[c->kind];
+
+	if (c->kind == COL_TIME && s->time)
+		width = s->time == 'd' ? 19 : s->exact ? 14 : 10;
+	return (unsigned)(head > width ? head : width);
+}
+
+static void put_field(const struct table_style *s, const struct column *c, bool first, const char *text, FILE *f)
+{
+	if (s->format == FORMAT_TSV) {
+		fprintf(f, "%s%s", first ? "" : "\t", text);
+	} else if (s->format == FORMAT_TABLE) {
+		fprintf(f, "%s%*s", first ? "" : " ", (int)table_width(s, c), text);
+	} else if (!text[strcspn(text, ",\" ")]) {
+		fprintf(f, "%s%s", first ? "" : ",", text);
+	} else {
+		/* RFC 4180. */
+		fprintf(f, "%s\"", first ? "" : ",");
+		for (; *text; text++)
+			fprintf(f, *text == '"' ? "\"\"" : "%c", *text);
+		fputc('"', f);
+	}
+}
+
+void table_header(const struct table_style *s, FILE *f)
+{
+	for (size_t i = 0; i < s->ncolumns; i++)
+		put_field(s, s->column[i], i == 0, s->column[i]->name, f);
+	fputc('\n', f);
+	fflush(f);
+}
+
+static void json_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds, FILE *f)
 {
 	json_t *o = json_copy((json_t *)(uintptr_t)row);
 	char name[80], *text;
@@ -101,31 +219,24 @@ static void json_row(const struct table_style *s, const json_t *row, const json_
 			json_object_set_new(o, name, json_of_num(v));
 	}
 	text = json_text(o);
-	puts(text);
+	fprintf(f, "%s\n", text);
 	free(text);
 	json_decref(o);
-	fflush(stdout);
+	fflush(f);
 }
 
-void table_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds)
+void table_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds, FILE *f)
 {
-	if (s->json) {
-		json_row(s, row, before, seconds);
+	char text[CELL_BYTES];
+
+	if (s->format == FORMAT_JSON) {
+		json_row(s, row, before, seconds, f);
 		return;
 	}
 	for (size_t i = 0; i < s->ncolumns; i++) {
-		const char *text = "-";
-		char number[32];
-		double v;
-
-		if (column_value(s->column[i], row, before, seconds, &v, &text) && !text) {
-			format(s, s->column[i], v, number);
-			text = number;
-		} else if (!text || !*text) {
-			text = "-";
-		}
-		printf("%s%*s", i ? (s->tsv ? "\t" : " ") : "", s->tsv ? 0 : WIDTH, text);
+		table_cell(s, s->column[i], row, before, seconds, text);
+		put_field(s, s->column[i], i == 0, text, f);
 	}
-	putchar('\n');
-	fflush(stdout);
+	fputc('\n', f);
+	fflush(f);
 }

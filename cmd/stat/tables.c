@@ -6,13 +6,15 @@ static json_t *fetch(struct http_client *c, struct err *e)
 }
 
 static const struct column columns[] = {
-	{ "id", "id", COL_TEXT, true },
-	{ "type", "type", COL_TEXT, true },
-	{ "rows", "rows", COL_COUNT, true },
-	{ "cols", "cols", COL_COUNT, true },
-	{ "parts", "partitions", COL_COUNT, true },
+	{ "id", "id", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "type", "type", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "rows", "rows", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "cols", "cols", COL_COUNT, true, 0, TOTAL_NONE },
+	{ "parts", "partitions", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },
 };
 
 const struct stat_view stat_view_tables = {
-	"tables", "one row a table: its shape and partitions", fetch, columns, sizeof columns / sizeof *columns, NULL, NULL,
+	.name = "tables", .help = "one row a table: its shape and partitions", .fetch = fetch, .columns = columns,
+	.ncolumns = sizeof columns / sizeof *columns,
 };

@@ -1,5 +1,7 @@
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/json.h"
 #include "view.h"
 
@@ -32,7 +34,7 @@ static bool is_named(const json_t *rows, size_t at)
 }
 
 /* "worker-0, worker-2, worker-3 and 5 more wait"; the longest of their waits. */
-static double name_all(const json_t *rows, size_t at)
+static double name_all(const json_t *rows, size_t at, struct buf *out)
 {
 	const json_t *first = json_array_get(rows, at);
 	double longest = 0;
@@ -46,41 +48,53 @@ static double name_all(const json_t *rows, size_t at)
 			continue;
 		longest = seconds > longest ? seconds : longest;
 		if (++n <= NAMED)
-			printf("%s%s", n > 1 ? ", " : "", json_str(row, "id", ""));
+			buf_printf(out, "%s%s", n > 1 ? ", " : "", json_str(row, "id", ""));
 	}
 	if (n > NAMED)
-		printf(" and %u more", n - NAMED);
-	printf(n > 1 ? " wait" : " waits");
+		buf_printf(out, " and %u more", n - NAMED);
+	buf_puts(out, n > 1 ? " wait" : " waits");
 	return longest;
 }
 
 /* worker-0 waits for worker-2 at step 412 (3.2 s): it computes ...; what to do. */
+char *why_sentence(const json_t *rows, size_t i)
+{
+	const json_t *row = json_array_get(rows, i), *step = json_object_get(row, "step");
+	struct buf out = BUF_INIT;
+	double seconds;
+
+	if (is_named(rows, i))
+		return NULL;
+	seconds = name_all(rows, i, &out);
+	buf_printf(&out, " for %s", json_str(row, "for", ""));
+	if (json_is_integer(step))
+		buf_printf(&out, " at step %lld", (long long)json_integer_value(step));
+	buf_printf(&out, " (%.1f s): %s; %s", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
+	return (char *)out.data;
+}
+
 static void sentences(const json_t *rows)
 {
 	for (size_t i = 0; i < json_array_size(rows); i++) {
-		const json_t *row = json_array_get(rows, i), *step = json_object_get(row, "step");
-		double seconds;
+		char *text = why_sentence(rows, i);
 
-		if (is_named(rows, i))
-			continue;
-		seconds = name_all(rows, i);
-		printf(" for %s", json_str(row, "for", ""));
-		if (json_is_integer(step))
-			printf(" at step %lld", (long long)json_integer_value(step));
-		printf(" (%.1f s): %s; %s\n", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
+		if (text)
+			puts(text);
+		free(text);
 	}
 }
 
 static const struct column columns[] = {
-	{ "who", "id", COL_TEXT, true },
-	{ "for", "for", COL_TEXT, true },
-	{ "step", "step", COL_COUNT, true },
-	{ "since", "since_seconds", COL_SECONDS, true },
-	{ "because", "because", COL_TEXT, true },
-	{ "remedy", "remedy", COL_TEXT, true },
+	{ "who", "id", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "for", "for", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "step", "step", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "since", "since_seconds", COL_SECONDS, true, 0, TOTAL_BY_KIND },
+	{ "because", "because", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "remedy", "remedy", COL_TEXT, true, 0, TOTAL_BY_KIND },
+	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },
 };
 
 const struct stat_view stat_view_why = {
-	"why", "a sentence a wait: who waits, for whom, since when, why, and what to do about it", fetch, columns,
-	sizeof columns / sizeof *columns, sentences, "nobody waits",
+	.name = "why", .help = "a sentence a wait: who waits, for whom, since when, why, and what to do about it", .fetch = fetch,
+	.columns = columns, .ncolumns = sizeof columns / sizeof *columns, .sentences = sentences, .none = "nobody waits",
 };

@@ -27,3 +27,24 @@ uint64_t hist_quantile(const struct hist *h, double q)
 	}
 	return 0;
 }
+
+json_t *hist_json(const struct hist *h, unsigned first, unsigned every, unsigned n, double scale)
+{
+	json_t *le = json_array(), *counts = json_array();
+	uint64_t sum = 0;
+	unsigned b = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned top = first + i * every;
+
+		for (; b <= top; b++)
+			sum += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
+		json_array_append_new(le, json_real((double)((UINT64_C(1) << top) - 1) * scale));
+		json_array_append_new(counts, json_integer((json_int_t)sum));
+	}
+	for (; b < HIST_BUCKETS; b++)
+		sum += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
+	json_array_append_new(counts, json_integer((json_int_t)sum));
+	return json_pack("{s:o, s:o, s:f}", "le", le, "counts", counts, "sum",
+	    (double)atomic_load_explicit(&h->sum, memory_order_relaxed) * scale);
+}

@@ -1,6 +1,7 @@
 #ifndef BASE_HIST_H
 #define BASE_HIST_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -15,5 +16,8 @@ struct hist {
 void hist_add(struct hist *h, uint64_t v);
 /* Smallest power-of-two bound below which a share q (0..1) of the values lies. */
 uint64_t hist_quantile(const struct hist *h, double q);
+/* {"le":[..],"counts":[..],"sum":x}: n bounds, scale * (2^first - 1), scale * (2^(first + every) - 1)
+ * and so on; how many values lie at or below each, and at last how many there are. */
+json_t *hist_json(const struct hist *h, unsigned first, unsigned every, unsigned n, double scale);
 
 #endif

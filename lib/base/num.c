@@ -200,15 +200,37 @@ __attribute__((format(printf, 3, 4))) static void print(char *out, size_t n, con
 	freelocale(c);
 }
 
+static int significant(const char *text)
+{
+	int n = 0, zeros = 0;
+
+	for (; *text && *text != 'e'; text++) {
+		if (*text < '0' || *text > '9' || (*text == '0' && !n))
+			continue;
+		/* Those at the end may only say how large it is. */
+		zeros = *text == '0' ? zeros + 1 : 0;
+		n++;
+	}
+	return n - zeros;
+}
+
+/* Of 15 digits those at the end that are 0 are not printed: a number that has fewer is found
+ * without trying how many. */
 void num_format(double v, char out[static 32])
 {
 	double back;
+	int n;
 
-	for (int digits = 6; digits <= 17; digits++) {
-		print(out, 32, "%.*g", digits, v);
-		if (num_double(out, &back) && back == v)
-			return;
+	print(out, 32, "%.15g", v);
+	if (num_double(out, &back) && back == v) {
+		n = significant(out);
+		if (n < 15)
+			print(out, 32, "%.*g", n < 6 ? 6 : n, v);
+		return;
 	}
+	print(out, 32, "%.16g", v);
+	if (!num_double(out, &back) || back != v)
+		print(out, 32, "%.17g", v);
 }
 
 /* The bounds are those of the rounded text: never "1024K", never "10.0K". */

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hist.h"
 #include "base/log.h"
 #include "client/identity.h"
 #include "codec/codec.h"
@@ -65,6 +66,9 @@ struct client_config {
 	/* Do the others rest, as they were told to?  Then no deadline runs.  May be NULL. */
 	bool (*paused)(void *ctx);
 	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
+	/* How long pushes were on their way until their receipt was read, in ns; NULL: nobody
+	 * asks.  Others may read it at any time. */
+	struct hist *latency;
 };
 
 enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e);
@@ -163,6 +167,7 @@ struct client_stats {
 	uint64_t pushed_bytes, pulled_bytes;    /* as on the wire */
 	uint64_t reconnects;
 	uint64_t rows_offered, rows_held;       /* of sparse gradients; held back by the filter */
+	int64_t encode_ns;              /* spent on making what travels of gradients */
 };
 void client_stats(const struct client *c, struct client_stats *out);
 

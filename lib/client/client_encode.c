@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "client/client_state.h"
 #include "kern/vec.h"
@@ -56,23 +57,16 @@ static double argument(const struct codec *codec, double arg, uint64_t step)
 	return pow(WARM_FRACTION, 1 - part) * pow(arg, part);
 }
 
-void encode_push(struct client *c, struct doubt *d)
+/* left: the partition's residual, NULL when there is none; keep: it takes what is left out now. */
+static void encode(struct client *c, struct doubt *d, const struct codec *codec, float *left, bool keep)
 {
-	const struct client_coding *coding = &c->cfg.coding;
-	const struct codec *codec = coding->codec.codec ? coding->codec.codec : codec_by_id(0);
-	bool keep = coding->feedback && codec->lossy;
-	/* What another coding has left out goes with the first push by one that keeps nothing. */
-	bool before = d->table->id < c->nresiduals && c->residual[d->table->id];
-	float *left = keep || before ? residual_of(c, d) : NULL, *u = NULL;
+	double arg = argument(codec, c->cfg.coding.codec.arg, d->step);
 	const float *x = d->g;
-	double arg;
+	float *u = NULL;
 
-	if (!codec->lossy && (!left || !vec_sumsq(d->n, left)))
-		return;
 	/* What is not finite is the server's to refuse, as it is. */
-	if (!vec_all_finite(d->n, d->g))
+	if ((!codec->lossy && !vec_sumsq(d->n, left)) || !vec_all_finite(d->n, d->g))
 		return;
-	arg = argument(codec, coding->codec.arg, d->step);
 	if (codec->momentum)
 		x = u = velocity(c, d);
 	if (left) {
@@ -89,6 +83,23 @@ void encode_push(struct client *c, struct doubt *d)
 	/* Factor masking: what has been sent has no velocity any more. */
 	if (u && left)
 		vec_mask(d->n, left, u);
+}
+
+void encode_push(struct client *c, struct doubt *d)
+{
+	const struct client_coding *coding = &c->cfg.coding;
+	const struct codec *codec = coding->codec.codec ? coding->codec.codec : codec_by_id(0);
+	bool keep = coding->feedback && codec->lossy;
+	/* What another coding has left out goes with the first push by one that keeps nothing. */
+	bool before = d->table->id < c->nresiduals && c->residual[d->table->id];
+	int64_t begin;
+
+	/* Raw values travel from where they are. */
+	if (!codec->lossy && !before)
+		return;
+	begin = clock_now();
+	encode(c, d, codec, keep || before ? residual_of(c, d) : NULL, keep);
+	encoded_since(c, begin);
 }
 
 void encode_again(struct client *c, const struct doubt *d)

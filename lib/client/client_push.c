@@ -142,6 +142,8 @@ enum err_code doubt_new(struct client *c, struct doubt *d, struct err *e)
 	if (!l)
 		return ERR_NOTREADY;
 	d->pulled = *version_at(c, d->table, d->part);
+	if (c->cfg.latency)
+		d->sent_at = clock_now();
 	doubt_add(l, d);
 	claim(c, d);
 	return ERR_OK;
@@ -253,6 +255,8 @@ static void say_mended(struct client *c)
 void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct client_stats *s = &l->client->stats;
+	struct hist *latency = l->client->cfg.latency;
+	int64_t now = latency ? clock_now() : 0;
 	struct msg_receipt m;
 
 	for (size_t i = 0; msg_get_receipt(payload, len, i, &m); i++) {
@@ -267,6 +271,8 @@ void doubt_receipts(struct link *l, const uint8_t *payload, size_t len)
 		}
 		d->settled = true;
 		l->open_doubts--;
+		if (latency)
+			hist_add(latency, (uint64_t)(now - d->sent_at));
 		if (d->moved && l->client->lost_at)
 			say_mended(l->client);
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)

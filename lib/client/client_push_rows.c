@@ -168,6 +168,7 @@ static enum err_code push_sifted(struct client *c, const struct doubt *all, cons
 	/* Refused, and not kept, is what is not finite. */
 	bool sifts = (keeps(c) || has_kept(c, t) || c->cfg.coding.filter.kind != FILTER_NONE) && vec_all_finite(n * t->cols, g);
 	float *whole = sifts ? mem_regrow(NULL, n * t->cols, sizeof *whole) : NULL;
+	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
 
 	if (sifts)
@@ -183,7 +184,9 @@ static enum err_code push_sifted(struct client *c, const struct doubt *all, cons
 		if (!d.n)
 			continue;
 		fill_body(c, &d, ids, sifts ? whole : g, order + start[p]);
+		encoded_since(c, begin);
 		rc = push_filled(c, &d, e);
+		begin = clock_now();
 	}
 	free(start);
 	free(order);
@@ -309,6 +312,7 @@ static enum err_code push_narrow(struct client *c, const struct doubt *all, cons
     struct doubt *d, uint32_t *start, struct err *e)
 {
 	const struct table *t = all->table;
+	int64_t begin = clock_now();
 	uint16_t *part = rows_parts(t, ids, n, start);
 	struct bodies *b = cut(c, all, start, d);
 	struct cursor *at = cursors(d);
@@ -316,8 +320,11 @@ static enum err_code push_narrow(struct client *c, const struct doubt *all, cons
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t p = 0; p < t->nparts; p++) {
-		if (p % some == 0 && !rc)
+		if (p % some == 0 && !rc) {
+			begin = p ? clock_now() : begin;
 			fill_bodies(t, at, part, ids, n, g, p, some < t->nparts - p ? some : t->nparts - p);
+			encoded_since(c, begin);
+		}
 		if (d[p].n && rc)
 			doubt_release(c, &d[p]);
 		else if (d[p].n)
@@ -334,6 +341,7 @@ static enum err_code push_wide(struct client *c, const struct doubt *all, const 
 {
 	const struct table *t = all->table;
 	uint32_t *order = mem_regrow(NULL, n, sizeof *order);
+	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
 	struct bodies *b;
 
@@ -344,10 +352,12 @@ static enum err_code push_wide(struct client *c, const struct doubt *all, const 
 			continue;
 		if (!rc)
 			copy_rows(&d[p], ids, g, order + start[p], (float *)(void *)(d[p].body + body_bytes(t, d[p].n) - (size_t)d[p].n * t->cols * 4));
+		encoded_since(c, begin);
 		if (rc)
 			doubt_release(c, &d[p]);
 		else
 			rc = push_filled(c, &d[p], e);
+		begin = clock_now();
 	}
 	bodies_drop(c, b);
 	free(order);

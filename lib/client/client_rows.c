@@ -133,10 +133,12 @@ static void send_packed(struct link *l, struct record *r, const struct doubt *d)
 	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->len - plain, most = keys_bound(d->n) + values, n;
 	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
 	uint8_t *body = own ? own : batcher_room(&l->batcher, l->conn, most, small);
+	int64_t begin = clock_now();
 
 	r->flags |= RECORD_KEYS;
 	n = put_ids(l, ids_of(d), d->n, body);
 	memcpy(body + n, d->body + plain, values);
+	encoded_since(l->client, begin);
 	if (own) {
 		send_whole(l, r, own, n + values, false);
 	} else {

@@ -2,6 +2,7 @@
 #define CLIENT_CLIENT_STATE_H
 
 /* Inside of a client: shared by client*.c. */
+#include "base/clock.h"
 #include "base/spin.h"
 #include "client/client.h"
 #include "codec/keycache.h"
@@ -57,6 +58,7 @@ struct doubt {
 	const struct table *table;
 	uint32_t part, examples, n;     /* n: elements, or rows */
 	uint64_t step, pulled;
+	int64_t sent_at;                /* when it was pushed, whatever was lost since */
 	const float *g;                 /* dense and raw: borrowed */
 	uint8_t *body;                  /* sparse, or encoded: owned, or.. */
 	struct bodies *bodies;          /* ..a part of these; else NULL */
@@ -257,6 +259,11 @@ void rows_again(struct client *c, const struct doubt *d);
 float *rows_kept(struct client *c, const struct table *t, uint64_t id);
 void rows_forget(struct client *c);
 
+/* What travels of a gradient has been made since then. */
+static inline void encoded_since(struct client *c, int64_t begin)
+{
+	c->stats.encode_ns += clock_now() - begin;
+}
 /* client_encode.c: a dense push by the client's codec; its contents once more, for the
  * next push, when it came too late. */
 void encode_push(struct client *c, struct doubt *d);

@@ -216,13 +216,35 @@ static void waiting(struct why *y, unsigned i)
 
 /* ---- who is slow at every step ---------------------------------------------------------------- */
 
+/* What of a step is a worker's own, not the others'. */
+static const char *const own_key[] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds" };
+#define OWN_KEYS (sizeof own_key / sizeof *own_key)
+
+static double own_seconds(const struct member_worker *w)
+{
+	double own = 0;
+
+	for (size_t i = 0; i < OWN_KEYS; i++)
+		own += json_num(w->stats, own_key[i], 0);
+	return own;
+}
+
+/* The one that takes most. */
+static const char *most_of(const struct member_worker *w)
+{
+	size_t most = 0;
+
+	for (size_t i = 1; i < OWN_KEYS; i++)
+		if (json_num(w->stats, own_key[i], 0) > json_num(w->stats, own_key[most], 0))
+			most = i;
+	return own_key[most];
+}
+
 static double own_part(const struct member_worker *w)
 {
-	double own = json_num(w->stats, "data_seconds", 0) + json_num(w->stats, "compute_seconds", 0) +
-	    json_num(w->stats, "push_seconds", 0);
 	int64_t steps = json_int(w->stats, "step", 0) - (int64_t)w->from;
 
-	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS ? own / (double)steps : NAN;
+	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS ? own_seconds(w) / (double)steps : NAN;
 }
 
 /* So many of the workers need less than x. */
@@ -253,10 +275,8 @@ static void stragglers(struct why *y)
 
 	for (unsigned i = 0; usual >= 0 && coord_needed(c, 1 << 30) > 0 && i < c->nworkers; i++) {
 		const struct member_worker *w = &c->worker[i];
-		double own = own_part(w), data = json_num(w->stats, "data_seconds", 0), compute = json_num(w->stats, "compute_seconds", 0),
-		       push = json_num(w->stats, "push_seconds", 0), all = data + compute + push;
-		const char *most = data > compute && data > push ? "data" : push > compute ? "push" : "compute";
-		double share = strcmp(most, "data") == 0 ? data : strcmp(most, "push") == 0 ? push : compute;
+		double own = own_part(w);
+		const char *most = most_of(w);
 		char id[24];
 
 		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
@@ -264,8 +284,8 @@ static void stragglers(struct why *y)
 		snprintf(id, sizeof id, "worker-%u", i);
 		say(y, &(struct reason){ "everybody", id, (int64_t)worker_step(w), own - usual },
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
-		    "each step takes it %.3g ms of its own, the others %.3g; %.0f %% of that is %s", own * 1e3, usual * 1e3,
-		    100 * share / all, most);
+		    "each step takes it %.3g ms of its own, the others %.3g; %.0f %% of that is %.*s", own * 1e3, usual * 1e3,
+		    100 * json_num(w->stats, most, 0) / own_seconds(w), (int)strcspn(most, "_"), most);
 	}
 }
 

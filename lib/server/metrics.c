@@ -97,7 +97,7 @@ static void put_split(struct buf *out, const struct family *f, const json_t *row
 }
 
 /* {"le":[..],"counts":[..],"sum":x}: counts are cumulative, the last is all. */
-static void put_histogram(struct buf *out, const struct family *f, const json_t *rows)
+static void put_histogram(struct buf *out, const struct family *f, const json_t *rows, const char *label)
 {
 	const json_t *row;
 	size_t k;
@@ -111,7 +111,7 @@ static void put_histogram(struct buf *out, const struct family *f, const json_t 
 
 		for (size_t i = 0; i < n; i++) {
 			buf_printf(out, "%s_bucket{", f->name);
-			put_label(out, "server", id_of(row));
+			put_label(out, label, id_of(row));
 			num_format(json_number_value(json_array_get(le, i)), bound);
 			buf_printf(out, ",le=\"%s\"} %lld\n", i + 1 < n ? bound : "+Inf",
 			    (long long)json_integer_value(json_array_get(counts, i)));
@@ -119,11 +119,11 @@ static void put_histogram(struct buf *out, const struct family *f, const json_t 
 		if (!n)
 			continue;
 		buf_printf(out, "%s_sum{", f->name);
-		put_label(out, "server", id_of(row));
+		put_label(out, label, id_of(row));
 		buf_puts(out, "} ");
 		put_value(out, number(h, "sum"));
 		buf_printf(out, "%s_count{", f->name);
-		put_label(out, "server", id_of(row));
+		put_label(out, label, id_of(row));
 		buf_printf(out, "} %lld\n", (long long)json_integer_value(json_array_get(counts, n - 1)));
 	}
 }
@@ -222,21 +222,24 @@ void metrics_text(const json_t *status, const json_t *servers, const json_t *wor
 		"pushes_refused" };
 	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter",
 		"Time in each phase of a step.", NULL };
-	static const char *const phases[] = { "data", "pull", "compute", "push", "wait" };
-	static const char *const phase_key[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds",
-		"wait_seconds" };
+	static const char *const phases[] = { "data", "pull", "compute", "encode", "push", "wait" };
+	static const char *const phase_key[] = { "data_seconds", "pull_seconds", "compute_seconds", "encode_seconds",
+		"push_seconds", "wait_seconds" };
 	static const struct family staleness = { "ps_server_push_staleness_versions", "histogram",
 		"Updates between a gradient's pull and its push.", "staleness" };
 	static const struct family apply = { "ps_server_apply_duration_seconds", "histogram",
 		"Time from a verified push to its sum or update.", "apply" };
+	static const struct family latency = { "ps_worker_push_latency_seconds", "histogram",
+		"Time from a push to its receipt.", "push_latency" };
 
 	put_cluster(out, status);
 	put_up(out, "ps_server_up", "1 when the server is live.", servers, "server", "live");
 	put_families(out, server_families, sizeof server_families / sizeof *server_families, servers, "server");
 	put_split(out, &pushes, servers, "server", "result", result, result_key, 5);
-	put_histogram(out, &staleness, servers);
-	put_histogram(out, &apply, servers);
+	put_histogram(out, &staleness, servers, "server");
+	put_histogram(out, &apply, servers, "server");
 	put_up(out, "ps_worker_up", "1 when the worker is active.", workers, "worker", "active");
 	put_families(out, worker_families, sizeof worker_families / sizeof *worker_families, workers, "worker");
-	put_split(out, &phase, workers, "worker", "phase", phases, phase_key, 5);
+	put_split(out, &phase, workers, "worker", "phase", phases, phase_key, 6);
+	put_histogram(out, &latency, workers, "worker");
 }

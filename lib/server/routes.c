@@ -134,6 +134,44 @@ static int get_why(void *ctx, const struct http_request *req, struct http_answer
 	return route_answer(a, json_pack("{s:o}", "why", locked_list(ctx, coord_why)));
 }
 
+static json_t *tables_now(const struct coord *c, int64_t now)
+{
+	(void)now;
+	return coord_tables(c);
+}
+
+/* What several of the routes say, of one moment and in one answer: who looks often asks once. */
+static int get_snapshot(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const struct { const char *name; list_fn fn; } part[] = {
+		{ "status", coord_status }, { "servers", coord_servers }, { "workers", coord_workers }, { "tables", tables_now },
+		{ "why", coord_why },
+	};
+	const char *of = http_query(req, "of");
+	struct host *h = ctx;
+	int64_t now = clock_now();
+	size_t left = of ? strlen(of) : 0, i;
+
+	a->json = json_object();
+	host_lock(h);
+	for (i = 0; i < sizeof part / sizeof *part; i++) {
+		const char *at = of ? strstr(of, part[i].name) : "";
+		size_t n = strlen(part[i].name);
+
+		if (!at || (of && ((at > of && at[-1] != ',') || (at[n] && at[n] != ','))))
+			continue;
+		json_object_set_new(a->json, part[i].name, part[i].fn(h->coord, now));
+		left -= of ? n + (left > n) : 0;
+	}
+	host_unlock(h);
+	if (!left)
+		return HTTP_DONE;
+	json_decref(a->json);
+	a->json = NULL;
+	http_fail(a, ERR_USAGE, NULL, "of: names some of status, servers, workers, tables, why, with commas between them");
+	return HTTP_DONE;
+}
+
 static json_t *locked(struct host *h, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;

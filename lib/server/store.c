@@ -356,28 +356,6 @@ static void on_lost(void *ctx, const struct err *why)
 
 /* ---- figures ------------------------------------------------------------------------------ */
 
-/* Cumulative counts up to 2^first-1, 2^(first+every)-1 ... , then all. */
-static json_t *histogram(const struct hist *h, unsigned first, unsigned every, unsigned n, double scale)
-{
-	json_t *le = json_array(), *counts = json_array();
-	uint64_t sum = 0;
-	unsigned b = 0;
-
-	for (unsigned i = 0; i < n; i++) {
-		unsigned top = first + i * every;
-
-		for (; b <= top; b++)
-			sum += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
-		json_array_append_new(le, json_real((double)((UINT64_C(1) << top) - 1) * scale));
-		json_array_append_new(counts, json_integer((json_int_t)sum));
-	}
-	for (; b < HIST_BUCKETS; b++)
-		sum += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
-	json_array_append_new(counts, json_integer((json_int_t)sum));
-	return json_pack("{s:o, s:o, s:f}", "le", le, "counts", counts, "sum",
-	    (double)atomic_load_explicit(&h->sum, memory_order_relaxed) * scale);
-}
-
 /* Looked at once a second; between, it is as it was.  A rollback takes steps back. */
 static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
 {
@@ -428,8 +406,8 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
-	json_object_set_new(o, "staleness", histogram(stale, 0, 1, 6, 1));
-	json_object_set_new(o, "apply", histogram(apply, 14, 2, 7, 1e-9));
+	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
+	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
 	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
 	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
 	return o;

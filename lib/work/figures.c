@@ -53,9 +53,12 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "data_seconds", json_of_num(f.data));
 	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
 	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
+	json_object_set_new(o, "encode_seconds", json_of_num(f.encode));
 	json_object_set_new(o, "push_seconds", json_of_num(f.push));
 	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	/* 16 us to 4.3 s. */
+	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));
@@ -69,7 +72,7 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	struct client_stats cs;
 	double sum = 0;
 	uint64_t n = 0, ring = 0;
-	int64_t now = clock_now();
+	int64_t now = clock_now(), pushing = t->pushed - t->computed, encoding;
 
 	if (w->batch.rows) {
 		w->loss[w->nlosses % LOSS_WINDOW] = loss;
@@ -80,6 +83,11 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 		n += w->weight[i];
 	}
 	client_stats(w->client, &cs);
+	encoding = cs.encode_ns - w->encoded;
+	w->encoded = cs.encode_ns;
+	/* What was sent anew amid a wait is a part of that. */
+	if (encoding > pushing)
+		encoding = pushing;
 	if (w->ring)
 		ring = allreduce_bytes(w->ring);
 	pthread_mutex_lock(&w->lock);
@@ -98,7 +106,8 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	w->fig.wait += seconds(t->answer - t->data + t->waited);
 	w->fig.pull += seconds(t->pulled - t->answer);
 	w->fig.compute += seconds(t->computed - t->pulled);
-	w->fig.push += seconds(t->pushed - t->computed);
+	w->fig.encode += seconds(encoding);
+	w->fig.push += seconds(pushing - encoding);
 	if (now - w->rate_at > NSEC_PER_SEC / 2) {
 		w->fig.rate = (double)(w->fig.examples - w->rate_examples) / seconds(now - w->rate_at);
 		w->rate_examples = w->fig.examples;

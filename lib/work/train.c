@@ -201,7 +201,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .spin = w->job.conf.spin, .log = w->cfg->log,
-		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .paused = paused, .cancel_fd = w->cfg->interrupt_fd };
+		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .paused = paused, .cancel_fd = w->cfg->interrupt_fd,
+		.latency = &w->latency };
 	json_t *view;
 	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
 

@@ -22,7 +22,7 @@ struct figures {
 	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring, settings_step;
 	int64_t settings;
 	double loss, epoch, rate;
-	double data, pull, compute, push, wait;         /* seconds */
+	double data, pull, compute, encode, push, wait; /* seconds */
 	const char *doing;              /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
 	int64_t paused;                 /* the number of the pause that it rests for; 0: it does not */
 	int64_t doing_since;
@@ -61,6 +61,9 @@ struct worker {
 	uint64_t nlosses;
 	int64_t rate_at;
 	uint64_t rate_examples;
+
+	int64_t encoded;                /* of this life's pushes so far, ns */
+	struct hist latency;            /* of pushes, ns; the client's */
 
 	pthread_mutex_t lock;
 	struct figures fig;

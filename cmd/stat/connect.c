@@ -1,0 +1,63 @@
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "cmd/stat/stat.h"
+#include "launch/rundir.h"
+
+enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop, struct stat_link *l, struct err *e)
+{
+	struct http_target target = { .stop = stop };
+	char *sock = NULL;
+	enum err_code rc;
+
+	*l = (struct stat_link){ .id = { .dirfd = -1 } };
+	if (o->join) {
+		rc = identity_from_join(o->join, &l->id, e);
+		if (!rc && !*l->id.http)
+			rc = err_set(e, ERR_CONFIG, "\"%s\" names no control plane: set `http` in the cluster file", o->join);
+		target.addr = l->id.http;
+		target.server_pk = l->id.server_key;
+		target.keys = &l->id.conn.hs.key;
+		target.psk = l->id.conn.hs.psk;
+	} else {
+		rc = rundir_find(o->run_dir, &l->dir, e);
+		if (!rc)
+			sock = rundir_path(l->dir, "ctl.sock");
+		target.unix_path = sock;
+	}
+	if (!rc)
+		rc = http_client_new(&target, &l->http, e);
+	free(sock);
+	return rc;
+}
+
+void stat_disconnect(struct stat_link *l)
+{
+	http_client_free(l->http);
+	free(l->dir);
+	identity_release(&l->id);
+	*l = (struct stat_link){ .id = { .dirfd = -1 } };
+}
+
+json_t *view_get(struct http_client *c, const char *path, const char *key, struct err *e)
+{
+	json_t *doc, *member;
+
+	if (http_call(c, "GET", path, NULL, 10 * NSEC_PER_SEC, NULL, &doc, e))
+		return NULL;
+	if (!key)
+		return doc;
+	member = json_incref(json_object_get(doc, key));
+	json_decref(doc);
+	if (!member)
+		err_set(e, ERR_PROTO, "the answer to %s has no \"%s\"", path, key);
+	return member;
+}
+
+json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e)
+{
+	char path[96];
+
+	snprintf(path, sizeof path, "/v1/snapshot?of=%s", parts);
+	return view_get(c, path, NULL, e);
+}

@@ -1,0 +1,268 @@
+#include "cmd/stat/plan.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/suggest.h"
+
+static const struct stat_view *const views[] = {
+#define VIEW(name) &stat_view_##name,
+#include "cmd/stat/stat.def"
+#undef VIEW
+};
+#define NVIEWS (sizeof views / sizeof *views)
+
+static const char *const formats[] = {
+	[FORMAT_TABLE] = "table", [FORMAT_TSV] = "tsv", [FORMAT_CSV] = "csv", [FORMAT_JSON] = "json", [FORMAT_PROM] = "prom",
+	[FORMAT_SVG] = "svg", [FORMAT_PNG] = "png",
+};
+#define NFORMATS (sizeof formats / sizeof *formats)
+
+int plan_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "ps-stat: ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, " (see ps-stat -h)\n");
+	return 2;
+}
+
+/* ---- columns ------------------------------------------------------------------------------- */
+
+const struct column *view_column(const struct stat_view *v, const char *name, size_t n)
+{
+	for (size_t i = 0; i < v->ncolumns; i++)
+		if (strlen(v->columns[i].name) == n && strncmp(v->columns[i].name, name, n) == 0)
+			return &v->columns[i];
+	return NULL;
+}
+
+static int no_column(const struct stat_view *v, const char *name, size_t n)
+{
+	const char *names[PLAN_COLUMNS], *near;
+	char word[64];
+
+	snprintf(word, sizeof word, "%.*s", (int)n, name);
+	for (size_t i = 0; i < v->ncolumns; i++)
+		names[i] = v->columns[i].name;
+	near = suggest(word, names, v->ncolumns);
+	fprintf(stderr, "ps-stat: %s has no column \"%s\"", v->name, word);
+	if (near)
+		fprintf(stderr, "; did you mean \"%s\"?", near);
+	else
+		fprintf(stderr, ";");
+	fprintf(stderr, " there are:");
+	for (size_t i = 0; i < v->ncolumns; i++)
+		fprintf(stderr, " %s", names[i]);
+	fprintf(stderr, "\n");
+	return 2;
+}
+
+static int add_named(struct plan *p, const char *list)
+{
+	for (const char *at = list; at; ) {
+		size_t n = strcspn(at, ",");
+		const struct column *c = view_column(p->view, at, n);
+
+		if (!c || p->style.ncolumns == PLAN_COLUMNS)
+			return no_column(p->view, at, n);
+		p->column[p->style.ncolumns++] = c;
+		at = at[n] ? at + n + 1 : NULL;
+	}
+	return 0;
+}
+
+static void add_usual(struct plan *p, bool all)
+{
+	for (size_t i = 0; i < p->view->ncolumns && p->style.ncolumns < PLAN_COLUMNS; i++)
+		if (all || p->view->columns[i].shown)
+			p->column[p->style.ncolumns++] = &p->view->columns[i];
+}
+
+/* -T without a place of its own for the time: in front. */
+static void add_time(struct plan *p)
+{
+	const struct column *ts = view_column(p->view, "ts", 2);
+
+	for (size_t i = 0; i < p->style.ncolumns; i++)
+		if (p->column[i] == ts)
+			return;
+	if (!ts || p->style.ncolumns == PLAN_COLUMNS)
+		return;
+	memmove(p->column + 1, p->column, p->style.ncolumns * sizeof *p->column);
+	p->column[0] = ts;
+	p->style.ncolumns++;
+}
+
+/* What stands after -o: a format, "wide" for all columns, or columns. */
+static bool take_format(const char *name, enum format *out)
+{
+	for (size_t i = 0; i < NFORMATS; i++)
+		if (strcmp(name, formats[i]) == 0) {
+			*out = (enum format)i;
+			return true;
+		}
+	return false;
+}
+
+static int choose_columns(struct plan *p)
+{
+	const struct stat_options *o = p->options;
+	bool wide = false, named = false;
+	enum format ignored;
+	int rc = 0;
+
+	p->style.column = p->column;
+	for (size_t i = 0; !rc && i < o->columns.n; i++) {
+		wide |= strcmp(o->columns.item[i], "wide") == 0;
+		if (strcmp(o->columns.item[i], "wide") == 0 || take_format(o->columns.item[i], &ignored))
+			continue;
+		named = true;
+		if (!p->view->run)
+			rc = add_named(p, o->columns.item[i]);
+	}
+	if (rc)
+		return rc;
+	if (named && p->view->run)
+		return plan_usage("%s has no columns to choose", p->view->name);
+	if (!named)
+		add_usual(p, wide);
+	if (o->time)
+		add_time(p);
+	p->sentences = p->view->sentences && p->style.header && p->style.format == FORMAT_TABLE && !named && !wide;
+	if (!o->sort || p->view->run)
+		return 0;
+	p->sort = view_column(p->view, o->sort, strlen(o->sort));
+	return p->sort ? 0 : no_column(p->view, o->sort, strlen(o->sort));
+}
+
+void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan *out)
+{
+	*out = *p;
+	out->view = v;
+	out->style.ncolumns = 0;
+	out->style.column = out->column;
+	add_usual(out, false);
+	if (out->options->time)
+		add_time(out);
+	out->sort = NULL;
+}
+
+/* ---- operands ------------------------------------------------------------------------------ */
+
+static int choose_view(const char *name, struct plan *p)
+{
+	const char *names[NVIEWS], *near;
+	struct buf all = BUF_INIT;
+
+	for (size_t i = 0; i < NVIEWS; i++) {
+		names[i] = views[i]->name;
+		if (strcmp(name, views[i]->name) == 0) {
+			p->view = views[i];
+			return 0;
+		}
+		buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 < NVIEWS ? ", " : " and ", views[i]->name);
+	}
+	near = suggest(name, names, NVIEWS);
+	if (near)
+		plan_usage("unknown view \"%s\"; did you mean \"%s\"?", name, near);
+	else
+		plan_usage("unknown view \"%s\": there are %s", name, (const char *)all.data);
+	buf_release(&all);
+	return 2;
+}
+
+static int read_times(struct plan *p, int nargs, char **argv, int at)
+{
+	double seconds;
+
+	if (at <= nargs) {
+		if (!num_double(argv[at], &seconds) || seconds <= 0 || seconds > 1e9)
+			return plan_usage("the interval must be a number of seconds above 0, got \"%s\"", argv[at]);
+		p->interval = (int64_t)(seconds * (double)NSEC_PER_SEC);
+		at++;
+	}
+	if (at <= nargs) {
+		if (!num_uint(argv[at], UINT64_MAX, &p->count) || !p->count)
+			return plan_usage("the count must be a whole number above 0, got \"%s\"", argv[at]);
+		at++;
+	}
+	return at <= nargs ? plan_usage("unexpected operand \"%s\"", argv[at]) : 0;
+}
+
+static int read_operands(struct plan *p, int nargs, char **argv)
+{
+	double seconds;
+	int at = 1, rc = 0;
+
+	if (at <= nargs && !num_double(argv[at], &seconds))
+		rc = choose_view(argv[at++], p);
+	/* A plot's columns; no column is a number. */
+	p->operand = argv + at;
+	if (p->view == &stat_view_plot)
+		for (; at <= nargs && !num_double(argv[at], &seconds); at++)
+			p->noperands++;
+	return rc ? rc : read_times(p, nargs, argv, at);
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static int choose_format(const struct stat_options *o, struct plan *p)
+{
+	enum format f = o->json ? FORMAT_JSON : o->tsv ? FORMAT_TSV : o->prom ? FORMAT_PROM : FORMAT_TABLE, one;
+	unsigned n = o->json + o->tsv + o->prom;
+
+	for (size_t i = 0; i < o->columns.n; i++)
+		if (take_format(o->columns.item[i], &one)) {
+			n += !n || one != f;
+			f = one;
+		}
+	if (n > 1)
+		return plan_usage("one format at a time: --json, --tsv, --prom and what -o names exclude one another");
+	if ((f == FORMAT_SVG || f == FORMAT_PNG) != (n && p->view == &stat_view_plot))
+		return p->view == &stat_view_plot ? plan_usage("a plot is drawn, or written as svg or png: -o %s is not for it", formats[f]) :
+		    plan_usage("-o %s is for plots: ps-stat plot loss -o %s > FILE", formats[f], formats[f]);
+	p->style.header = !o->no_header && f != FORMAT_JSON;
+	p->style.exact = o->exact || f == FORMAT_TSV || f == FORMAT_CSV;
+	p->style.format = o->no_header && f == FORMAT_TABLE ? FORMAT_TSV : f;
+	return 0;
+}
+
+static int check_together(const struct stat_options *o, const struct plan *p)
+{
+	bool rows = !p->view->run, prom = p->style.format == FORMAT_PROM;
+
+	if (o->histograms && (p->view->sentences || !rows || p->view == &stat_view_tables))
+		return plan_usage("-w is of the cluster, of servers or of workers: %s has no histograms", p->view->name);
+	if (o->histograms && (o->csv || o->command || o->sort || o->totals || prom || p->style.format == FORMAT_CSV))
+		return plan_usage("-w goes with --json and -H, not with -c, -S, -v, --csv or other formats");
+	if ((o->csv || o->command || o->totals) && (!rows || prom))
+		return plan_usage("-c, -v and --csv are of rows, and there are none here");
+	if (o->totals && p->view->sentences)
+		return plan_usage("-v: %s has no totals", p->view->name);
+	if (o->across && p->view != &stat_view_plot)
+		return plan_usage("--across is for plots");
+	return 0;
+}
+
+int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan *p)
+{
+	int rc;
+
+	*p = (struct plan){ .options = o, .view = &stat_view_cluster, .style = { .time = o->time ? o->time[0] : '\0' } };
+	rc = read_operands(p, nargs, argv);
+	/* The cluster's row, by its servers. */
+	if (!rc && o->totals && p->view == &stat_view_cluster)
+		p->view = &stat_view_servers;
+	if (!rc)
+		rc = choose_format(o, p);
+	if (!rc)
+		rc = check_together(o, p);
+	return rc ? rc : choose_columns(p);
+}

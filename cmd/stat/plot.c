@@ -1,0 +1,223 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "cmd/stat/gnuplot.h"
+#include "cmd/stat/stat.h"
+#include "launch/rundir.h"
+#include "term/chart.h"
+#include "term/screen.h"
+
+/* ps-stat plot: columns of a run's metrics.jsonl as curves. */
+
+/* Of the numbers beside a curve. */
+#define MARGIN 9
+#define HEIGHT_LEAST 3u
+/* Where there is no terminal to say. */
+#define HEIGHT_USUAL 12u
+
+struct plot {
+	const struct plan *plan;
+	const char *across;
+	struct past *past;
+	struct series *series;
+	size_t n;
+	json_t *last;                   /* the newest row */
+};
+
+/* ---- what there is ------------------------------------------------------------------------- */
+
+static void take_row(void *ctx, const json_t *row)
+{
+	struct plot *p = ctx;
+
+	for (size_t i = 0; i < p->n; i++)
+		series_add(&p->series[i], p->across, row);
+	json_decref(p->last);
+	p->last = json_incref((json_t *)(uintptr_t)row);
+}
+
+static void name_members(const json_t *o, const char *before)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+		if (json_is_number(v) || json_is_null(v))
+			fprintf(stderr, " %s%s", before, key);
+		else if (json_is_object(v) && !*before)
+			name_members(v, "eval.");
+	}
+}
+
+/* 0, or the exit code. */
+static int check_known(const struct plot *p)
+{
+	for (size_t i = 0; p->last && i < p->n; i++) {
+		if (p->series[i].known)
+			continue;
+		fprintf(stderr, "ps-stat: metrics.jsonl has no column \"%s\"; there are: loss ex/s", p->series[i].name);
+		name_members(p->last, "");
+		fprintf(stderr, ", and what grows, a second: examples/s\n");
+		return 2;
+	}
+	if (p->last && !json_is_number(json_object_get(p->last, p->across))) {
+		fprintf(stderr, "ps-stat: --across: metrics.jsonl has no numbers of \"%s\"\n", p->across);
+		return 2;
+	}
+	return 0;
+}
+
+/* ---- drawing ------------------------------------------------------------------------------- */
+
+static const char *unit_of(const struct plot *p)
+{
+	return strcmp(p->across, "seconds") == 0 ? " s" : "";
+}
+
+/* end: what ends a line. */
+static void draw_one(const struct plot *p, const struct series *s, unsigned width, unsigned height, const char *end)
+{
+	unsigned across = width > MARGIN + 2 ? width - MARGIN - 2 : 1;
+	bool unicode = term_unicode(), any;
+	double now = s->n ? s->y[s->n - 1] : NAN;
+	struct chart_span span;
+	struct chart c;
+	char text[4], low[32];
+
+	any = chart_fit(s->x, s->y, s->n, &span);
+	chart_init(&c, across, height);
+	if (any)
+		chart_curve(&c, &span, s->x, s->y, s->n);
+	printf("%s", s->name);
+	if (isfinite(now))
+		printf(" %.4g", now);
+	printf("%s%s", any ? "" : ": no values yet", end);
+	for (unsigned row = 0; row < height; row++) {
+		if (any && (row == 0 || row + 1 == height))
+			printf("%*.4g ", MARGIN, row == 0 ? span.y1 : span.y0);
+		else
+			printf("%*s ", MARGIN, "");
+		for (unsigned col = 0; col < across; col++) {
+			chart_text(&c, row, col, unicode, text);
+			fputs(text, stdout);
+		}
+		fputs(end, stdout);
+	}
+	snprintf(low, sizeof low, "%.4g%s", span.x0, unit_of(p));
+	printf("%*s %s%*.*g%s%s", MARGIN, "", low, (int)(across - strlen(low) - strlen(unit_of(p))), 4, span.x1, unit_of(p), end);
+	chart_release(&c);
+}
+
+static void draw(const struct plot *p)
+{
+	bool screen = term_draws(STDOUT_FILENO), live = screen && p->plan->interval;
+	unsigned width, height, each;
+
+	term_size(STDOUT_FILENO, &width, &height);
+	each = screen ? (height - 1) / (unsigned)p->n : HEIGHT_USUAL + 2;
+	each = each > HEIGHT_LEAST + 2 ? each - 2 : HEIGHT_LEAST;
+	if (live)
+		fputs("\033[H", stdout);
+	for (size_t i = 0; i < p->n; i++)
+		draw_one(p, &p->series[i], width, each, live ? "\033[K\n" : "\n");
+	if (live)
+		fputs("\033[J", stdout);
+	fflush(stdout);
+}
+
+/* ---- the view ------------------------------------------------------------------------------ */
+
+/* Again and again, until the cluster ends; then once more, for what it said last. */
+static int follow(struct plot *p, const char *dir)
+{
+	uint64_t count = p->plan->count ? p->plan->count : p->plan->interval ? UINT64_MAX : 1;
+	int64_t next = clock_now();
+	bool alive = true;
+	int rc = 0;
+
+	for (uint64_t i = 0; !rc && alive && i < count; i++) {
+		if (i) {
+			next += p->plan->interval;
+			stream_pause(next);
+		}
+		alive = !p->plan->interval || rundir_is_alive(dir, NULL);
+		past_read(p->past, take_row, p);
+		rc = check_known(p);
+		if (!rc)
+			draw(p);
+		if (ferror(stdout))
+			break;
+	}
+	return rc;
+}
+
+static int write_picture(struct plot *p)
+{
+	struct err e = { 0 };
+	int rc;
+
+	past_read(p->past, take_row, p);
+	rc = check_known(p);
+	if (!rc && gnuplot_write(p->series, p->n, p->across, p->plan->style.format == FORMAT_SVG ? "svg" : "png", &e)) {
+		fprintf(stderr, "ps-stat: %s\n", e.msg);
+		rc = err_exit_code(e.code);
+	}
+	return rc;
+}
+
+static int check(const struct plan *p)
+{
+	bool picture = p->style.format != FORMAT_TABLE;
+
+	if (!p->noperands)
+		return plan_usage("plot what? ps-stat plot loss");
+	if (p->options->join)
+		return plan_usage("a plot is of a run directory's metrics.jsonl: -C DIR, not --join");
+	if (picture && p->interval)
+		return plan_usage("a picture is of one moment: no interval with -o");
+	if (picture && isatty(STDOUT_FILENO))
+		return plan_usage("a picture does not go to a terminal: ps-stat plot %s -o %s > FILE", p->operand[0],
+		    p->style.format == FORMAT_SVG ? "svg" : "png");
+	return 0;
+}
+
+static int run(const struct plan *plan)
+{
+	const char *across = plan->options->across;
+	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across)) : NULL;
+	struct plot p = { .plan = plan, .n = plan->noperands, .across = c ? c->key : across ? across : "seconds" };
+	bool picture = plan->style.format != FORMAT_TABLE;
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir = NULL;
+	int code = check(plan);
+
+	if (code)
+		return code;
+	rc = rundir_find(plan->options->run_dir, &dir, &e);
+	/* A finished run has its past, too. */
+	if (!rc || (rc == ERR_NOTREADY && dir))
+		rc = past_open(dir, &p.past, &e);
+	if (rc)
+		fprintf(stderr, "ps-stat: %s\n", e.msg);
+	p.series = mem_array(p.n, sizeof *p.series);
+	for (size_t i = 0; i < p.n; i++)
+		series_init(&p.series[i], plan->operand[i]);
+	code = rc ? err_exit_code(rc) : picture ? write_picture(&p) : follow(&p, dir);
+	for (size_t i = 0; i < p.n; i++)
+		series_release(&p.series[i]);
+	free(p.series);
+	json_decref(p.last);
+	past_close(p.past);
+	free(dir);
+	return code;
+}
+
+const struct stat_view stat_view_plot = {
+	.name = "plot", .help = "columns of metrics.jsonl as curves: ps-stat plot loss", .run = run,
+};

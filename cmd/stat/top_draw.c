@@ -1,0 +1,284 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "cmd/stat/top.h"
+#include "term/chart.h"
+
+/* The picture as a whole: the state in one line, what is waited for in a sentence, two curves,
+ * the tables, the keys. */
+
+/* Without an answer for so long, and so many intervals, the picture is called old. */
+#define STALE (2 * NSEC_PER_SEC)
+#define STALE_INTERVALS 3
+/* Lower screens have no curves. */
+#define CURVES_FROM 18u
+#define CURVES_LEAST 4u
+#define CURVES_MOST 14u
+#define SERVERS_LEAST 4u
+
+bool top_is_stale(const struct top *t)
+{
+	int64_t age = clock_now() - t->now.at, most = STALE_INTERVALS * t->interval;
+
+	return !t->paused && (t->fault.code || age > (most > STALE ? most : STALE));
+}
+
+/* ---- the head ------------------------------------------------------------------------------ */
+
+static unsigned state_attr(const char *state)
+{
+	if (strcmp(state, "running") == 0 || strcmp(state, "done") == 0)
+		return SCREEN_GREEN;
+	return strcmp(state, "failed") == 0 ? SCREEN_RED : SCREEN_YELLOW;
+}
+
+static void draw_state(struct top *t)
+{
+	const json_t *s = t->now.status;
+	long long step = json_int(s, "step", 0), total = json_int(s, "steps_total", 0), age = (long long)json_num(s, "seconds", 0);
+	const char *state = json_flag(s, "paused") ? "paused" : json_str(s, "state", "");
+	unsigned col = screen_printf(t->screen, 0, 0, SCREEN_BOLD, "%s", json_str(s, "name", "")) + 2;
+	char clock[32];
+
+	col = screen_put(t->screen, 0, col, SCREEN_BOLD | state_attr(state), state) + 2;
+	if (total > 0)
+		col = screen_printf(t->screen, 0, col, 0, "step %lld of %lld (%lld %%)", step, total, 100 * step / total) + 2;
+	else
+		col = screen_printf(t->screen, 0, col, 0, "step %lld", step) + 2;
+	col = screen_put(t->screen, 0, col, 0, json_str(s, "sync", "")) + 2;
+	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld workers  %lld/%lld servers", (long long)json_int(s, "workers", 0),
+	    (long long)json_int(s, "workers_wanted", 0), (long long)json_int(s, "servers", 0), (long long)json_int(s, "servers_wanted", 0));
+	snprintf(clock, sizeof clock, "%u:%02u:%02u", (unsigned)(age / 3600), (unsigned)(age / 60 % 60), (unsigned)(age % 60));
+	if (col + strlen(clock) <= screen_width(t->screen))
+		screen_put(t->screen, 0, screen_width(t->screen) - (unsigned)strlen(clock), 0, clock);
+}
+
+/* Narrow screens have three lines for the sentence, wide ones two. */
+static unsigned text_lines(const struct top *t)
+{
+	return screen_width(t->screen) < 110 ? 3 : 2;
+}
+
+/* Over so many lines at most, between words. */
+static void draw_text(struct top *t, unsigned row, unsigned attr, const char *text)
+{
+	size_t width = screen_width(t->screen);
+	unsigned end = row + text_lines(t);
+
+	for (; *text && row < end; row++) {
+		size_t len = strlen(text), n = len < width ? len : width;
+
+		/* A word that is longer than half a line is cut. */
+		while (n < len && n > width / 2 && text[n] != ' ')
+			n--;
+		if (n < len && text[n] != ' ')
+			n = width;
+		screen_printf(t->screen, row, 0, attr, "%.*s", (int)n, text);
+		text += n;
+		text += strspn(text, " ");
+	}
+	if (*text && width > 3)
+		screen_put(t->screen, end - 1, (unsigned)width - 4, attr, " ...");
+}
+
+static void draw_silence(struct top *t)
+{
+	double age = (double)(clock_now() - t->now.at) / NSEC_PER_SEC;
+	char text[800];
+
+	if (t->fault.code)
+		snprintf(text, sizeof text, "No news for %.0f s: %s. Trying again.", age, t->fault.msg);
+	else
+		snprintf(text, sizeof text, "The coordinator has not answered for %.0f s. Waiting for it.", age);
+	draw_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
+}
+
+/* Who waits for a worker says more than who waits for the servers, which wait for it, too. */
+static char *first_reason(const json_t *rows)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+		if (strcmp(json_str(row, "for", ""), "the servers") != 0)
+			return why_sentence(rows, i);
+	return json_array_size(rows) ? why_sentence(rows, 0) : NULL;
+}
+
+/* The state of the cluster in one sentence. */
+static void draw_sentence(struct top *t)
+{
+	char *why = first_reason(t->now.why);
+	const json_t *s = t->now.status;
+	const char *state = json_str(s, "state", ""), *reason = json_str(s, "reason", "");
+	char text[800];
+
+	if (top_is_stale(t)) {
+		draw_silence(t);
+	} else if (why) {
+		draw_text(t, 1, SCREEN_YELLOW, why);
+	} else if (strcmp(state, "running") == 0) {
+		draw_text(t, 1, 0, "Nobody waits for anybody.");
+	} else {
+		snprintf(text, sizeof text, "The job is %s%s%s, after %lld steps.", state, *reason ? ": " : "", reason, (long long)json_int(s, "step", 0));
+		draw_text(t, 1, 0, text);
+	}
+	free(why);
+}
+
+/* ---- curves -------------------------------------------------------------------------------- */
+
+/* No more points than there are dots: each the mean of those that fall together. */
+static void fold(const struct series *s, size_t most, struct series *out)
+{
+	size_t each = most ? (s->n + most - 1) / most : 1;
+
+	*out = (struct series){ 0 };
+	for (size_t i = 0; i < s->n; i += each) {
+		size_t n = 0;
+		double sum = 0;
+
+		for (size_t k = i; k < i + each && k < s->n; k++)
+			if (isfinite(s->y[k])) {
+				sum += s->y[k];
+				n++;
+			}
+		series_put(out, s->x[i], n ? sum / (double)n : NAN);
+	}
+}
+
+static void short_number(double v, char out[static 24])
+{
+	if (fabs(v) < 1000)
+		snprintf(out, 24, "%.4g", v);
+	else
+		table_count(v, out, 24);
+}
+
+static void draw_curve(struct top *t, const struct series *all, const char *title, unsigned attr, unsigned row, unsigned col,
+    unsigned width, unsigned height)
+{
+	double now = all->n ? all->y[all->n - 1] : NAN;
+	unsigned at = screen_put(t->screen, row, col, SCREEN_BOLD, title) + 1;
+	struct chart_span span;
+	struct series s;
+	struct chart c;
+	char text[4], number[24], low[24], high[24];
+
+	if (!chart_fit(all->x, all->y, all->n, &span))
+		return;
+	short_number(now, number);
+	short_number(span.y0, low);
+	short_number(span.y1, high);
+	if (isfinite(now))
+		at = screen_put(t->screen, row, at, 0, number) + 1;
+	screen_printf(t->screen, row, at, SCREEN_DIM, "(%s to %s)", low, high);
+	fold(all, 2 * width, &s);
+	chart_fit(s.x, s.y, s.n, &span);
+	chart_init(&c, width, height);
+	chart_curve(&c, &span, s.x, s.y, s.n);
+	series_release(&s);
+	for (unsigned y = 0; y < height; y++)
+		for (unsigned x = 0; x < width; x++) {
+			chart_text(&c, y, x, screen_is_unicode(t->screen), text);
+			screen_put(t->screen, row + 1 + y, col + x, attr, text);
+		}
+	chart_release(&c);
+}
+
+/* How many rows they have taken: what the tables leave, between some and a few. */
+static unsigned draw_curves(struct top *t, unsigned row)
+{
+	unsigned width = (screen_width(t->screen) - 3) / 2, all = screen_height(t->screen), height = CURVES_LEAST;
+	unsigned tables = (unsigned)(top_rows(t, TOP_WORKERS) + top_rows(t, TOP_SERVERS)) + 7;
+
+	if (all < CURVES_FROM || width < 10)
+		return 0;
+	if (all > row + tables + height)
+		height = all - row - tables < CURVES_MOST ? all - row - tables : CURVES_MOST;
+	draw_curve(t, &t->loss, "loss", SCREEN_CYAN, row, 0, width, height);
+	draw_curve(t, &t->speed, "examples/s", SCREEN_GREEN, row, width + 3, width, height);
+	return height + 2;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+static void draw_help(struct top *t, unsigned row)
+{
+	static const char *const lines[] = {
+		"The slowest worker comes first: slow is how many times as long its own part",
+		"of a step takes as that of the worker in the middle. The time of a step, in",
+		"percent: data (getting a batch), compute, encode (making what travels of the",
+		"gradient), push, wait (for others), pull.",
+		"",
+		"  tab, v     workers with servers; servers alone; tables",
+		"  w s t      one of these",
+		"  < >        sort by the column to the left or right; the arrow keys do, too",
+		"  r          the other way round",
+		"  up, down   through the rows; also page up, page down, home",
+		"  space      hold the picture, and ask the cluster nothing; go on",
+		"  ? h        this help",
+		"  q          leave",
+	};
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		screen_put(t->screen, row + (unsigned)i, 0, 0, lines[i]);
+}
+
+static void draw_keys(struct top *t)
+{
+	static const char *const keys[][2] = {
+		{ "q", "quit" }, { "?", "help" }, { "space", "pause" }, { "tab", "view" }, { "< >", "sort" }, { "r", "reverse" }, { "arrows", "scroll" },
+	};
+	unsigned col = 0, row = screen_height(t->screen) - 1;
+
+	screen_printf(t->screen, row, 0, 0, "%*s", (int)screen_width(t->screen), "");
+	if (t->paused) {
+		screen_put(t->screen, row, 0, SCREEN_REVERSE | SCREEN_BOLD, " The picture is held: space goes on, q leaves. ");
+		return;
+	}
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		col = screen_put(t->screen, row, col, SCREEN_REVERSE, keys[i][0]) + 1;
+		col = screen_put(t->screen, row, col, 0, keys[i][1]) + 2;
+	}
+}
+
+static void draw_tables(struct top *t, unsigned row, unsigned end)
+{
+	unsigned servers = (unsigned)top_rows(t, TOP_SERVERS) + 1, workers = (unsigned)top_rows(t, TOP_WORKERS) + 2;
+	unsigned spare = end - row > workers ? end - row - workers : 0, below = 0;
+
+	/* Servers below, with what the workers leave; but some of them where there is room at all. */
+	if (t->view == TOP_WORKERS && (spare >= servers || end - row > 2 * SERVERS_LEAST)) {
+		below = spare > SERVERS_LEAST ? spare : SERVERS_LEAST;
+		below = below < servers ? below : servers;
+	}
+	row += top_table(t, t->view, row, end - row - (below ? below + 1 : 0), true);
+	if (below)
+		top_table(t, TOP_SERVERS, row + 1, below, false);
+}
+
+bool top_draw(struct top *t)
+{
+	unsigned row = 1 + text_lines(t), end = screen_height(t->screen) - 1;
+
+	screen_clear(t->screen);
+	if (t->now.status) {
+		draw_state(t);
+		draw_sentence(t);
+	} else {
+		draw_text(t, 0, 0, t->fault.code ? t->fault.msg : "Asking the coordinator ...");
+	}
+	if (t->help) {
+		draw_help(t, row + 1);
+	} else if (t->now.status) {
+		row += draw_curves(t, row);
+		if (end > row + 1)
+			draw_tables(t, row, end);
+	}
+	draw_keys(t);
+	return screen_show(t->screen);
+}

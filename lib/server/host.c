@@ -1,3 +1,4 @@
+#include "server/board.h"
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
@@ -15,6 +16,8 @@
 #include "ckpt/names.h"
 #include "ckpt/read.h"
 #include "launch/rundir.h"
+#include "web/curve.h"
+#include "web/sessions.h"
 
 #define TICK (50 * NSEC_PER_MSEC)
 #define METRICS_PERIOD (1 * NSEC_PER_SEC)
@@ -167,6 +170,7 @@ static void write_metrics(struct host *h, int64_t now)
 	h->next_metrics = now + METRICS_PERIOD;
 	s = coord_status(h->coord, now);
 	history_metrics(h->history, s);
+	web_curve_add(h->curve, s);
 	json_decref(s);
 }
 
@@ -252,6 +256,7 @@ static enum err_code start_http(struct host *h, struct err *e)
 		.keys = cfg->id->conn.hs.key,
 		.find_key = host_find_key,
 		.find_token = host_find_token,
+		.find_session = host_find_session,
 		.log = cfg->log,
 	};
 	struct http_server *started = NULL;
@@ -327,6 +332,11 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
+	h->curve = web_curve_new();
+	if (s->recover)
+		history_curve(h->history, h->curve);
+	h->sessions = web_sessions_new();
+	h->board = board_new();
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
@@ -388,6 +398,9 @@ void host_free(struct host *h)
 	free(h->resume_path);
 	views_unref(h->views);
 	history_free(h->history);
+	web_curve_free(h->curve);
+	web_sessions_free(h->sessions);
+	board_free(h->board);
 	json_decref(h->config);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);

@@ -39,7 +39,5 @@ bool web_exchange(struct web_sessions *s, const char *ticket, int64_t now, char 
     char change[static WEB_SECRET]);
 /* End the session of either secret. */
 void web_end(struct web_sessions *s, const char *secret);
-/* How many tickets became void because of too many wrong ones. */
-unsigned web_voided(struct web_sessions *s);
 
 #endif

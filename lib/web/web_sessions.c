@@ -32,7 +32,7 @@ struct web_sessions {
 	pthread_mutex_t lock;
 	struct ticket ticket[WEB_TICKETS];
 	struct session session[WEB_SESSIONS];
-	unsigned tries, voided;
+	unsigned tries;                 /* wrong tickets since the last was made */
 };
 
 struct web_sessions *web_sessions_new(void)
@@ -113,8 +113,6 @@ static struct ticket *find_ticket(struct web_sessions *s, const char *text)
 			found = &s->ticket[i];
 	if (found || text[0] != TICKET || ++s->tries < WEB_TRIES)
 		return found;
-	for (size_t i = 0; i < WEB_TICKETS; i++)
-		s->voided += s->ticket[i].secret.used;
 	sodium_memzero(s->ticket, sizeof s->ticket);
 	s->tries = 0;
 	return NULL;
@@ -198,14 +196,4 @@ void web_end(struct web_sessions *s, const char *secret)
 	if (session)
 		sodium_memzero(session, sizeof *session);
 	pthread_mutex_unlock(&s->lock);
-}
-
-unsigned web_voided(struct web_sessions *s)
-{
-	unsigned n;
-
-	pthread_mutex_lock(&s->lock);
-	n = s->voided;
-	pthread_mutex_unlock(&s->lock);
-	return n;
 }

@@ -85,6 +85,7 @@ class Browser:
         self.ask("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def shot(self, name):
+        self.js("scrollTo(0, 0)")
         png = self.devtools("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         with open(name, "wb") as out:
             out.write(base64.b64decode(png))

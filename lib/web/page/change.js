@@ -29,9 +29,12 @@ const checkpoint = async () => {
 };
 
 function askToStop() {
+	const over = OVER.includes(board.status?.state);
 	const dialog = $('stop-dialog');
 
-	say($('stop-text'), `The job of ${$('name').textContent} ends where it is, and all servers and workers with it. It can be gone on with from a checkpoint alone.`);
+	say($('stop-text'), over ? 'The job is over; its servers and workers, which are still there, end.'
+		: `The job of ${$('name').textContent} ends where it is, and all servers and workers with it. It can be gone on with from a checkpoint alone.`);
+	show($('stop-save').parentElement.parentElement, !over);
 	dialog.returnValue = '';
 	dialog.showModal();
 	return new Promise((done) => dialog.addEventListener('close', () => done(dialog.returnValue === 'yes'), { once: true }));
@@ -40,7 +43,7 @@ function askToStop() {
 async function stop() {
 	if (!await askToStop())
 		return 'It goes on.';
-	if ($('stop-save').checked)
+	if ($('stop-save').checked && !OVER.includes(board.status?.state))
 		tell($('told'), `${await checkpoint()}; stopping …`);
 	await change('/v1/stop', { why: 'the dashboard' });
 	return 'It is told to stop.';

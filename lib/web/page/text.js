@@ -81,4 +81,5 @@ function clock(ts) {
 }
 
 const plural = (n, word) => `${whole(n)} ${word}${n === 1 ? '' : 's'}`;
-const sentenceCase = (s) => s ? s[0].toUpperCase() + s.slice(1) : s;
+// A sentence, unless it begins with a name of ours, as "job.lr: ...".
+const sentenceCase = (s) => /^[a-z]+[ ,.]/.test(s) && !/^\S*[.:]\S/.test(s) ? s[0].toUpperCase() + s.slice(1) : s;

@@ -213,7 +213,8 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	web keys Enter
 	web "until document.getElementById('stop-dialog').open"
 	web keys Tab Enter
-	says '#away' 'does not answer'
+	says '#sentence' '^web: the job is stopped: the dashboard. The cluster has ended'
+	[ "$(web "js sessionStorage.length")" = 0 ]
 	picture ended
 	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|401|Failed to load'
 	wait_for 20 none_left "$T"

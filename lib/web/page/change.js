@@ -1,6 +1,8 @@
 // What an admin's session can do.
 
 let paused = false;
+// What was asked for that may leave nobody to tell of it.
+const told = { stop: false };
 
 function tell(where, text, bad) {
 	where.classList.toggle('bad', !!bad);
@@ -46,6 +48,7 @@ async function stop() {
 	if ($('stop-save').checked && !OVER.includes(board.status?.state))
 		tell($('told'), `${await checkpoint()}; stopping …`);
 	await change('/v1/stop', { why: 'the dashboard' });
+	told.stop = true;
 	return 'It is told to stop.';
 }
 

@@ -42,7 +42,7 @@ function makeChart(c) {
 	c.keys = c.series.map((name, i) => {
 		const value = make('b');
 
-		c.legend.append(make('span', { class: `swatch line-${i + 1}`, 'aria-hidden': 'true' }), make('span', {}, `${name} `), value, ' ');
+		c.legend.append(make('span', {}, make('span', { class: `swatch line-${i + 1}`, 'aria-hidden': 'true' }), `${name} `, value, ' '));
 		return value;
 	});
 	c.at = make('span', { class: 'at' });
@@ -119,6 +119,7 @@ function drawChart(c) {
 	show(c.empty, !any);
 	if (!any)
 		return;
+	c.keys.forEach((key, i) => show(key.parentElement, column(c, i).length > 0));
 	if (!c.graph) {
 		const { mousedown, mousemove, mouseup, dblclick, mouseout } = Dygraph.defaultInteractionModel;
 		const mouse = { mousedown, mousemove, mouseup, dblclick, mouseout };
@@ -129,7 +130,7 @@ function drawChart(c) {
 				delete mouse[name];
 		c.graph = new Dygraph(c.plot, c.rows, {
 			...plotOptions(c), axisLabelFontSize: 11, strokeWidth: 1.75, connectSeparatedPoints: true, drawPoints: false,
-			drawIsolatedPoints: true, pointSize: 2.5, highlightCircleSize: 4, rightGap: 12, interactionModel: mouse,
+			drawIsolatedPoints: true, pointSize: 2.5, highlightCircleSize: 4, rightGap: 8, xRangePad: 4, interactionModel: mouse,
 			series: { pulled: { strokePattern: [5, 4] }, evaluation: { drawPoints: c.id === 'loss' || c.id === 'score', pointSize: 2.5 } },
 			highlightCallback: (_, x, at, row) => tellValues(c, c.rows[row] ?? null, x),
 			unhighlightCallback: () => { c.held = false; tellValues(c, null); },

@@ -50,7 +50,27 @@ function take(picture) {
 	takeEvents(picture.events, picture.whole);
 }
 
-function lost(why, heard) {
+// The end that the last events told of: nobody is there who could answer.
+function showEnd(last) {
+	dropSession();
+	show($('controls'), false);
+	show($('set-form'), false);
+	show($('session'), false);
+	show($('why-box'), false);
+	say($('badge'), last.event);
+	$('badge').dataset.mood = last.event === 'failed' ? 'bad' : last.event === 'done' ? 'good' : 'mild';
+	say($('sentence'), `${board.status.name}: ${last.text}. The cluster has ended; what is shown is as of ${clock(last.ts)}.`);
+	document.title = `${board.status.name}: ${last.event}`;
+}
+
+function lost(why, heard, gone) {
+	const last = seenEvents.find((e) => OVER.includes(e.event)) ??
+		(told.stop ? { event: 'stopped', text: 'the job is stopped: the dashboard', ts: new Date().toISOString() } : null);
+
+	if (gone && board.status && last) {
+		showEnd(last);
+		return;
+	}
 	if (!board.status) {
 		showDoor(why);
 		return;

@@ -92,8 +92,8 @@ async function enter() {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Pictures, one after the other, for as long as we are signed in.  take(picture), lost(why) when
-// there was no answer, out(why) when we are not let in any more.
+// Pictures, one after the other, for as long as we are signed in.  take(picture), lost(why, when,
+// gone) when there was no answer, out(why) when we are not let in any more.
 async function follow({ take, lost, out }) {
 	const mine = session.read;
 	let since = 0, events = 0, heard = 0, failures = 0;
@@ -121,7 +121,7 @@ async function follow({ take, lost, out }) {
 				return;
 			}
 			failures++;
-			lost(e.status === 429 ? e.message : e.status ? e.message : 'the coordinator does not answer', heard);
+			lost(e.status ? e.message : 'the coordinator does not answer', heard, !e.status);
 			await pause(Math.min(500 * 2 ** failures, 8000));
 		}
 		if (document.hidden)

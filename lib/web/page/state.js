@@ -22,7 +22,7 @@ function sentence(status, why, servers, workers) {
 	else if (status.state === 'done')
 		text = `${name} is done.`;
 	else if (status.paused)
-		text = `${paused ? sentenceCase(paused.because) : 'The job is paused'}: ${members(status)} rest.`;
+		text = `${paused ? sentenceCase(paused.because) : 'The job is paused'}: ${whole(status.resting)} of ${plural(status.workers, 'worker')} rest.`;
 	else
 		text = `${name} is ${status.state}: ${members(status)}.`;
 	if (!OVER.includes(status.state)) {
@@ -100,7 +100,7 @@ function showWhy(list, status) {
 	waits.slice(0, 8).forEach((w, i) => {
 		if (!box.children[i])
 			box.append(make('li', {}, make('span'), make('span', { class: 'remedy' })));
-		say(box.children[i].children[0], `${sentenceCase(w.id)} waits for ${w.for}${isNumber(w.step) ? ` at step ${whole(w.step)}` : ''}: ${w.because}.`);
+		say(box.children[i].children[0], `${sentenceCase(w.id)} ${/copies$/.test(w.id) ? 'wait' : 'waits'} for ${w.for}${isNumber(w.step) ? ` at step ${whole(w.step)}` : ''}: ${w.because}.`);
 		say(box.children[i].children[1], w.remedy);
 	});
 }

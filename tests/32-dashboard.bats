@@ -77,6 +77,21 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	run -4 ps-ctl dashboard -C "$T/none.run"
 }
 
+@test "the past of the curves outlives the coordinator" {
+	job past ', "lease": "2s"'
+	begin past.json --max-restarts 9
+	wait_for 20 eval '[ "$(wc -l <"$RUN/metrics.jsonl")" -ge 4 ]'
+	was=$(http GET /v1/feed | jq '.curve.points | length')
+	[ "$was" -ge 3 ]
+	tick=$(http GET /v1/feed | jq .tick)
+	kill -9 "$(pid_of coordinator)"
+	wait_for 30 eval '[ "$(ps-ctl events -C "$RUN" recovered | wc -l)" -eq 1 ] && [ "$(status .state)" = running ]'
+	http GET /v1/feed >feed
+	jq -e --argjson was "$was" '(.curve.points | length >= $was and .[0][0] < 3) and .curve.columns[0] == "seconds"' feed
+	# Who has a picture of the one before gets everything that has changed since.
+	http GET "/v1/feed?since=$tick" | jq -e '.status.state == "running" and (.workers.rows | length) == 3'
+}
+
 @test "strangers see a page without data; other pages, names and hosts nothing" {
 	job two ', "http": "0.0.0.0:0"'
 	begin two.json
@@ -158,6 +173,22 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	start_browser
 	web light
 	web size 1280 900
+	# The browser is started with a file, which others cannot read; the address is in no list of arguments.
+	printf '#!/bin/sh\necho "$@" >%q/opened\n' "$T" >fake-browser
+	chmod +x fake-browser
+	command -v xdg-open >/dev/null || skip "xdg-utils is not installed"
+	BROWSER=$T/fake-browser DISPLAY= ps-ctl dashboard -C "$RUN" --open >/dev/null
+	[ "$(cat opened)" = "$RUN/dashboard.html" ]
+	[ "$(stat -c %a "$RUN/dashboard.html")" = 600 ]
+	web "open file://$RUN/dashboard.html"
+	web "until !document.getElementById('board').hidden"
+	web "js document.getElementById('leave').click()"
+	says '#door' 'The session has ended'
+	web "open about:blank"
+	# An address that was used before.
+	web "open $(sed -n 's/.*url=\([^"]*\)".*/\1/p' "$RUN/dashboard.html")"
+	says '#door-why' 'has been used'
+	web errors
 	# Without a session there is a door; the console has the refusal of nobody.
 	address
 	web "open $at/"

@@ -84,6 +84,7 @@ static enum err_code claim_session(struct http_conn *c, const char *text, struct
 	struct http_server *s = c->l->s;
 	struct http_peer peer = { .role = ROLE_NONE };
 
+	c->x.session = true;
 	if (!c->loopback)
 		return err_set(e, ERR_FORBIDDEN, "a session of the dashboard counts on the coordinator's own host alone");
 	if (s->cfg.find_session == NULL || !s->cfg.find_session(s->cfg.ctx, text, &peer))
@@ -91,7 +92,6 @@ static enum err_code claim_session(struct http_conn *c, const char *text, struct
 	peer.local = false;
 	memset(peer.key, 0, sizeof(peer.key));
 	c->x.peer = peer;
-	c->x.session = true;
 	c->x.token = mem_strdup(text);
 	return ERR_OK;
 }

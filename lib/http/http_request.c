@@ -135,7 +135,7 @@ static enum MHD_Result begin(struct http_conn *c, const char *method, const char
 	if (check_origin(c, &h, method, &e) != ERR_OK)
 		return turn_away(c, method, 0, &e, NULL);
 	if (http_access_claim(c, &h, method, &e) != ERR_OK)
-		return turn_away(c, method, 0, &e, "use the run directory's socket, or a join file");
+		return turn_away(c, method, 0, &e, x->session ? NULL : "use the run directory's socket, or a join file");
 	if (h.content_length > 0 && strcmp(method, "GET") == 0) {
 		err_set(&e, ERR_PROTO, "malformed request: GET with a body");
 		return turn_away(c, method, 0, &e, NULL);

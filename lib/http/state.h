@@ -35,7 +35,7 @@ struct http_exchange {
 	bool claimed;                   /* Authorization named a key that we know ... */
 	bool verified;                  /* ... and its signature was right */
 	char *token;                    /* the bearer token or session that was shown, else NULL */
-	bool session;                   /* it is a session */
+	bool session;                   /* it is a session, or was to be one */
 	bool takes_gzip;
 	bool ready;                     /* checked and parsed: only the handler is left */
 	struct httpsig_head head;

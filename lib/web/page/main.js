@@ -99,14 +99,15 @@ function startDoor() {
 			await call('POST', '/v1/session/end', read).catch(() => {});
 	});
 	// The same tab is given another address.
-	addEventListener('hashchange', start);
+	addEventListener('hashchange', () => hasTicket() && start());
 }
 
 async function start() {
 	try {
 		await enter();
 	} catch (e) {
-		showDoor(e.message);
+		if (!session.read)
+			showDoor(e.status === 401 ? 'this address has been used, or is too old: ps-ctl dashboard gives another' : e.message);
 		return;
 	}
 	if (session.read)

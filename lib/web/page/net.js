@@ -74,10 +74,12 @@ async function change(path, body, seconds) {
 }
 
 // A ticket stands behind the # of the address, which no server and no log sees.
-async function enter() {
-	const ticket = location.hash.slice(1);
+const hasTicket = () => /^#t[\w-]{42}$/.test(location.hash);
 
-	if (/^t[\w-]{42}$/.test(ticket)) {
+async function enter() {
+	if (hasTicket()) {
+		const ticket = location.hash.slice(1);
+
 		history.replaceState(null, '', location.pathname);
 		const got = await call('POST', '/v1/session', ticket);
 

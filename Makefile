@@ -66,6 +66,28 @@ $(OBJ)/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(STD) $(WARN) -MMD -MP -c $< -o $@
 
+# The dashboard's page: its own files, and the charting library that Debian packages;
+# packed, for lib/web/web_assets.c to take in.
+WEB := $(OBJ)/page
+DYGRAPHS ?= /usr/share/javascript/dygraphs
+PAGE_JS := $(patsubst %,lib/web/page/%.js,text net chart rows state change main)
+$(DYGRAPHS)/%:
+	@echo "$@ is not there: install libjs-dygraphs (make deps), or set DYGRAPHS" >&2; exit 1
+$(WEB)/index.html: lib/web/page/index.html
+$(WEB)/icon.svg: lib/web/page/icon.svg
+$(WEB)/app.css: $(DYGRAPHS)/dygraph.css lib/web/page/app.css
+$(WEB)/app.js: lib/web/page/dygraphs.notice $(DYGRAPHS)/dygraph.min.js $(PAGE_JS)
+$(WEB)/%: Makefile
+	$(call say,WEB,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)cat $(filter-out Makefile,$^) > $@
+$(WEB)/%.gz: $(WEB)/%
+	$(Q)gzip -9nc $< > $@
+PAGE := $(addprefix $(WEB)/,index.html.gz app.js.gz app.css.gz icon.svg.gz)
+PAGE_AT = -DPS_WEB='"$(WEB)"'
+$(OBJ)/lib/web/web_assets.o: $(PAGE)
+$(OBJ)/lib/web/web_assets.o: private STD += $(PAGE_AT)
+
 # Removed first: ar would keep members whose source is gone.
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)
@@ -123,8 +145,9 @@ benches: $(BENCHES)
 
 # ---- what is needed, by Debian's names ----------------------------------------
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
-           zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev dataset-fashion-mnist
-CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox
+           zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
+CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
+                 chromium-driver xdg-utils
 
 # Asks apt only when something is missing.
 install_packages = @missing=$$(for p in $(1); do \
@@ -218,9 +241,9 @@ lint: deps-check
 	mandoc -Tlint -W warning man/*
 	sh tests/lib/check-layers
 
-fuzz:
+fuzz: $(PAGE)
 	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \
-	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
+	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) $(PAGE_AT) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
 	    -lcurl -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
 	  build/fuzz-clang/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
 

@@ -13,6 +13,9 @@ struct http_answer {
 	json_t *json;                   /* compact, or indented when the query has "pretty" */
 	struct buf text;                /* the body when json is NULL */
 	const char *content_type;       /* of text; a constant; NULL: text/plain */
+	const void *fixed;              /* a body that is never freed, in the place of text; NULL: none */
+	size_t fixed_len;
+	const char *encoding;           /* Content-Encoding of fixed; a constant; NULL: none */
 	const char *csp;                /* a constant; replaces default-src 'none' for a page */
 	int64_t park_ms;                /* with HTTP_PARK: from the first call on */
 };

@@ -17,6 +17,7 @@
 
 struct http_head {
 	const char *host, *authorization, *content_type, *origin, *site;  /* NULL: absent */
+	const char *mode, *encodings;           /* Sec-Fetch-Mode, Accept-Encoding; likewise */
 	int64_t content_length;         /* -1: absent */
 	const char *fault;              /* NULL: well-formed */
 };

@@ -18,6 +18,13 @@ static const struct http_route *find_route(const struct http_server *s, const ch
 	return NULL;
 }
 
+bool http_access_is_linked(const struct http_server *s, const char *method, const char *path)
+{
+	const struct http_route *r = find_route(s, method, path);
+
+	return r != NULL && (r->flags & HTTP_LINKED) != 0;
+}
+
 /* The key shared with pk, from the cache or made; false for a bad point. */
 static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES],
                        uint8_t key[static 32])
@@ -72,6 +79,29 @@ static enum err_code claim_token(struct http_conn *c, const char *token, struct 
 	return ERR_OK;
 }
 
+static enum err_code claim_session(struct http_conn *c, const char *text, struct err *e)
+{
+	struct http_server *s = c->l->s;
+	struct http_peer peer = { .role = ROLE_NONE };
+
+	c->x.session = true;
+	if (!c->loopback)
+		return err_set(e, ERR_FORBIDDEN, "a session of the dashboard counts on the coordinator's own host alone");
+	if (s->cfg.find_session == NULL || !s->cfg.find_session(s->cfg.ctx, text, &peer))
+		return err_set(e, ERR_AUTH, "this session is not known here, or has ended: ps-ctl dashboard begins another");
+	peer.local = false;
+	memset(peer.key, 0, sizeof(peer.key));
+	c->x.peer = peer;
+	c->x.token = mem_strdup(text);
+	return ERR_OK;
+}
+
+static bool token_stands(struct http_server *s, const struct http_exchange *x, struct http_peer *peer)
+{
+	return x->session ? s->cfg.find_session(s->cfg.ctx, x->token, peer)
+	                  : s->cfg.find_token(s->cfg.ctx, x->token, peer);
+}
+
 enum err_code http_access_again(struct http_conn *c, struct err *e)
 {
 	struct http_exchange *x = &c->x;
@@ -80,8 +110,8 @@ enum err_code http_access_again(struct http_conn *c, struct err *e)
 
 	if (x->claimed && !s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer))
 		return err_set(e, ERR_AUTH, "this key is no longer authorised here");
-	if (x->token != NULL && !s->cfg.find_token(s->cfg.ctx, x->token, &peer))
-		return err_set(e, ERR_AUTH, "this bearer token is no longer known here");
+	if (x->token != NULL && !token_stands(s, x, &peer))
+		return err_set(e, ERR_AUTH, "this %s is no longer known here", x->session ? "session" : "bearer token");
 	if ((x->claimed || x->token != NULL) && peer.role != x->peer.role)
 		return err_set(e, ERR_AUTH, "the role of %s has changed", x->peer.name);
 	return ERR_OK;
@@ -104,6 +134,8 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
 	}
 	if (route != NULL && (route->flags & HTTP_OPEN) != 0)
 		return ERR_OK;
+	if (auth != NULL && strncmp(auth, "Session ", 8) == 0)
+		return claim_session(c, auth + 8, e);
 	if (auth != NULL && strncasecmp(auth, "Bearer ", 7) == 0) {
 		enum err_code rc = claim_token(c, auth + 7, e);
 

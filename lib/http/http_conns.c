@@ -60,10 +60,13 @@ static void read_ip(struct http_conn *c)
 	memset(&ss, 0, sizeof(ss));
 	if (getpeername(c->fd, (struct sockaddr *)&ss, &len) != 0)
 		return;
-	if (ss.ss_family == AF_INET)
+	if (ss.ss_family == AF_INET) {
 		memcpy(c->ip, &((struct sockaddr_in *)&ss)->sin_addr, 4);
-	else if (ss.ss_family == AF_INET6)
+		c->loopback = c->ip[0] == 127;
+	} else if (ss.ss_family == AF_INET6) {
 		memcpy(c->ip, &((struct sockaddr_in6 *)&ss)->sin6_addr, 16);
+		c->loopback = memcmp(c->ip, &in6addr_loopback, 16) == 0;
+	}
 }
 
 /* On the Unix socket we hear our own user and root. */

@@ -58,6 +58,10 @@ static const char *take_header(struct reading *r, const char *name, const char *
 		return once(&h->origin, value) ? NULL : "two Origin headers";
 	if (strcasecmp(name, "Sec-Fetch-Site") == 0)
 		return once(&h->site, value) ? NULL : "two Sec-Fetch-Site headers";
+	if (strcasecmp(name, "Sec-Fetch-Mode") == 0)
+		return once(&h->mode, value) ? NULL : "two Sec-Fetch-Mode headers";
+	if (strcasecmp(name, "Accept-Encoding") == 0)
+		h->encodings = value;
 	if (strcasecmp(name, "Transfer-Encoding") == 0)
 		return "Transfer-Encoding is not supported: send Content-Length";
 	return NULL;

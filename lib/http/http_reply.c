@@ -113,6 +113,10 @@ static void add_headers(struct MHD_Response *r, const struct http_answer *a, int
 	MHD_add_response_header(r, "X-Frame-Options", "DENY");
 	MHD_add_response_header(r, "Content-Security-Policy", a->csp != NULL ? a->csp : STRICT_POLICY);
 	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+	if (a->fixed != NULL && a->encoding != NULL)
+		MHD_add_response_header(r, "Content-Encoding", a->encoding);
 	if (status == 401)
 		MHD_add_response_header(r, "WWW-Authenticate", "PS1");
 }
@@ -122,13 +126,14 @@ enum MHD_Result http_reply(struct http_conn *c, const char *method, struct http_
 {
 	enum MHD_Result rc = MHD_NO;
 	struct MHD_Response *r;
-	size_t n;
-	char *body = render(&c->x, a, &n);
+	size_t n = a->fixed_len;
+	char *body = a->fixed != NULL ? NULL : render(&c->x, a, &n);
+	const char *sent = a->fixed != NULL ? a->fixed : body != NULL ? body : "";
 	int status = a->status != 0 ? a->status : 200;
 
 	if (body == NULL && a->json != NULL)
 		goto out;               /* out of memory: hang up */
-	r = MHD_create_response_from_buffer(n, body != NULL ? body : (char *)"",
+	r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)sent,
 	                                    body != NULL ? MHD_RESPMEM_MUST_FREE :
 	                                    MHD_RESPMEM_PERSISTENT);
 	if (r == NULL) {
@@ -141,7 +146,7 @@ enum MHD_Result http_reply(struct http_conn *c, const char *method, struct http_
 	if (close)
 		MHD_add_response_header(r, "Connection", "close");
 	if (c->x.verified)
-		sign(c, method, status, body, n, r);
+		sign(c, method, status, sent, n, r);
 	http_conns_phase(c, HTTP_SENDING, clock_now() + SEND_TIMEOUT);
 	rc = MHD_queue_response(c->mhd, (unsigned)status, r);
 	MHD_destroy_response(r);

@@ -72,8 +72,15 @@ static enum MHD_Result turn_away(struct http_conn *c, const char *method, int st
 	return http_reply(c, method, &a, NULL, true);
 }
 
+/* Somebody follows a link to a page of ours, whose own requests come from it then. */
+static bool is_link(const struct http_conn *c, const struct http_head *h, const char *method)
+{
+	return h->mode != NULL && strcmp(h->mode, "navigate") == 0 &&
+	       http_access_is_linked(c->l->s, method, c->x.uri);
+}
+
 static enum err_code check_origin(const struct http_conn *c, const struct http_head *h,
-                                  struct err *e)
+                                  const char *method, struct err *e)
 {
 	if (!http_host_is_ours(&c->l->bound, h->host))
 		return err_set(e, ERR_PROTO, "the Host header is \"%s\", but this server is %s", h->host,
@@ -81,7 +88,8 @@ static enum err_code check_origin(const struct http_conn *c, const struct http_h
 	if (h->origin != NULL && (strncmp(h->origin, "http://", 7) != 0 ||
 	                          strcasecmp(h->origin + 7, h->host) != 0))
 		return err_set(e, ERR_FORBIDDEN, "the request was made by a page of %s", h->origin);
-	if (h->site != NULL && strcmp(h->site, "same-origin") != 0 && strcmp(h->site, "none") != 0)
+	if (h->site != NULL && strcmp(h->site, "same-origin") != 0 && strcmp(h->site, "none") != 0 &&
+	    !is_link(c, h, method))
 		return err_set(e, ERR_FORBIDDEN, "the request was made by a page of another site");
 	return ERR_OK;
 }
@@ -93,6 +101,14 @@ static bool is_json_type(const char *type)
 	return type != NULL && strncasecmp(type, json, sizeof(json) - 1) == 0 &&
 	       (type[sizeof(json) - 1] == '\0' || type[sizeof(json) - 1] == ';' ||
 	        type[sizeof(json) - 1] == ' ');
+}
+
+/* "gzip, deflate, br", or with weights, of which 0 means no. */
+static bool takes_gzip(const char *encodings)
+{
+	const char *at = encodings != NULL ? strcasestr(encodings, "gzip") : NULL;
+
+	return at != NULL && strncmp(at + 4, ";q=0", 4) != 0;
 }
 
 /* The headers are here, the body is not. */
@@ -110,15 +126,16 @@ static enum MHD_Result begin(struct http_conn *c, const char *method, const char
 	}
 	snprintf(x->host, sizeof(x->host), "%s", h.host);
 	x->is_json = is_json_type(h.content_type);
+	x->takes_gzip = takes_gzip(h.encodings);
 	mark = strchr(x->uri, '?');
 	if (mark != NULL) {
 		*mark = '\0';
 		x->query = mark + 1;
 	}
-	if (check_origin(c, &h, &e) != ERR_OK)
+	if (check_origin(c, &h, method, &e) != ERR_OK)
 		return turn_away(c, method, 0, &e, NULL);
 	if (http_access_claim(c, &h, method, &e) != ERR_OK)
-		return turn_away(c, method, 0, &e, "use the run directory's socket, or a join file");
+		return turn_away(c, method, 0, &e, x->session ? NULL : "use the run directory's socket, or a join file");
 	if (h.content_length > 0 && strcmp(method, "GET") == 0) {
 		err_set(&e, ERR_PROTO, "malformed request: GET with a body");
 		return turn_away(c, method, 0, &e, NULL);
@@ -154,6 +171,8 @@ static enum MHD_Result run(struct http_conn *c, const char *method)
 		.body = x->json,
 		.args = &x->args,
 		.memo = &x->memo,
+		.session = x->session ? x->token : NULL,
+		.takes_gzip = x->takes_gzip,
 	};
 
 	for (;;) {

@@ -250,6 +250,20 @@ const char *http_server_address(const struct http_server *s)
 	return s->listener[0].bound.text;
 }
 
+void http_server_loopback(const struct http_server *s, char out[static 64])
+{
+	const struct http_bound *b = &s->listener[0].bound;
+	bool v6 = b->text[0] == '[';
+
+	out[0] = '\0';
+	if (b->local)
+		return;
+	if (b->any)
+		snprintf(out, 64, "%s:%u", v6 ? "[::1]" : "127.0.0.1", b->port);
+	else if (strncmp(b->text, "127.", 4) == 0 || strncmp(b->text, "[::1]", 5) == 0)
+		snprintf(out, 64, "%.63s", b->text);
+}
+
 const char *http_server_boot(const struct http_server *s)
 {
 	return s->boot;

@@ -19,8 +19,9 @@
  * On the Unix socket the kernel tells who asks: only our own user and root are
  * heard, as the local admin (or, when they sign, as the key that they hold).
  * On TCP a request is signed (auth/httpsig.h) by a key that find_key knows, and
- * its answer is signed too; a bearer token opens GET routes that allow it; and
- * routes marked HTTP_OPEN are for everyone.  A body (64 KiB at most) is read only
+ * its answer is signed too; a bearer token opens GET routes that allow it; a
+ * session (Authorization: Session TEXT, from this host alone) what its role may;
+ * and routes marked HTTP_OPEN are for everyone.  A body (64 KiB at most) is read only
  * of who names a key that we know; connections that have not sent a whole
  * request are at most 128 a listener, so what strangers can fill is bounded. */
 struct http_peer {
@@ -36,6 +37,8 @@ struct http_request {
 	struct http_peer peer;
 	const json_t *body;             /* an object; NULL for GET, empty for a POST without body */
 	uint64_t *memo;                 /* the handler's own, 0 at its first call for a request */
+	const char *session;            /* that was shown, else NULL */
+	bool takes_gzip;                /* a fixed body may be compressed */
 	bool late;                      /* parked until its deadline, or the server stops: answer now */
 	const struct http_args *args;
 };
@@ -57,6 +60,7 @@ enum http_route_flag {
 	HTTP_LOCAL_ONLY = 1,            /* Unix socket alone: answers that hold secrets */
 	HTTP_OPEN = 2,                  /* no authentication, any role: livez, readyz */
 	HTTP_TOKEN_OK = 4,              /* GET with a bearer token will do */
+	HTTP_LINKED = 8,                /* a page without data: links of other sites may lead to it */
 };
 struct http_route {
 	const char *method, *path;      /* "GET" or "POST"; compared exactly */
@@ -78,6 +82,7 @@ struct http_server_config {
 	/* Fill role and name, or say no.  Called by the listeners' threads. */
 	bool (*find_key)(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
 	bool (*find_token)(void *ctx, const char *token, struct http_peer *peer);  /* may be NULL */
+	bool (*find_session)(void *ctx, const char *text, struct http_peer *peer); /* may be NULL */
 	int64_t request_timeout;        /* ns for a request to arrive whole; 0: 5 s */
 	struct log *log;                /* may be NULL */
 };
@@ -97,6 +102,8 @@ void http_server_kick(struct http_server *s);
 
 uint16_t http_server_port(const struct http_server *s);         /* 0 without TCP */
 const char *http_server_address(const struct http_server *s);   /* "127.0.0.1:4242", or the path */
+/* "127.0.0.1:4242", by which it is reached on this host alone; "" when it is not. */
+void http_server_loopback(const struct http_server *s, char out[static 64]);
 const char *http_server_boot(const struct http_server *s);      /* 32 hex digits, as of start */
 /* Requests and connections refused so far for being malformed or unauthorised. */
 uint64_t http_server_refused(const struct http_server *s);

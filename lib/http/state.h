@@ -34,7 +34,9 @@ struct http_exchange {
 	bool begun, is_json;
 	bool claimed;                   /* Authorization named a key that we know ... */
 	bool verified;                  /* ... and its signature was right */
-	char *token;                    /* the bearer token that was shown, else NULL */
+	char *token;                    /* the bearer token or session that was shown, else NULL */
+	bool session;                   /* it is a session, or was to be one */
+	bool takes_gzip;
 	bool ready;                     /* checked and parsed: only the handler is left */
 	struct httpsig_head head;
 	uint8_t key[32];
@@ -57,6 +59,7 @@ struct http_conn {
 	bool late;
 	int64_t deadline;
 	uint8_t ip[16];
+	bool loopback;                  /* comes from this host, over TCP */
 	struct http_exchange x;
 };
 
@@ -128,6 +131,8 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
 enum err_code http_access_verify(struct http_conn *c, const char *method, struct err *e);
 /* Does who passed these checks before it was parked still stand?  ERR_AUTH. */
 enum err_code http_access_again(struct http_conn *c, struct err *e);
+/* May a link of another site lead there? */
+bool http_access_is_linked(const struct http_server *s, const char *method, const char *path);
 /* Find the route and hold the peer to it.  Fills a (404, 405, 403) on false. */
 bool http_access_route(struct http_conn *c, const char *method, struct http_answer *a);
 

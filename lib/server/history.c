@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
+#include "web/curve.h"
 
 /* The end of the file has as many events as are kept: a text has 600 bytes at most. */
 #define TAIL ((off_t)HISTORY_KEPT * 1024)
@@ -171,6 +172,18 @@ void history_metrics(struct history *h, const json_t *status)
 }
 
 /* ---- what is read -------------------------------------------------------------------------- */
+
+void history_curve(const struct history *h, struct web_curve *curve)
+{
+	char *path = h->dir ? rundir_path(h->dir, "metrics.jsonl") : NULL;
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd >= 0) {
+		web_curve_read(curve, fd);
+		close(fd);
+	}
+	free(path);
+}
 
 json_t *history_events(const struct history *h, uint64_t since, uint64_t *next)
 {

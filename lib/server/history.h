@@ -22,6 +22,9 @@ void history_free(struct history *h);
 void history_add(struct history *h, const char *kind, const char *text);
 /* A line of metrics.jsonl. */
 void history_metrics(struct history *h, const json_t *status);
+/* The points of metrics.jsonl, of a run that goes on. */
+struct web_curve;
+void history_curve(const struct history *h, struct web_curve *curve);
 
 /* Those from number `since` on that are in memory, a new reference; *next: the number that the
  * next one will have. */

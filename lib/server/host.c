@@ -1,4 +1,5 @@
 #include "server/adapt.h"
+#include "server/board.h"
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
@@ -16,6 +17,8 @@
 #include "ckpt/names.h"
 #include "ckpt/read.h"
 #include "launch/rundir.h"
+#include "web/curve.h"
+#include "web/sessions.h"
 
 #define TICK (50 * NSEC_PER_MSEC)
 #define METRICS_PERIOD (1 * NSEC_PER_SEC)
@@ -168,6 +171,7 @@ static void write_metrics(struct host *h, int64_t now)
 	h->next_metrics = now + METRICS_PERIOD;
 	s = coord_status(h->coord, now);
 	history_metrics(h->history, s);
+	web_curve_add(h->curve, s);
 	json_decref(s);
 }
 
@@ -255,6 +259,7 @@ static enum err_code start_http(struct host *h, struct err *e)
 		.keys = cfg->id->conn.hs.key,
 		.find_key = host_find_key,
 		.find_token = host_find_token,
+		.find_session = host_find_session,
 		.log = cfg->log,
 	};
 	struct http_server *started = NULL;
@@ -342,6 +347,11 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_condattr_destroy(&attr);
 	h->adapt = adapt_new();
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
+	h->curve = web_curve_new();
+	if (s->recover)
+		history_curve(h->history, h->curve);
+	h->sessions = web_sessions_new();
+	h->board = board_new();
 	s->host = h;
 	rc = find_resume(h, e);
 	if (rc)
@@ -410,6 +420,9 @@ void host_free(struct host *h)
 	free(h->resume_path);
 	views_unref(h->views);
 	history_free(h->history);
+	web_curve_free(h->curve);
+	web_sessions_free(h->sessions);
+	board_free(h->board);
 	json_decref(h->config);
 	json_decref(h->followed);
 	adapt_free(h->adapt);

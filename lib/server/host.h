@@ -8,6 +8,9 @@
 
 struct keep;
 struct history;
+struct web_curve;
+struct web_sessions;
+struct board;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
@@ -31,6 +34,9 @@ struct host {
 	struct notice *notices, **notices_last; /* to servers, after the view */
 	bool told_end;
 	struct history *history;        /* events and metrics */
+	struct web_curve *curve;        /* what the dashboard shows of the past */
+	struct web_sessions *sessions;  /* of dashboards; has a lock of its own */
+	struct board *board;            /* likewise (board.h) */
 	struct http_server *http;
 	int64_t next_metrics;
 	pthread_t ticker;
@@ -73,5 +79,6 @@ extern const struct http_route host_routes[];
 extern const size_t host_nroutes;
 bool host_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
 bool host_find_token(void *ctx, const char *token, struct http_peer *peer);
+bool host_find_session(void *ctx, const char *text, struct http_peer *peer);
 
 #endif

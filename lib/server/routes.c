@@ -292,6 +292,7 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 	return HTTP_DONE;
 }
 
+#define N (1u << ROLE_NONE)
 #define W (1u << ROLE_WORKER)
 #define S (1u << ROLE_SERVER)
 #define R (1u << ROLE_RELAY)

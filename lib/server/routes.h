@@ -1,7 +1,8 @@
 #ifndef SERVER_ROUTES_H
 #define SERVER_ROUTES_H
 
-/* Inside of the control plane's routes: routes.c asks, routes_post.c changes. */
+/* Inside of the control plane's routes: routes.c asks, routes_post.c changes,
+ * routes_web.c and routes_web_feed.c are for the dashboard. */
 #include "server/host.h"
 
 /* What is answered; each gives HTTP_DONE. */
@@ -17,6 +18,11 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a);
+int get_web(void *ctx, const struct http_request *req, struct http_answer *a);
+int get_feed(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_dashboard(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_session(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

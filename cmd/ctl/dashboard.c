@@ -1,0 +1,134 @@
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+#define BROWSER "xdg-open"
+
+extern char **environ;
+
+struct options {
+	const char *dir;
+	bool open, read_only, json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "open", 'o', OPT_FLAG, offsetof(struct options, open), NULL, "open it in the browser, by " BROWSER, NULL, 0, 0 },
+	{ "read-only", 'r', OPT_FLAG, offsetof(struct options, read_only), NULL, "a session that can change nothing", NULL, 0, 0 },
+	CTL_OPT_JSON(struct options, json),
+};
+
+static enum err_code ask(const struct options *o, const char *dir, json_t **answer, struct err *e)
+{
+	struct http_client *client = NULL;
+	json_t *body = json_pack("{s:b}", "read_only", o->read_only);
+	enum err_code rc = ctl_connect(dir, &client, e);
+
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", "/v1/dashboard", body, CTL_CALL, NULL, answer, e);
+	http_client_free(client);
+	json_decref(body);
+	return rc;
+}
+
+static enum err_code run_browser(const char *file, struct err *e)
+{
+	char *argv[] = { (char *)BROWSER, (char *)(uintptr_t)file, NULL };
+	int rc, status;
+	pid_t pid;
+
+	rc = posix_spawnp(&pid, BROWSER, NULL, NULL, argv, environ);
+	if (rc != 0) {
+		errno = rc;
+		return err_sys(e, ERR_FAILED, "cannot run " BROWSER " (open the address by hand)");
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status == 0 ? ERR_OK :
+	    err_set(e, ERR_FAILED, BROWSER " found no browser: open the address by hand");
+}
+
+/* The address holds a secret, and arguments can be seen by all users of a host: the browser is
+ * given a file of ours, which leads there. */
+static enum err_code open_it(const char *dir, const char *address, struct err *e)
+{
+	char *path = rundir_path(dir, "dashboard.html");
+	char *file = path_absolute(path);
+	char *text = mem_printf("<!doctype html>\n<meta charset=\"utf-8\">\n<title>pskit</title>\n"
+	                        "<meta http-equiv=\"refresh\" content=\"0;url=%s\">\n<a href=\"%s\">the dashboard</a>\n",
+	                        address, address);
+	enum err_code rc = file_replace(path, text, strlen(text), 0600, e);
+
+	if (rc == ERR_OK)
+		rc = run_browser(file != NULL ? file : path, e);
+	free(text);
+	free(file);
+	free(path);
+	return rc;
+}
+
+static enum err_code dashboard(const struct options *o, const char *dir, struct err *e)
+{
+	json_t *answer = NULL, *line;
+	enum err_code rc = ask(o, dir, &answer, e);
+	int64_t seconds = json_int(answer, "seconds", 0);
+	char *address;
+
+	if (rc != ERR_OK)
+		return rc;
+	address = mem_printf("http://%s/#%s", json_str(answer, "address", ""), json_str(answer, "token", ""));
+	if (o->json) {
+		line = json_pack("{s:s, s:I}", "address", address, "seconds", (json_int_t)seconds);
+		ctl_line("dashboard", line);
+		json_decref(line);
+	} else {
+		puts(address);
+		fflush(stdout);
+		fprintf(stderr, "opens once, within %lld s, on this host%s\n", (long long)seconds, o->read_only ? "; to read" : "");
+	}
+	if (o->open)
+		rc = open_it(dir, address, e);
+	free(address);
+	json_decref(answer);
+	return rc;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir = NULL;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	rc = rundir_find(o.dir, &dir, &e);
+	if (rc == ERR_OK)
+		rc = dashboard(&o, dir, &e);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_dashboard = {
+	"dashboard",
+	{
+		.prog = "ps-ctl dashboard", .args = NULL,
+		.about = "print an address that opens the cluster's dashboard in a browser",
+		.more = "The address works once, soon, and on the coordinator's own host: keep it to yourself.  The session\n"
+		        "that it opens can change settings, pause, take checkpoints and stop; that right ends after 15 minutes\n"
+		        "without use, and with the coordinator.",
+		.opts = opts, .nopts = CTL_COUNT(opts),
+		.examples = "  ps-ctl dashboard\n  ps-ctl dashboard --open --read-only\n",
+	},
+	run,
+};

@@ -1,0 +1,102 @@
+// What an admin's session can do.
+
+let paused = false;
+// What was asked for that may leave nobody to tell of it.
+const told = { stop: false };
+
+function tell(where, text, bad) {
+	where.classList.toggle('bad', !!bad);
+	say(where, text);
+}
+
+// One thing at a time; what became of it is said beside the buttons.
+async function act(button, doing, task) {
+	if (button.getAttribute('aria-disabled') === 'true')
+		return;
+	button.setAttribute('aria-disabled', 'true');
+	tell($('told'), doing);
+	try {
+		tell($('told'), await task());
+	} catch (e) {
+		tell($('told'), sentenceCase(e.message), true);
+	}
+	button.removeAttribute('aria-disabled');
+	showRight();
+}
+
+const checkpoint = async () => {
+	const done = await change('/v1/checkpoints', {}, 300);
+
+	return `A checkpoint of step ${whole(done.step)} is on the disk: ${done.path}`;
+};
+
+function askToStop() {
+	const over = OVER.includes(board.status?.state);
+	const dialog = $('stop-dialog');
+
+	say($('stop-text'), over ? 'The job is over; its servers and workers, which are still there, end.'
+		: `The job of ${$('name').textContent} ends where it is, and all servers and workers with it. It can be gone on with from a checkpoint alone.`);
+	show($('stop-save').parentElement.parentElement, !over);
+	dialog.returnValue = '';
+	dialog.showModal();
+	return new Promise((done) => dialog.addEventListener('close', () => done(dialog.returnValue === 'yes'), { once: true }));
+}
+
+async function stop() {
+	if (!await askToStop())
+		return 'It goes on.';
+	if ($('stop-save').checked && !OVER.includes(board.status?.state))
+		tell($('told'), `${await checkpoint()}; stopping …`);
+	await change('/v1/stop', { why: 'the dashboard' });
+	told.stop = true;
+	return 'It is told to stop.';
+}
+
+function chooseSetting(key, value) {
+	$('set-key').value = key;
+	$('set-value').value = value ?? '';
+	$('set-value').focus();
+	$('set-value').select();
+}
+
+async function set(event) {
+	const key = $('set-key').value.trim();
+
+	event.preventDefault();
+	tell($('set-told'), 'Setting it …');
+	try {
+		await change('/v1/set', { set: { [key]: $('set-value').value } });
+		tell($('set-told'), `${key} is set; the state above says when all workers go by it.`);
+	} catch (e) {
+		tell($('set-told'), sentenceCase(e.message), true);
+	}
+	showRight();
+}
+
+// Which controls there are follows from the session and from the job.
+function showRight(status) {
+	const may = mayChange();
+	const alive = !status || !OVER.includes(status.state);
+
+	show($('controls'), may);
+	show($('set-form'), may);
+	for (const button of document.querySelectorAll('#settings-table button'))
+		show(button, may);
+	say($('right'), may ? 'May change things; ends after 15 minutes without a change' : 'Reading');
+	if (!status)
+		return;
+	paused = !!status.paused;
+	say($('pause'), paused ? 'Go on' : 'Pause');
+	show($('pause'), alive);
+	show($('checkpoint'), alive);
+}
+
+function startChanges() {
+	$('pause').addEventListener('click', () => act($('pause'), paused ? 'Going on …' : 'Pausing …', async () => {
+		await change('/v1/pause', { paused: !paused });
+		return paused ? 'The workers go on.' : 'The workers rest before their next step.';
+	}));
+	$('checkpoint').addEventListener('click', () => act($('checkpoint'), 'Taking a checkpoint …', checkpoint));
+	$('stop').addEventListener('click', () => act($('stop'), '', stop));
+	$('set-form').addEventListener('submit', set);
+}

@@ -1,0 +1,125 @@
+#include "web/curve.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+
+/* A line of metrics.jsonl is about 700 bytes. */
+#define LINE_MAX_BYTES 8192
+
+static const char *const column[] = { "seconds", "step", "train_loss", "examples_per_second", "pushed_bytes",
+	"pulled_bytes", "workers", "eval_step", "eval_loss", "eval_score" };
+#define COLUMNS (sizeof column / sizeof *column)
+/* The first ones have their names in a status. */
+#define OF_STATUS 8
+
+static const char *const score_name[] = { "accuracy", "auc", "r2", "rmse" };
+
+struct web_curve {
+	double point[WEB_CURVE_POINTS][COLUMNS];
+	size_t n;
+	double gap;                     /* seconds between two points at the least */
+	const char *score;              /* NULL: none yet */
+};
+
+struct web_curve *web_curve_new(void)
+{
+	return mem_alloc(sizeof(struct web_curve));
+}
+
+void web_curve_free(struct web_curve *c)
+{
+	free(c);
+}
+
+static void thin(struct web_curve *c)
+{
+	size_t kept = 0;
+
+	for (size_t i = 1; i < c->n; i += 2)
+		memcpy(c->point[kept++], c->point[i], sizeof *c->point);
+	c->n = kept;
+	/* A little less, so that a clock which ticks each second is not too early. */
+	c->gap = 1.9 * c->point[kept - 1][0] / WEB_CURVE_POINTS;
+}
+
+static double score_of(struct web_curve *c, const json_t *eval)
+{
+	for (size_t i = 0; !c->score && i < sizeof score_name / sizeof *score_name; i++)
+		if (json_is_number(json_object_get(eval, score_name[i])))
+			c->score = score_name[i];
+	return c->score ? json_num(eval, c->score, (double)NAN) : (double)NAN;
+}
+
+void web_curve_add(struct web_curve *c, const json_t *status)
+{
+	const json_t *eval = json_object_get(status, "eval");
+	double seconds = json_num(status, "seconds", -1), *p;
+
+	/* Before it runs, and after it has ended, the time stands still. */
+	if (!(seconds > 0) || (c->n && seconds < c->point[c->n - 1][0] + c->gap) ||
+	    (c->n && seconds <= c->point[c->n - 1][0]))
+		return;
+	if (c->n == WEB_CURVE_POINTS)
+		thin(c);
+	p = c->point[c->n++];
+	for (size_t i = 0; i < OF_STATUS; i++)
+		p[i] = json_num(status, column[i], (double)NAN);
+	p[OF_STATUS] = json_num(eval, "loss", (double)NAN);
+	p[OF_STATUS + 1] = score_of(c, eval);
+}
+
+/* The first whole line in these bytes, of which the first may be cut. */
+static void take_line(struct web_curve *c, char *text, size_t n, bool cut)
+{
+	char *at = text, *end = cut ? memchr(text, '\n', n) : NULL;
+	json_t *status;
+
+	if (cut && !end)
+		return;
+	at = cut ? end + 1 : text;
+	end = memchr(at, '\n', n - (size_t)(at - text));
+	if (!end)
+		return;
+	status = json_parse(at, (size_t)(end - at), LINE_MAX_BYTES, NULL);
+	if (json_is_object(status))
+		web_curve_add(c, status);
+	json_decref(status);
+}
+
+void web_curve_read(struct web_curve *c, int fd)
+{
+	char *text = mem_alloc(LINE_MAX_BYTES);
+	off_t step, at = 0;
+	struct stat st;
+	ssize_t n;
+
+	/* Half of the room is left for what is to come; no line is shorter than that. */
+	step = fstat(fd, &st) ? 0 : st.st_size / (WEB_CURVE_POINTS / 2) + 200;
+	for (; step && at < st.st_size; at += step) {
+		n = pread(fd, text, LINE_MAX_BYTES, at);
+		if (n > 0)
+			take_line(c, text, (size_t)n, at > 0);
+	}
+	free(text);
+}
+
+json_t *web_curve_json(const struct web_curve *c)
+{
+	json_t *names = json_array(), *points = json_array();
+
+	for (size_t i = 0; i < COLUMNS; i++)
+		json_array_append_new(names, json_string(column[i]));
+	for (size_t i = 0; i < c->n; i++) {
+		json_t *p = json_array();
+
+		for (size_t k = 0; k < COLUMNS; k++)
+			json_array_append_new(p, json_of_num(c->point[i][k]));
+		json_array_append_new(points, p);
+	}
+	return json_pack("{s:s?, s:o, s:o}", "score", c->score, "columns", names, "points", points);
+}

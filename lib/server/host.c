@@ -17,7 +17,10 @@
 #include "launch/rundir.h"
 
 #define TICK (50 * NSEC_PER_MSEC)
-#define METRICS_PERIOD (1 * NSEC_PER_SEC)
+/* As often as heartbeats come at first, so that a short run has a curve, too. */
+#define METRICS_PERIOD (200 * NSEC_PER_MSEC)
+#define METRICS_PERIOD_MAX (1 * NSEC_PER_SEC)
+#define METRICS_POINTS 60
 
 /* ---- effects of the state machine -------------------------------------------------- */
 
@@ -26,11 +29,30 @@ static void view_changed(void *ctx)
 	((struct host *)ctx)->dirty = true;
 }
 
+static void write_metrics(struct host *h, int64_t now)
+{
+	int64_t period;
+	json_t *s;
+
+	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
+		return;
+	s = coord_status(h->coord, now);
+	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
+	h->next_metrics = now + (period < METRICS_PERIOD ? METRICS_PERIOD :
+	    period < METRICS_PERIOD_MAX ? period : METRICS_PERIOD_MAX);
+	history_metrics(h->history, s);
+	json_decref(s);
+}
+
 static void event(void *ctx, const char *kind, const char *text)
 {
 	struct host *h = ctx;
 
 	history_add(h->history, kind, text);
+	/* The metrics shall have how things stood then; no evaluation is to be missed. */
+	h->next_metrics = 0;
+	if (strcmp(kind, "eval") == 0)
+		write_metrics(h, clock_now());
 	log_info(h->server->cfg.log, "%s", text);
 }
 
@@ -157,18 +179,6 @@ bool host_checkpoint(struct host *h)
 }
 
 /* ---- the ticker --------------------------------------------------------------------------- */
-
-static void write_metrics(struct host *h, int64_t now)
-{
-	json_t *s;
-
-	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
-		return;
-	h->next_metrics = now + METRICS_PERIOD;
-	s = coord_status(h->coord, now);
-	history_metrics(h->history, s);
-	json_decref(s);
-}
 
 static void on_time(struct host *h, int64_t now)
 {

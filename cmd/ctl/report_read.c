@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "conf/conf_key.h"
 #include "launch/rundir.h"
 #include "result.h"
@@ -152,8 +153,13 @@ char *run_value_text(const json_t *v)
 		return mem_strdup("-");
 	if (json_is_string(v))
 		return mem_strdup(json_string_value(v));
+	if (json_is_real(v)) {
+		text = mem_alloc(32);
+		num_format(json_real_value(v), text);
+		return text;
+	}
 	if (!json_is_array(v))
-		return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(10));
+		return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_array_foreach(v, i, item) {
 		text = run_value_text(item);
 		buf_printf(&list, "%s%s", i ? "," : "", text);

@@ -198,6 +198,7 @@ static void *tick(void *ctx)
 		int64_t now = clock_now(), until;
 		struct timespec ts;
 
+		atomic_fetch_add(&h->turns, 1);
 		if (now >= next) {
 			on_time(h, now);
 			next = now + TICK;
@@ -255,7 +256,8 @@ static enum err_code start_http(struct host *h, struct err *e)
 	const char *before = h->server->recover ? json_str(h->server->state, "http", "") : NULL;
 	struct http_server_config http = {
 		.unix_path = sock,
-		.tcp_addr = before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
+		.tcp_fd = cfg->http_fd,
+		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
 		.routes = host_routes,
 		.nroutes = host_nroutes,
 		.ctx = h,

@@ -147,7 +147,7 @@ benches: $(BENCHES)
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
-                 chromium-driver xdg-utils
+                 chromium-driver xdg-utils zsh fish systemd
 
 # Asks apt only when something is missing.
 install_packages = @missing=$$(for p in $(1); do \
@@ -249,18 +249,25 @@ fuzz: $(PAGE)
 
 # ---- installing ---------------------------------------------------------------------
 INSTALL ?= install
+# Where each shell looks for completions of programs that others install.
+BASHDIR = $(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(PREFIX)/share/zsh/vendor-completions
+FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
 install: all
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin
 	$(INSTALL) -m 755 $(BUILD)/ps-serve $(BUILD)/ps-work $(BUILD)/ps-ctl $(BUILD)/ps-stat $(DESTDIR)$(PREFIX)/bin
 	for s in 1 5 7 8; do $(INSTALL) -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
 	  $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(PREFIX)/share/man/man$$s; done
-	$(INSTALL) -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(BUILD)/ps-ctl completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ps-ctl
+	$(INSTALL) -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
+	$(BUILD)/ps-ctl completion zsh > $(DESTDIR)$(ZSHDIR)/_ps-ctl
+	for p in $(PROGRAMS); do $(BUILD)/ps-ctl completion bash > $(DESTDIR)$(BASHDIR)/$$p && \
+	  $(BUILD)/ps-ctl completion fish > $(DESTDIR)$(FISHDIR)/$$p.fish || exit 1; done
 
 uninstall:
 	cd $(DESTDIR)$(PREFIX)/bin && rm -f $(PROGRAMS)
 	for f in man/*; do n=$${f##*/}; rm -f $(DESTDIR)$(PREFIX)/share/man/man$${n##*.}/$$n; done
-	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ps-ctl
+	rm -f $(DESTDIR)$(ZSHDIR)/_ps-ctl
+	for p in $(PROGRAMS); do rm -f $(DESTDIR)$(BASHDIR)/$$p $(DESTDIR)$(FISHDIR)/$$p.fish; done
 
 clean:
 	rm -rf build

@@ -15,7 +15,7 @@
 #include "base/output.h"
 #include "client/resume.h"
 #include "launch/rundir.h"
-#include "server/server.h"
+#include "server/service.h"
 
 /* How long a server waits for its coordinator's word to end after SIGTERM. */
 #define LEAVE_GRACE_MS 3000
@@ -163,39 +163,57 @@ static int read_signal(int fd)
 	return read(fd, &si, sizeof si) == sizeof si ? (int)si.ssi_signo : 0;
 }
 
-static int serve(struct server *s, int signals, struct log *log)
+/* How long to sleep until then; 0 is never. */
+static int sleep_ms(int64_t until, int64_t due)
+{
+	int64_t end = until && due ? (until < due ? until : due) : until ? until : due, left = end - clock_now();
+
+	return !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
+}
+
+static void reload(struct server *s, struct service *service, struct log *log)
+{
+	struct err why;
+
+	service_reloading(service);
+	if (server_reload(s, &why))
+		log_error(log, "the old keys stay: %s", why.msg);
+	else
+		log_info(log, "keys read again");
+	service_reloaded(service);
+}
+
+static int serve(struct server *s, int signals, struct service *service, struct log *log)
 {
 	struct pollfd p[2] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 } };
-	int64_t until = -1;
+	int64_t until = 0;
 	bool leaving = false, saving = false;
 	struct err why;
 
 	for (;;) {
-		int left = until < 0 ? -1 : (int)((until - clock_now()) / NSEC_PER_MSEC);
+		bool over = until && clock_now() >= until;
 
-		if (until >= 0 && left <= 0 && !saving)
+		if (over && !saving)
 			return 0;
-		if (until >= 0 && left <= 0) {
+		if (over) {
 			saving = false;
 			log_warn(log, "the checkpoint takes too long: leaving without");
 			server_leave(s);
 			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
 			continue;
 		}
-		poll(p, 2, left);
+		poll(p, 2, sleep_ms(until, service_turn(service)));
 		if (server_ended(s, &why)) {
 			if (why.code)
 				log_error(log, "%s", why.msg);
+			service_close(service, &why);
 			return err_exit_code(why.code);
 		}
 		if (!p[0].revents)
 			continue;
 		switch (read_signal(signals)) {
 		case SIGHUP:
-			if (server_reload(s, &why))
-				log_error(log, "the old keys stay: %s", why.msg);
-			else
-				log_info(log, "keys read again");
+			reload(s, service, log);
 			break;
 		case SIGTERM:
 		case SIGINT:
@@ -204,6 +222,7 @@ static int serve(struct server *s, int signals, struct log *log)
 			leaving = true;
 			saving = server_leave(s);
 			until = clock_now() + (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
+			service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 			break;
 		case SIGUSR1:
 			if (!server_checkpoint(s))
@@ -213,6 +232,18 @@ static int serve(struct server *s, int signals, struct log *log)
 			break;
 		}
 	}
+}
+
+/* Of socket activation. */
+static enum err_code take_sockets(struct server_config *cfg, struct err *e)
+{
+	static const char *const names[] = { "data", "http" };
+	int fd[2];
+	enum err_code rc = notify_sockets(names, 2, fd, e);
+
+	cfg->data_fd = fd[0] < 0 ? 0 : fd[0];
+	cfg->http_fd = fd[1] < 0 ? 0 : fd[1];
+	return rc;
 }
 
 static int block_signals(void)
@@ -237,6 +268,7 @@ int main(int argc, char **argv)
 	struct server_config cfg = { .index = -1 };
 	struct rlimit no_core = { 0, 0 };
 	struct server *s = NULL;
+	struct service service;
 	struct log log;
 	int nargs, signals, code;
 
@@ -260,6 +292,8 @@ int main(int argc, char **argv)
 	if (key_init(&e))
 		return die(&e);
 	cfg.coordinator = o.coordinator || o.no_store;
+	if (take_sockets(&cfg, &e))
+		return die(&e);
 	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e))
 		return die(&e);
 	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
@@ -281,8 +315,10 @@ int main(int argc, char **argv)
 	if (server_start(&cfg, &s, &e)) {
 		code = die(&e);
 	} else {
-		code = serve(s, signals, &log);
+		service_open(&service, s);
+		code = serve(s, signals, &service, &log);
 		server_stop(s);
+		notify_close(&service.notify);
 	}
 	identity_release(&place.id);
 	conf_release(&place.conf);

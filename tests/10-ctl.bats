@@ -157,8 +157,9 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 @test "completion: words of the programs, and live ids only of a living cluster" {
 	. <(ps-ctl completion bash)
 	complete_words() {
-		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-		_ps_ctl 2>/dev/null
+		COMP_LINE="$*"
+		COMP_POINT=${#COMP_LINE} COMPREPLY=()
+		_pskit
 		echo "${COMPREPLY[*]}"
 	}
 	[[ " $(complete_words ps-ctl sta) " == *" start "* && " $(complete_words ps-ctl sta) " == *" status "* ]]

@@ -336,8 +336,9 @@ pid_of() { cat "lin.run/$1.pid"; }
 	endless
 	ps-ctl start lin 2>/dev/null
 	. <(ps-ctl completion bash)
-	COMP_WORDS=(ps-ctl logs work) COMP_CWORD=2
-	_ps_ctl
+	COMP_LINE="ps-ctl logs work"
+	COMP_POINT=${#COMP_LINE}
+	_pskit
 	[ "${COMPREPLY[*]}" = "worker-0 worker-1" ]
 }
 

@@ -57,6 +57,11 @@ setup() {
 	make -s install DESTDIR="$dir" PREFIX=/usr >/dev/null
 	[ -x "$dir/usr/bin/ps-ctl" ]
 	[ -e "$dir/usr/share/man/man7/ps-protocol.7" ]
+	for p in ps-serve ps-work ps-ctl ps-stat; do
+		[ -s "$dir/usr/share/bash-completion/completions/$p" ]
+		[ -s "$dir/usr/share/fish/vendor_completions.d/$p.fish" ]
+	done
+	head -n 1 "$dir/usr/share/zsh/vendor-completions/_ps-ctl" | grep -qx '#compdef ps-ctl ps-serve ps-stat ps-work'
 	make -s uninstall DESTDIR="$dir" PREFIX=/usr >/dev/null
 	run find "$dir" -type f
 	[ -z "$output" ]

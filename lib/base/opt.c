@@ -65,6 +65,18 @@ static void print_names(const struct opt_spec *spec)
 	printf("--help\n--version\n");
 }
 
+/* One line an option for who completes words: name, letter, argument, choices, help; "-" is none. */
+static void print_table(const struct opt_spec *spec)
+{
+	for (size_t i = 0; i < spec->nopts; i++) {
+		const struct opt *o = &spec->opts[i];
+
+		printf("--%s\t%c\t%s\t%s\t%s\n", o->name, o->letter ? o->letter : '-', o->arg ? o->arg : "-",
+		    o->choices ? o->choices : "-", o->help);
+	}
+	printf("--help\th\t-\t-\tthe whole help\n--version\t-\t-\t-\tversion and exit\n");
+}
+
 /* ---- values ---------------------------------------------------------------------- */
 
 static bool out_of_bounds(const struct opt *o, double v)
@@ -290,7 +302,7 @@ static bool parse_letters(const struct opt_spec *spec, void *out, struct cursor 
 	return true;
 }
 
-/* Asked for in passing: help, version, names for completion. */
+/* Asked for in passing: help, version, names and table for completion. */
 static bool answered(const struct opt_spec *spec, const char *arg)
 {
 	if (strcmp(arg, "-h") == 0)
@@ -301,6 +313,8 @@ static bool answered(const struct opt_spec *spec, const char *arg)
 		print_version(spec);
 	else if (strcmp(arg, "--ps-complete") == 0)
 		print_names(spec);
+	else if (strcmp(arg, "--ps-options") == 0)
+		print_table(spec);
 	else
 		return false;
 	return true;

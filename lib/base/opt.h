@@ -50,8 +50,8 @@ struct opt_spec {
 enum opt_result { OPT_GO, OPT_EXIT_OK, OPT_EXIT_USAGE };
 
 /* Fill the struct at out (holding the defaults) from argv; operands are moved
- * to argv[1..*nargs].  -h, --help, --version and --ps-complete are answered
- * here on stdout (OPT_EXIT_OK); a mistake prints one sentence with "did you
+ * to argv[1..*nargs].  -h, --help, --version, --ps-complete (the names) and
+ * --ps-options (the table, for completion) are answered here on stdout (OPT_EXIT_OK); a mistake prints one sentence with "did you
  * mean" and "see PROG -h" on stderr (OPT_EXIT_USAGE).  A lone "-" and all
  * after "--" are operands; options and operands may be mixed. */
 enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs);

@@ -110,10 +110,13 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 	static const char *const keys[] = { "v", "cluster", "role", "name", "data", "http", "server_key", "psk", "key", NULL };
 	struct key_pair key;
 	uint8_t psk[32], sk[32];
+	char *credential;
 	json_t *j;
 
 	*out = (struct identity){ .dirfd = -1 };
-	j = read_join_file(file, e);
+	credential = access(file, F_OK) == 0 ? NULL : authfile_credential(file);
+	j = read_join_file(credential ? credential : file, e);
+	free(credential);
 	if (!j)
 		return e ? e->code : ERR_FORMAT;
 	if (!json_only(j, "", keys, e) || !take_key(j, "server_key", out->server_key) || !take_key(j, "psk", psk) ||

@@ -2,14 +2,42 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sodium.h>
 #include <unistd.h>
 
+#include "auth/authfile.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "launch/rundir.h"
 
 #define KEYS_FILE "keys/authorized_keys"
+#define KEYS_MAX (1u << 20)
+#define SECRET_MAX 256
+
+/* What the service's credential pskit.NAME holds, as keys/NAME: true when there is one, and
+ * *rc says how it went.  It is the same each time that a run directory is made, so that join
+ * files stay good. */
+static bool from_credential(const char *path, const char *name, enum err_code *rc, struct err *e)
+{
+	char *given = mem_printf("pskit.%s", name), *from = authfile_credential(given), text[SECRET_MAX];
+	size_t n = 0;
+	int fd = -1;
+
+	free(given);
+	if (!from)
+		return false;
+	*rc = authfile_open(from, 0077, sizeof text, &fd, &n, e);
+	if (!*rc) {
+		*rc = fd_read_all(fd, text, n, e);
+		close(fd);
+	}
+	if (!*rc)
+		*rc = authfile_create(path, text, n, e);
+	sodium_memzero(text, sizeof text);
+	free(from);
+	return true;
+}
 
 /* RUN/keys/NAME.key, and its line for authorized_keys. */
 static enum err_code make_key(const char *dir, const char *name, enum role role, struct buf *lines, struct key_pair *key,
@@ -17,8 +45,12 @@ static enum err_code make_key(const char *dir, const char *name, enum role role,
 {
 	char *path = mem_printf("%s/keys/%s.key", dir, name);
 	struct keyring_entry entry = { .role = role };
-	enum err_code rc = key_pair_create(path, key, e);
+	enum err_code rc = ERR_OK;
 
+	if (!from_credential(path, path_basename(path), &rc, e))
+		rc = key_pair_create(path, key, e);
+	else if (!rc)
+		rc = key_pair_load(path, key, e);
 	if (!rc) {
 		snprintf(entry.name, sizeof entry.name, "%s", name);
 		memcpy(entry.pk, key->pk, sizeof entry.pk);
@@ -55,6 +87,16 @@ static enum err_code write_public(const char *dir, const struct key_pair *key, s
 	return rc;
 }
 
+/* Lines of those who have been invited before: the credential pskit.authorized_keys. */
+static enum err_code add_admitted(struct buf *lines, struct err *e)
+{
+	char *from = authfile_credential("pskit.authorized_keys");
+	enum err_code rc = from ? file_read(from, KEYS_MAX, lines, e) : ERR_OK;
+
+	free(from);
+	return rc;
+}
+
 static enum err_code fill_keys(const struct conf *c, const char *dir, struct err *e)
 {
 	char *keys = rundir_path(dir, "keys"), *psk_path = rundir_path(dir, "keys/psk");
@@ -64,8 +106,10 @@ static enum err_code fill_keys(const struct conf *c, const char *dir, struct err
 	uint8_t psk[32];
 	enum err_code rc = file_mkdirs(keys, 0700, e);
 
-	if (!rc)
+	if (!rc && !from_credential(psk_path, "psk", &rc, e))
 		rc = psk_create(psk_path, psk, e);
+	else if (!rc)
+		rc = psk_load(psk_path, psk, e);
 	if (!rc)
 		rc = make_key(dir, "coordinator", ROLE_SERVER, &lines, &key, e);
 	if (!rc)
@@ -76,6 +120,8 @@ static enum err_code fill_keys(const struct conf *c, const char *dir, struct err
 		rc = make_keys(dir, "server", c->servers, ROLE_SERVER, &lines, e);
 	if (!rc && c->has_job)
 		rc = make_keys(dir, "worker", c->workers.max, ROLE_WORKER, &lines, e);
+	if (!rc)
+		rc = add_admitted(&lines, e);
 	if (!rc)
 		rc = file_replace(ring_path, lines.data, lines.len, 0600, e);
 	key_pair_wipe(&key);

@@ -122,6 +122,16 @@ enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bo
 	return ERR_OK;
 }
 
+void http_listen_adopt(int fd, const char *also, struct http_bound *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->fd = fd;
+	snprintf(b->asked, sizeof(b->asked), "localhost");
+	describe(b);
+	if (also != NULL)
+		snprintf(b->also, sizeof(b->also), "%s", also);
+}
+
 /* Is host "NAME:port" of ours, or NAME alone where the port is http's own? */
 static bool names(const struct http_bound *b, const char *host, const char *name)
 {

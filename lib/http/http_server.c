@@ -116,7 +116,10 @@ static enum err_code bind_all(struct http_server *s, const struct http_server_co
 	enum err_code rc = ERR_OK;
 
 	/* TCP first, so that its address comes first. */
-	if (cfg->tcp_addr != NULL) {
+	if (cfg->tcp_fd > 0) {
+		http_listen_adopt(cfg->tcp_fd, cfg->tcp_name, &s->listener[0].bound);
+		s->nlisteners = 1;
+	} else if (cfg->tcp_addr != NULL) {
 		rc = http_listen_tcp(cfg->tcp_addr, cfg->tcp_name, &s->listener[0].bound, e);
 		if (rc == ERR_OK)
 			s->nlisteners = 1;

@@ -24,6 +24,8 @@ struct http_bound {
 /* ERR_CONFIG, ERR_EXISTS (the port or socket is taken), ERR_IO. */
 enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bound *b,
                               struct err *e);
+/* The same of a non-blocking TCP socket that listens already. */
+void http_listen_adopt(int fd, const char *also, struct http_bound *b);
 /* The directory must be ours (or root's) and closed to the writing of others.
  * A socket file on which nobody answers is replaced. */
 enum err_code http_listen_unix(const char *path, struct http_bound *b, struct err *e);

@@ -73,6 +73,7 @@ struct http_route {
 struct http_server_config {
 	const char *unix_path;          /* NULL: none */
 	const char *tcp_addr;           /* "127.0.0.1:0", "[::1]:7000"; NULL: none */
+	int tcp_fd;                     /* instead of tcp_addr: a socket that listens already; 0: none */
 	const char *tcp_name;           /* one more host:port by which clients may call us; NULL: none */
 	const struct http_route *routes;        /* not copied */
 	size_t nroutes;

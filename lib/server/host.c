@@ -21,7 +21,10 @@
 #include "web/sessions.h"
 
 #define TICK (50 * NSEC_PER_MSEC)
-#define METRICS_PERIOD (1 * NSEC_PER_SEC)
+/* As often as heartbeats come at first, so that a short run has a curve, too. */
+#define METRICS_PERIOD (200 * NSEC_PER_MSEC)
+#define METRICS_PERIOD_MAX (1 * NSEC_PER_SEC)
+#define METRICS_POINTS 60
 
 /* ---- effects of the state machine -------------------------------------------------- */
 
@@ -30,11 +33,31 @@ static void view_changed(void *ctx)
 	((struct host *)ctx)->dirty = true;
 }
 
+static void write_metrics(struct host *h, int64_t now)
+{
+	int64_t period;
+	json_t *s;
+
+	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
+		return;
+	s = coord_status(h->coord, now);
+	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
+	h->next_metrics = now + (period < METRICS_PERIOD ? METRICS_PERIOD :
+	    period < METRICS_PERIOD_MAX ? period : METRICS_PERIOD_MAX);
+	history_metrics(h->history, s);
+	web_curve_add(h->curve, s);
+	json_decref(s);
+}
+
 static void event(void *ctx, const char *kind, const char *text)
 {
 	struct host *h = ctx;
 
 	history_add(h->history, kind, text);
+	/* The metrics shall have how things stood then; no evaluation is to be missed. */
+	h->next_metrics = 0;
+	if (strcmp(kind, "eval") == 0)
+		write_metrics(h, clock_now());
 	log_info(h->server->cfg.log, "%s", text);
 }
 
@@ -162,19 +185,6 @@ bool host_checkpoint(struct host *h)
 
 /* ---- the ticker --------------------------------------------------------------------------- */
 
-static void write_metrics(struct host *h, int64_t now)
-{
-	json_t *s;
-
-	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
-		return;
-	h->next_metrics = now + METRICS_PERIOD;
-	s = coord_status(h->coord, now);
-	history_metrics(h->history, s);
-	web_curve_add(h->curve, s);
-	json_decref(s);
-}
-
 static void on_time(struct host *h, int64_t now)
 {
 	if (h->server->cfg.store)
@@ -194,6 +204,7 @@ static void *tick(void *ctx)
 		int64_t now = clock_now(), until;
 		struct timespec ts;
 
+		atomic_fetch_add(&h->turns, 1);
 		if (now >= next) {
 			on_time(h, now);
 			next = now + TICK;
@@ -252,7 +263,8 @@ static enum err_code start_http(struct host *h, struct err *e)
 	const char *before = h->server->recover ? json_str(h->server->state, "http", "") : NULL;
 	struct http_server_config http = {
 		.unix_path = sock,
-		.tcp_addr = before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
+		.tcp_fd = cfg->http_fd,
+		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
 		.routes = host_routes,
 		.nroutes = host_nroutes,
 		.ctx = h,

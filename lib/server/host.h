@@ -41,6 +41,7 @@ struct host {
 	int64_t next_metrics;
 	pthread_t ticker;
 	_Atomic bool stop;
+	_Atomic uint64_t turns;         /* of the ticker */
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
 	bool leaving;                   /* as soon as the checkpoint is made that was asked for */

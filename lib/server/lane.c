@@ -84,6 +84,7 @@ static void tick(void *ctx)
 	int64_t now = clock_now();
 	struct err e;
 
+	atomic_fetch_add(&l->turns, 1);
 	/* Peers stand youngest first. */
 	for (p = l->peers; p; p = next) {
 		next = p->next;
@@ -303,6 +304,12 @@ static enum err_code listen_on(struct server *s, struct err *e)
 	int dirfd;
 	enum err_code rc = ERR_NOTFOUND;
 
+	if (s->cfg.data_fd) {
+		s->listener[0].fd = s->cfg.data_fd;
+		net_bound(s->cfg.data_fd, s->address);
+		before = "";
+		rc = ERR_OK;
+	}
 	/* Others were told where the coordinator before us was. */
 	if (*before)
 		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);

@@ -24,6 +24,9 @@ struct server_config {
 	 * one was at here, or none. */
 	const char *resume;
 	bool force_new;                 /* of a coordinator: whatever was here before */
+	/* Sockets that listen already, for TCP of the data plane and of the control plane, instead
+	 * of addresses; the server's own from then on.  0: none. */
+	int data_fd, http_fd;
 	unsigned threads;               /* that own connections; 0: by the processor, at most 4 */
 	struct log *log;
 };
@@ -43,6 +46,13 @@ enum err_code server_reload(struct server *s, struct err *e);
 bool server_ended(struct server *s, struct err *why);
 int server_fd(const struct server *s);
 void server_stop(struct server *s);
+
+/* Have all event loops turned since this was said to be so last?  A second is long enough
+ * for all that are well.  One thread. */
+bool server_turns(struct server *s);
+/* How it stands, in a line; true when it is there for others: a coordinator that listens, a
+ * store or a relay that has joined. */
+bool server_says(struct server *s, char *out, size_t size);
 
 /* What was bound: "127.0.0.1:4242". */
 const char *server_address(const struct server *s);

@@ -130,6 +130,8 @@ struct lane {
 	_Atomic unsigned load;          /* of its peers */
 	struct zip *zip;                /* NULL before it is wanted */
 	_Atomic bool woken;             /* a scan has been posted and has not begun */
+	_Atomic uint64_t turns;         /* of its loop, about four a second */
+	uint64_t turns_seen;            /* by server_turns */
 	bool spins;
 };
 
@@ -144,6 +146,7 @@ struct server {
 	struct loop_fd listener[2];
 	char address[NET_TEXT], advertised[NET_TEXT];
 	int event;                      /* readable when ended */
+	uint64_t turns_seen;            /* of the host's, by server_turns */
 	struct host *host;              /* NULL without coordinator */
 	struct agent *agent;            /* NULL without store */
 	struct repl *repl;              /* to other copies; NULL without store */

@@ -186,6 +186,11 @@ enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[stat
 	return rc;
 }
 
+void net_bound(int fd, char bound[static NET_TEXT])
+{
+	bound_text(fd, "?", bound);
+}
+
 /* A connection that stands or is under way; -1 with errno. */
 static int connect_at(int family, const struct sockaddr *sa, socklen_t len)
 {

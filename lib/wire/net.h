@@ -16,6 +16,9 @@
  * addresses the first that can be had is taken. */
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e);
 
+/* The address of a TCP socket that somebody else has bound. */
+void net_bound(int fd, char bound[static NET_TEXT]);
+
 /* A non-blocking connection under way (or made): poll for writing, then
  * net_connected says how it went.  Resolving a name may block, and so may a name
  * of several addresses: each but the last gets a second to answer. */

@@ -1,0 +1,36 @@
+#include <stdio.h>
+
+#include "ctl.h"
+#include "report_page.h"
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct buf page = BUF_INIT;
+	struct run_info r;
+	struct err e = { 0 };
+	int nargs, code;
+
+	if (!ctl_parse(self, NULL, argc, argv, &nargs, &code))
+		return code;
+	if (run_info_read(argv[1], &r, &e))
+		return ctl_fail(&e);
+	report_page(&page, &r);
+	fwrite(page.data, 1, page.len, stdout);
+	fflush(stdout);
+	buf_release(&page);
+	run_info_release(&r);
+	return 0;
+}
+
+const struct ctl_cmd ctl_cmd_report = {
+	"report",
+	{
+		.prog = "ps-ctl report", .args = "RUN",
+		.about = "a page about a run, for a browser: result, curves, settings, events",
+		.more = "RUN is a run directory, as NAME.run.1, of a run that lives, has ended or has crashed.  The page is one\n"
+		        "file of HTML with everything in it; it loads nothing and has no script.",
+		.min_args = 1, .max_args = 1,
+		.examples = "  ps-ctl report lin.run > report.html\n",
+	},
+	run,
+};

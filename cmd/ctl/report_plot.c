@@ -1,0 +1,256 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ctl.h"
+#include "report_html.h"
+
+/* Of the picture, and of what the axes leave of it. */
+#define WIDE 480
+#define HIGH 250
+#define LEFT 58.0
+#define RIGHT 470.0
+#define TOP 12.0
+#define BOTTOM 216.0
+/* More points than this are thinned out: each column of pixels keeps its lowest and its highest. */
+#define COLUMNS 400
+#define MARKS_MAX 60
+
+struct axis {
+	double lo, hi;
+	bool log;
+};
+
+static bool is_point(const struct plot_curve *c, size_t i)
+{
+	return isfinite(c->x[i]) && isfinite(c->y[i]);
+}
+
+static void widen(struct axis *a, double v)
+{
+	a->lo = v < a->lo ? v : a->lo;
+	a->hi = v > a->hi ? v : a->hi;
+}
+
+static void find_axes(const struct plot *p, struct axis *x, struct axis *y)
+{
+	*x = *y = (struct axis){ .lo = INFINITY, .hi = -INFINITY };
+	for (size_t k = 0; k < p->ncurves; k++)
+		for (size_t i = 0; i < p->curve[k].n; i++)
+			if (is_point(&p->curve[k], i)) {
+				widen(x, p->curve[k].x[i]);
+				widen(y, p->curve[k].y[i]);
+			}
+	if (p->from_zero)
+		widen(y, 0);
+	y->log = !p->from_zero && y->lo > 0 && y->hi > 100 * y->lo;
+	if (y->log) {
+		y->lo = log10(y->lo);
+		y->hi = log10(y->hi);
+	}
+	/* One value alone lies in the middle. */
+	if (x->hi <= x->lo)
+		x->hi = x->lo + 1;
+	if (y->hi - y->lo < 1e-12 * fmax(fabs(y->hi), 1e-300)) {
+		double room = y->hi != 0 ? fabs(y->hi) / 10 : 1;
+
+		y->lo -= p->from_zero ? 0 : room;
+		y->hi += room;
+	} else {
+		y->lo -= p->from_zero ? 0 : (y->hi - y->lo) / 25;
+		y->hi += (y->hi - y->lo) / 25;
+	}
+}
+
+static double place_x(const struct axis *x, double v)
+{
+	return LEFT + (RIGHT - LEFT) * (v - x->lo) / (x->hi - x->lo);
+}
+
+static double place_y(const struct axis *y, double v)
+{
+	return BOTTOM - (BOTTOM - TOP) * ((y->log ? log10(v) : v) - y->lo) / (y->hi - y->lo);
+}
+
+/* ---- axes ---------------------------------------------------------------------------- */
+
+/* 1, 2 or 5 times a power of ten, so that there are about n of them. */
+static double tick_step(const struct axis *a, int n)
+{
+	double raw = (a->hi - a->lo) / n, power = pow(10, floor(log10(raw))), part = raw / power;
+
+	if (a->log)
+		return fmax(1, ceil(raw));
+	return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+}
+
+static void tick_text(const struct axis *a, double v, double step, char out[static 32])
+{
+	double big = fmax(fabs(a->lo), fabs(a->hi));
+
+	if (a->log)
+		snprintf(out, 32, "1e%.0f", v);
+	else if (big >= 10000)
+		ctl_count(v, out);
+	else if (big < 1e-3)
+		snprintf(out, 32, "%.1e", fabs(v) < step / 2 ? 0 : v);
+	else
+		snprintf(out, 32, "%.*f", (int)fmax(0, ceil(-log10(step) - 1e-9)), v);
+}
+
+static void draw_axes(struct buf *out, const struct plot *p, const struct axis *x, const struct axis *y)
+{
+	double step = tick_step(y, 5);
+	char text[32];
+
+	for (double v = ceil(y->lo / step) * step; v <= y->hi + step * 1e-6; v += step) {
+		double at = BOTTOM - (BOTTOM - TOP) * (v - y->lo) / (y->hi - y->lo);
+
+		tick_text(y, v, step, text);
+		buf_printf(out, "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+		           "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+		           LEFT, RIGHT, at, at, LEFT - 6, at + 4, text);
+	}
+	step = tick_step(x, 5);
+	for (double v = ceil(x->lo / step) * step; v <= x->hi + step * 1e-6; v += step) {
+		tick_text(x, v, step, text);
+		buf_printf(out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
+		           fmin(place_x(x, v), RIGHT - 8), BOTTOM + 16, text);
+	}
+	buf_printf(out, "<line class=\"axis\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\"/>"
+	           "<text class=\"name\" x=\"%.0f\" y=\"%d\" text-anchor=\"end\">", LEFT, RIGHT, BOTTOM, BOTTOM, RIGHT,
+	           HIGH - 4);
+	html_text(out, p->x_name);
+	buf_puts(out, "</text>\n");
+}
+
+static void draw_marks(struct buf *out, const struct plot *p, const struct axis *x)
+{
+	size_t step = p->nmarks / MARKS_MAX + 1;
+
+	for (size_t i = 0; i < p->nmarks; i += step) {
+		double at = place_x(x, p->mark[i].x);
+
+		if (!(at >= LEFT && at <= RIGHT))
+			continue;
+		buf_printf(out, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"><title>", at, at, TOP,
+		           BOTTOM);
+		html_text(out, p->mark[i].text);
+		buf_puts(out, "</title></line>\n");
+	}
+}
+
+/* ---- curves -------------------------------------------------------------------------- */
+
+struct pen {
+	struct buf *out;
+	bool down;
+	double column, low, high, last; /* of the column of pixels that is not drawn yet; NaN: none */
+};
+
+static void draw_to(struct pen *pen, double x, double y)
+{
+	buf_printf(pen->out, "%s%.1f %.1f", pen->down ? " L" : " M", x, y);
+	pen->down = true;
+}
+
+/* Thinned out, a column of pixels is a stroke from its lowest to its highest. */
+static void end_column(struct pen *pen)
+{
+	if (isnan(pen->column))
+		return;
+	if (pen->high > pen->low) {
+		draw_to(pen, pen->column, pen->low);
+		draw_to(pen, pen->column, pen->high);
+	}
+	draw_to(pen, pen->column, pen->last);
+	pen->column = NAN;
+}
+
+static void draw_line(struct buf *out, const struct plot_curve *c, const struct axis *x, const struct axis *y)
+{
+	bool thin = c->n > COLUMNS;
+	struct pen pen = { .out = out, .column = NAN };
+
+	for (size_t i = 0; i < c->n; i++) {
+		double px, py;
+
+		if (!is_point(c, i)) {
+			end_column(&pen);
+			pen.down = false;
+			continue;
+		}
+		px = place_x(x, c->x[i]);
+		py = place_y(y, c->y[i]);
+		if (thin)
+			px = LEFT + floor((px - LEFT) * COLUMNS / (RIGHT - LEFT)) * (RIGHT - LEFT) / COLUMNS;
+		if (!(px >= pen.column && px <= pen.column)) {
+			end_column(&pen);
+			pen.column = px;
+			pen.low = pen.high = py;
+		}
+		pen.low = fmin(pen.low, py);
+		pen.high = fmax(pen.high, py);
+		pen.last = py;
+	}
+	end_column(&pen);
+}
+
+static void draw_curve(struct buf *out, const struct plot_curve *c, size_t k, const struct axis *x, const struct axis *y)
+{
+	buf_printf(out, "<path class=\"c%zu\" d=\"", k);
+	draw_line(out, c, x, y);
+	buf_puts(out, "\"/>\n");
+	for (size_t i = 0; c->dots && c->n <= COLUMNS / 4 && i < c->n; i++)
+		if (is_point(c, i))
+			buf_printf(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", k, place_x(x, c->x[i]),
+			           place_y(y, c->y[i]));
+}
+
+static void draw_legend(struct buf *out, const struct plot *p)
+{
+	if (p->ncurves < 2)
+		return;
+	buf_puts(out, "<p class=\"legend\">");
+	for (size_t k = 0; k < p->ncurves; k++) {
+		buf_printf(out, "<span><svg class=\"key\" viewBox=\"0 0 24 8\"><path class=\"c%zu\" d=\"M0 4 L24 4\"/></svg> ", k);
+		html_text(out, p->curve[k].name);
+		buf_puts(out, "</span> ");
+	}
+	buf_puts(out, "</p>\n");
+}
+
+static bool is_worth_it(const struct plot *p)
+{
+	for (size_t k = 0; k < p->ncurves; k++) {
+		size_t n = 0;
+
+		for (size_t i = 0; i < p->curve[k].n; i++)
+			n += is_point(&p->curve[k], i);
+		if (n >= 2 || (n == 1 && p->curve[k].dots))
+			return true;
+	}
+	return false;
+}
+
+void plot_svg(struct buf *out, const struct plot *p)
+{
+	struct axis x, y;
+
+	if (!is_worth_it(p))
+		return;
+	find_axes(p, &x, &y);
+	buf_puts(out, "<figure><figcaption>");
+	html_text(out, p->title);
+	buf_printf(out, "%s</figcaption>\n<svg class=\"plot\" role=\"img\" viewBox=\"0 0 %d %d\"><title>",
+	           y.log ? " <small>logarithmic</small>" : "", WIDE, HIGH);
+	html_text(out, p->title);
+	buf_puts(out, "</title>\n");
+	draw_axes(out, p, &x, &y);
+	draw_marks(out, p, &x);
+	for (size_t k = 0; k < p->ncurves; k++)
+		draw_curve(out, &p->curve[k], k, &x, &y);
+	buf_puts(out, "</svg>\n");
+	draw_legend(out, p);
+	buf_puts(out, "</figure>\n");
+}

@@ -1,0 +1,373 @@
+#include "report_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "conf/conf_key.h"
+#include "launch/rundir.h"
+#include "result.h"
+
+#define CONFIG_MAX (1u << 20)
+/* The last line of metrics.jsonl is within so much of its end. */
+#define TAIL_BYTES 65536
+
+/* ---- lines of a file ----------------------------------------------------------------- */
+
+void run_lines(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx)
+{
+	char *path = rundir_path(dir, file), *text = NULL;
+	FILE *f = fopen(path, "re");
+	size_t cap = 0;
+	ssize_t n;
+
+	while (f && (n = getline(&text, &cap, f)) > 0 && text[n - 1] == '\n') {
+		json_t *line = json_loadb(text, (size_t)n, 0, NULL);
+
+		if (json_is_object(line))
+			fn(ctx, line);
+		json_decref(line);
+	}
+	if (f)
+		fclose(f);
+	free(text);
+	free(path);
+}
+
+double run_time(const char *stamp)
+{
+	struct tm tm = { 0 };
+	const char *rest = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+
+	if (!rest)
+		return NAN;
+	return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
+}
+
+static double number(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+struct points {
+	struct run_point *p;
+	size_t n;
+	double epoch;
+};
+
+static void take_point(void *ctx, const json_t *s)
+{
+	struct points *all = ctx;
+	struct run_point *p;
+	double at = run_time(json_str(s, "ts", ""));
+
+	if (isnan(at))
+		return;
+	if (all->n == 0)
+		all->epoch = at;
+	if ((all->n & (all->n - 1)) == 0)
+		all->p = mem_regrow(all->p, all->n ? 2 * all->n : 1, sizeof *all->p);
+	p = &all->p[all->n++];
+	*p = (struct run_point){ .time = at - all->epoch,
+		.step = number(s, "step"),
+		.eval_step = number(s, "eval_step"),
+		.train_loss = number(s, "train_loss"),
+		.examples = number(s, "examples"),
+		.pushed_bytes = number(s, "pushed_bytes"),
+		.pulled_bytes = number(s, "pulled_bytes"),
+		.eval = json_is_object(json_object_get(s, "eval")) ? json_incref(json_object_get(s, "eval")) : NULL };
+}
+
+struct run_point *run_points(const char *dir, size_t *n, double *epoch)
+{
+	struct points all = { NULL, 0, NAN };
+
+	run_lines(dir, "metrics.jsonl", take_point, &all);
+	*n = all.n;
+	*epoch = all.epoch;
+	return all.p;
+}
+
+void run_points_free(struct run_point *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_decref(p[i].eval);
+	free(p);
+}
+
+/* ---- settings ------------------------------------------------------------------------ */
+
+static void flatten(json_t *to, const char *prefix, const json_t *from)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)from, key, v) {
+		char *path = mem_printf("%s%s", prefix, key);
+
+		if (json_is_object(v) && !*prefix)
+			flatten(to, "job.", v);
+		else if (strcmp(path, "name") != 0)
+			json_object_set(to, path, v);
+		free(path);
+	}
+}
+
+json_t *run_defaults(void)
+{
+	json_t *all = json_object();
+	struct conf c;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	conf_init(&c);
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = conf_value_json(&k[i], &c);
+
+		if (v)
+			json_object_set_new(all, k[i].path, v);
+	}
+	conf_release(&c);
+	return all;
+}
+
+char *run_value_text(const json_t *v)
+{
+	char *text;
+	struct buf list = BUF_INIT;
+	const json_t *item;
+	size_t i;
+
+	if (!v)
+		return mem_strdup("-");
+	if (json_is_string(v))
+		return mem_strdup(json_string_value(v));
+	if (json_is_real(v)) {
+		text = mem_alloc(32);
+		num_format(json_real_value(v), text);
+		return text;
+	}
+	if (!json_is_array(v))
+		return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+	json_array_foreach(v, i, item) {
+		text = run_value_text(item);
+		buf_printf(&list, "%s%s", i ? "," : "", text);
+		free(text);
+	}
+	return list.data ? (char *)list.data : mem_strdup("");
+}
+
+json_t *run_info_differing(const struct run_info *list, size_t n)
+{
+	json_t *names = json_array(), *seen = json_object();
+
+	for (size_t i = 0; i < n; i++) {
+		const char *key;
+		json_t *v;
+
+		json_object_foreach(list[i].settings, key, v) {
+			bool same = true;
+
+			for (size_t j = 0; j < n; j++)
+				same &= json_equal(v, json_object_get(list[j].settings, key)) != 0;
+			if (!same && !json_object_get(seen, key))
+				json_array_append_new(names, json_string(key));
+			json_object_set_new(seen, key, json_true());
+		}
+	}
+	json_decref(seen);
+	return names;
+}
+
+/* ---- one run ------------------------------------------------------------------------- */
+
+/* The last whole line of metrics.jsonl, or NULL. */
+static json_t *last_status(const char *dir)
+{
+	char *path = rundir_path(dir, "metrics.jsonl"), *line = NULL, *text = mem_alloc(TAIL_BYTES + 1);
+	FILE *f = fopen(path, "re");
+	json_t *status = NULL;
+	size_t n = 0;
+
+	if (f) {
+		if (fseek(f, -(long)TAIL_BYTES, SEEK_END) != 0)
+			rewind(f);
+		n = fread(text, 1, TAIL_BYTES, f);
+		fclose(f);
+	}
+	while (!status && n > 0) {
+		for (; n > 0 && text[n - 1] != '\n'; n--)
+			text[n - 1] = 0;
+		if (n == 0)
+			break;
+		text[--n] = 0;
+		line = memrchr(text, '\n', n);
+		line = line ? line + 1 : text;
+		status = json_loads(line, 0, NULL);
+		n = (size_t)(line - text);
+	}
+	free(text);
+	free(path);
+	return status;
+}
+
+static void add_rate(json_t *result)
+{
+	double seconds = number(result, "seconds");
+
+	if (seconds > 0)
+		json_object_set_new(result, "examples_per_second", json_of_num(number(result, "examples") / seconds));
+}
+
+static void find_state(struct run_info *r, const json_t *last)
+{
+	static const char *const known[] = { "done", "failed", "stopped" };
+	bool alive = rundir_is_alive(r->dir, NULL);
+
+	r->result = alive ? NULL : result_read(r->dir, NULL);
+	r->state = alive ? "running" : "crashed";
+	for (size_t i = 0; r->result && i < sizeof known / sizeof *known; i++)
+		if (result_is(r->result, known[i]))
+			r->state = known[i];
+	if (!r->result)
+		r->result = result_of_status(last, r->state, alive ? NULL : "it ended without a result");
+	add_rate(r->result);
+	if (!alive)
+		snprintf(r->ended, sizeof r->ended, "%.31s",
+		         json_str(strcmp(r->state, "crashed") != 0 ? r->result : last, "ts", ""));
+}
+
+/* By its first event: that line alone, for the file may be long. */
+static void find_began(struct run_info *r)
+{
+	char *events = rundir_path(r->dir, "events.jsonl"), line[4096];
+	FILE *f = fopen(events, "re");
+	json_t *first = f && fgets(line, sizeof line, f) ? json_loads(line, 0, NULL) : NULL;
+
+	snprintf(r->began, sizeof r->began, "%.31s", json_str(first, "ts", ""));
+	json_decref(first);
+	if (f)
+		fclose(f);
+	free(events);
+}
+
+static char *find_dir(const char *run, struct err *e)
+{
+	static const char *const suffix[] = { "", ".run" };
+
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+		char *dir = mem_printf("%s%s", run, suffix[i]), *config = rundir_path(dir, "cluster.json");
+		bool there = access(config, F_OK) == 0;
+
+		free(config);
+		if (there)
+			return dir;
+		free(dir);
+	}
+	err_set(e, ERR_NOTFOUND, "\"%s\" is no run directory: it has no cluster.json; ps-ctl runs lists those of a folder", run);
+	return NULL;
+}
+
+enum err_code run_info_read(const char *run, struct run_info *r, struct err *e)
+{
+	char *path;
+	json_t *config, *last;
+
+	*r = (struct run_info){ .dir = find_dir(run, e) };
+	if (!r->dir)
+		return e->code;
+	path = path_absolute(r->dir);
+	r->name = mem_strdup(path_basename(path));
+	free(path);
+	path = rundir_path(r->dir, "cluster.json");
+	config = json_parse_file(path, CONFIG_MAX, NULL);
+	free(path);
+	r->cluster = mem_strdup(json_str(config, "name", ""));
+	r->settings = json_object();
+	if (json_is_object(config))
+		flatten(r->settings, "", config);
+	last = last_status(r->dir);
+	find_began(r);
+	find_state(r, last);
+	json_decref(last);
+	json_decref(config);
+	return ERR_OK;
+}
+
+void run_info_release(struct run_info *r)
+{
+	free(r->dir);
+	free(r->name);
+	free(r->cluster);
+	json_decref(r->settings);
+	json_decref(r->result);
+	*r = (struct run_info){ 0 };
+}
+
+/* ---- the runs of a folder ------------------------------------------------------------ */
+
+/* NAME.run and NAME.run.N */
+static int is_run(const struct dirent *d)
+{
+	const char *at = strstr(d->d_name, ".run");
+
+	while (at && strstr(at + 1, ".run"))
+		at = strstr(at + 1, ".run");
+	if (!at || d->d_name[0] == '.')
+		return 0;
+	at += 4;
+	return !*at || (*at == '.' && at[1] && !at[1 + strspn(at + 1, "0123456789")]);
+}
+
+/* Stamps of one form sort by time; then what was moved away is older than what is there. */
+static int by_age(const void *a, const void *b)
+{
+	const struct run_info *x = a, *y = b;
+	int order = strcmp(x->began, y->began);
+
+	return order ? order : strverscmp(y->name, x->name);
+}
+
+enum err_code run_info_list(const char *folder, struct run_info **list, size_t *n, struct err *e)
+{
+	struct dirent **entry;
+	int found = scandir(folder, &entry, is_run, versionsort);
+
+	*list = NULL;
+	*n = 0;
+	if (found < 0)
+		return err_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_IO, "cannot look for runs in \"%s\"",
+		               folder);
+	*list = mem_array((size_t)found + 1, sizeof **list);
+	for (int i = 0; i < found; i++) {
+		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name) : path_join(folder, entry[i]->d_name);
+
+		/* What has no configuration is no run, whatever its name. */
+		if (!run_info_read(dir, &(*list)[*n], e))
+			++*n;
+		free(dir);
+		free(entry[i]);
+	}
+	free(entry);
+	if (*n)
+		qsort(*list, *n, sizeof **list, by_age);
+	return ERR_OK;
+}
+
+void run_info_list_free(struct run_info *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		run_info_release(&list[i]);
+	free(list);
+}

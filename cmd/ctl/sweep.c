@@ -1,0 +1,299 @@
+#include "sweep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "conf/conf_key.h"
+#include "ctl.h"
+#include "launch/daemon.h"
+#include "launch/launch.h"
+
+/* A run that is told to end writes a checkpoint and sees its processes off. */
+#define STOP_GRACE (60 * NSEC_PER_SEC)
+
+struct options {
+	struct opt_list grid, set;
+	const char *folder;
+	int64_t jobs;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	{ "grid", 'g', OPT_LIST, offsetof(struct options, grid), "KEY=VALUE,...",
+	  "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
+	  "change a key of the cluster file, for all runs", NULL, 0, 0 },
+	{ "jobs", 'j', OPT_INT, offsetof(struct options, jobs), "N", "so many runs at once (1)", NULL, 1, 1024 },
+	{ "output", 'o', OPT_STR, offsetof(struct options, folder), "FOLDER",
+	  "where the runs go (NAME.sweep beside the cluster file)", NULL, 0, 0 },
+	CTL_OPT_JSON(struct options, json),
+};
+
+struct work {
+	struct sweep s;
+	const struct options *o;
+	struct launch_set *set;
+	char *bin;
+	int signals, lock;
+	int nsignals;
+	int64_t kill_at;
+	size_t next;                    /* the first point that has not been looked at */
+};
+
+/* ---- begin --------------------------------------------------------------------------- */
+
+static enum err_code take_signals(struct work *w, struct err *e)
+{
+	static const int ours[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction now;
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < CTL_COUNT(ours); i++) {
+		/* nohup is to be heeded; a shell's background job has SIGINT ignored, which is not meant. */
+		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+			continue;
+		signal(ours[i], SIG_DFL);
+		sigaddset(&set, ours[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return w->signals < 0 ? err_sys(e, ERR_IO, "cannot watch for signals") : ERR_OK;
+}
+
+/* Two sweeps in one folder would run the same points. */
+static enum err_code take_folder(struct work *w, const char *file, const char *cluster, struct err *e)
+{
+	char *dir = path_dirname(file), *name = mem_printf("%s.sweep", cluster);
+	char *folder = w->o->folder ? mem_strdup(w->o->folder) : path_join(dir, name);
+	enum err_code rc = file_mkdirs(folder, 0700, e);
+
+	if (rc == ERR_OK) {
+		w->s.folder = path_absolute(folder);
+		w->lock = open(w->s.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (w->lock < 0)
+			rc = err_sys(e, ERR_IO, "cannot open %s", folder);
+		else if (flock(w->lock, LOCK_EX | LOCK_NB) != 0)
+			rc = err_set(e, ERR_EXISTS, "another ps-ctl sweep is at work in %s", folder);
+	}
+	free(dir);
+	free(name);
+	free(folder);
+	return rc;
+}
+
+/* What is wrong with the file is wrong with all points. */
+static enum err_code check(struct work *w, const char *file, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = conf_load(file, w->o->set.item, w->o->set.n, &c, e);
+
+	if (rc != ERR_OK)
+		return rc;
+	if (!c.has_job)
+		rc = err_set(e, ERR_CONFIG, "%s: a sweep needs a job", file);
+	for (size_t i = 0; i < c.job.data.n; i++)
+		if (conf_path_is_stdin(c.job.data.item[i]))
+			rc = err_set(e, ERR_CONFIG, "job.data: standard input can be read only once, and a sweep has %zu runs",
+			             w->s.npoints);
+	if (rc == ERR_OK)
+		rc = take_folder(w, file, c.name, e);
+	conf_release(&c);
+	return rc;
+}
+
+static enum err_code prepare(struct work *w, const char *file, struct err *e)
+{
+	json_t *ids = json_object();
+	enum err_code rc = check(w, file, e);
+	size_t bad = 0;
+
+	for (size_t i = 0; rc == ERR_OK && i < w->s.npoints; i++) {
+		struct point *p = &w->s.point[i];
+
+		rc = point_prepare(&w->s, p, file, &w->o->set, e);
+		bad += p->state == POINT_FAILED;
+		if (rc == ERR_OK && json_object_get(ids, p->id))
+			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s", p->id);
+		json_object_set_new(ids, p->id, json_true());
+	}
+	if (rc == ERR_OK && bad == w->s.npoints)
+		rc = err_set(e, ERR_CONFIG, "%s", w->s.point[0].reason);
+	json_decref(ids);
+	return rc;
+}
+
+/* ---- runs ---------------------------------------------------------------------------- */
+
+static enum err_code start(struct work *w, struct point *p, struct err *e)
+{
+	bool begun = point_is_begun(&w->s, p);
+	char *ctl = path_join(w->bin, "ps-ctl"), *file = point_path(&w->s, p, ".json"), *log = point_path(&w->s, p, ".log");
+	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
+		begun ? (char[]){ "auto" } : (char[]){ "none" }, NULL };
+	struct launch_spec spec = { .id = p->id, .argv = argv, .log_path = log, .die_with_parent = true };
+	enum err_code rc;
+
+	unlink(log);
+	rc = launch_start(w->set, &spec, &p->child, e);
+	p->state = POINT_RUNNING;
+	if (!w->o->json)
+		point_say(&w->s, p, begun ? "goes on" : "begins");
+	free(ctl);
+	free(file);
+	free(log);
+	return rc;
+}
+
+static void tell(const struct work *w, const struct point *p)
+{
+	if (w->o->json)
+		point_line(&w->s, p);
+	else
+		point_say(&w->s, p, p->kept ? "done before" : point_state_name(p));
+}
+
+static void start_more(struct work *w)
+{
+	struct err e;
+
+	while (w->next < w->s.npoints && w->nsignals == 0 && launch_running(w->set) < (size_t)w->o->jobs) {
+		struct point *p = &w->s.point[w->next++];
+
+		if (p->state == POINT_WAITING && start(w, p, &e) != ERR_OK) {
+			p->state = POINT_FAILED;
+			snprintf(p->reason, sizeof p->reason, "%s", e.msg);
+		}
+		if (p->state != POINT_RUNNING)
+			tell(w, p);
+	}
+}
+
+static void reap(struct work *w)
+{
+	struct launch_event ev;
+	char how[64];
+
+	while (launch_wait(w->set, 0, &ev, NULL) == ERR_OK)
+		for (size_t i = 0; i < w->s.npoints; i++) {
+			struct point *p = &w->s.point[i];
+
+			if (p->state != POINT_RUNNING || p->child != ev.child)
+				continue;
+			launch_how(&ev, how);
+			point_finish(&w->s, p, how);
+			/* It was ended before it had anything to say. */
+			if (w->nsignals && !p->result)
+				p->state = POINT_STOPPED;
+			tell(w, p);
+		}
+}
+
+/* The first one: what runs ends well, with a checkpoint.  More: at once. */
+static void hear(struct work *w)
+{
+	struct signalfd_siginfo si;
+
+	while (read(w->signals, &si, sizeof si) == sizeof si) {
+		if (w->nsignals++ == 0) {
+			fprintf(stderr, "stopping %zu run%s (SIG%s; once more: at once)\n", launch_running(w->set),
+			        ctl_plural((int64_t)launch_running(w->set)), sigabbrev_np((int)si.ssi_signo));
+			w->kill_at = clock_now() + STOP_GRACE;
+		}
+		launch_signal_all(w->set, SIGTERM);
+	}
+	if (w->kill_at && clock_now() >= w->kill_at)
+		launch_signal_all(w->set, SIGKILL);
+}
+
+static void work(struct work *w)
+{
+	for (start_more(w); launch_running(w->set) > 0; start_more(w)) {
+		struct pollfd p[] = { { w->signals, POLLIN, 0 }, { launch_fd(w->set), POLLIN, 0 } };
+
+		if (poll(p, 2, w->kill_at ? 1000 : -1) < 0 && errno != EINTR)
+			return;
+		hear(w);
+		reap(w);
+	}
+	hear(w);
+}
+
+static int sweep_code(const struct work *w)
+{
+	for (size_t i = 0; i < w->s.npoints; i++)
+		if (w->s.point[i].state == POINT_FAILED && w->nsignals == 0)
+			return 1;
+	for (size_t i = 0; i < w->s.npoints; i++)
+		if (w->s.point[i].state != POINT_DONE)
+			return w->nsignals ? 75 : 1;
+	return 0;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .jobs = 1 };
+	struct work w = { .o = &o, .signals = -1, .lock = -1 };
+	struct err e = { 0 };
+	char *file;
+	enum err_code rc;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	if (o.grid.n == 0)
+		return ctl_misuse(self, "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
+	file = conf_file(argv[1]);
+	rc = sweep_grid(&w.s, &o.grid, &e);
+	if (rc == ERR_OK)
+		rc = take_signals(&w, &e);
+	if (rc == ERR_OK)
+		rc = prepare(&w, file, &e);
+	if (rc == ERR_OK) {
+		w.bin = daemon_self_dir(&e);
+		rc = w.bin ? launch_new(NULL, &w.set, &e) : e.code;
+	}
+	if (rc == ERR_OK) {
+		work(&w);
+		sweep_show(&w.s, o.json, w.nsignals > 0);
+	}
+	code = rc == ERR_OK ? sweep_code(&w) : ctl_fail(&e);
+	launch_free(w.set);
+	sweep_release(&w.s);
+	free(w.bin);
+	free(file);
+	if (w.signals >= 0)
+		close(w.signals);
+	if (w.lock >= 0)
+		close(w.lock);
+	opt_list_release(&o.grid);
+	opt_list_release(&o.set);
+	return code;
+}
+
+const struct ctl_cmd ctl_cmd_sweep = {
+	"sweep",
+	{
+		.prog = "ps-ctl sweep", .args = "FILE",
+		.about = "run a cluster file with all combinations of some values, and say which was best",
+		.more = "Each run has its run directory in NAME.sweep.  What is done there is not run again, and a run that was\n"
+		        "interrupted goes on, so a sweep that was ended can be called again, or with more values.  A run that fails\n"
+		        "is told of, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end what runs, with a\n"
+		        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.examples = "  ps-ctl sweep cluster --grid lr=0.1,0.01 --grid sync=bsp,ssp:3 -j 2\n"
+		            "  ps-ctl sweep net --grid 'hidden=[64],[64,32]' --json | tail -n 1 | jq .best\n",
+	},
+	run,
+};

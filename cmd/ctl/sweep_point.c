@@ -1,0 +1,204 @@
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "conf/conf_key.h"
+#include "ctl.h"
+#include "launch/launch.h"
+#include "report_read.h"
+#include "result.h"
+#include "sweep.h"
+
+#define ID_MAX 48
+#define CONFIG_MAX (1u << 20)
+
+char *point_path(const struct sweep *s, const struct point *p, const char *suffix)
+{
+	return mem_printf("%s/%s%s", s->folder, p->id, suffix);
+}
+
+/* ---- who it is ----------------------------------------------------------------------- */
+
+/* A name that says what it is, as far as a name of a cluster can; what does not fit is made
+ * up for by a digest, so that no two points have the same. */
+static char *make_id(const json_t *settings)
+{
+	struct buf id = BUF_INIT;
+	uint8_t digest[crypto_generichash_BYTES_MIN];
+	bool exact = true;
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)settings, key, v) {
+		const char *leaf = strncmp(key, "job.", 4) == 0 ? key + 4 : key;
+		char *text = run_value_text(v);
+
+		buf_printf(&id, "%s%s-%s", id.len ? "_" : "", leaf, text);
+		free(text);
+	}
+	for (size_t i = 0; i < id.len; i++)
+		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", id.data[i])) {
+			id.data[i] = '-';
+			exact = false;
+		}
+	if (!exact || id.len > ID_MAX) {
+		char *whole = json_text(settings);
+
+		crypto_generichash(digest, sizeof digest, (const uint8_t *)whole, strlen(whole), NULL, 0);
+		free(whole);
+		id.len = id.len > ID_MAX ? ID_MAX : id.len;
+		buf_printf(&id, "-%02x%02x%02x", digest[0], digest[1], digest[2]);
+	}
+	return (char *)id.data;
+}
+
+/* The values of the grid's keys, each as its key's type takes it; what it does not take is a
+ * string. */
+static json_t *settings_of(const struct sweep *s, const struct point *p)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < s->nkeys; i++) {
+		char *name = mem_printf("%.*s", (int)strcspn(p->assignment[i], "="), p->assignment[i]);
+		const struct conf_key *k = conf_key_find(name, NULL);
+		json_t *v = NULL;
+		struct conf c;
+
+		conf_init(&c);
+		if (k && conf_set(&c, p->assignment[i], NULL) == ERR_OK)
+			v = conf_value_json(k, &c);
+		conf_release(&c);
+		json_object_set_new(o, k ? k->path : name, v ? v : json_string(strchr(p->assignment[i], '=') + 1));
+		free(name);
+	}
+	return o;
+}
+
+/* ---- its files ----------------------------------------------------------------------- */
+
+/* "sync, job.lr": where an earlier run of this id had other settings; NULL: nowhere, or
+ * there is none. */
+static char *other_settings(const char *run, const struct conf *c)
+{
+	char *path = path_join(run, "cluster.json"), *keys = NULL;
+	json_t *there = json_parse_file(path, CONFIG_MAX, NULL);
+	struct conf old;
+
+	if (there && conf_from_json(there, &old, NULL) == ERR_OK) {
+		keys = conf_diff(c, &old);
+		conf_release(&old);
+	}
+	json_decref(there);
+	free(path);
+	return keys;
+}
+
+static enum err_code write_file(const struct sweep *s, const struct point *p, const struct conf *c, struct err *e)
+{
+	char *path = point_path(s, p, ".json");
+	json_t *j = conf_to_json(c);
+	char *text = json_dumps(j, JSON_INDENT(2));
+	enum err_code rc = file_replace(path, text, strlen(text), 0600, e);
+
+	free(text);
+	json_decref(j);
+	free(path);
+	return rc;
+}
+
+/* What is there already. */
+static enum err_code look(const struct sweep *s, struct point *p, const struct conf *c, struct err *e)
+{
+	char *run = point_path(s, p, ".run"), *keys = other_settings(run, c);
+	enum err_code rc = ERR_OK;
+
+	if (keys)
+		rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s: give those, or another folder with --output", run, keys);
+	else
+		p->result = result_read(run, NULL);
+	if (p->result && result_is(p->result, "done")) {
+		p->state = POINT_DONE;
+		p->kept = true;
+	} else {
+		json_decref(p->result);
+		p->result = NULL;
+	}
+	free(keys);
+	free(run);
+	return rc;
+}
+
+static enum err_code load(const struct sweep *s, const struct point *p, const char *file, const struct opt_list *sets,
+                          struct conf *c, struct err *e)
+{
+	const char **all = mem_array(sets->n + s->nkeys, sizeof *all);
+	enum err_code rc;
+
+	for (size_t i = 0; i < sets->n; i++)
+		all[i] = sets->item[i];
+	for (size_t i = 0; i < s->nkeys; i++)
+		all[sets->n + i] = p->assignment[i];
+	rc = conf_load(file, all, sets->n + s->nkeys, c, e);
+	free((void *)all);
+	return rc;
+}
+
+enum err_code point_prepare(struct sweep *s, struct point *p, const char *file, const struct opt_list *sets, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = load(s, p, file, sets, &c, e);
+
+	p->settings = settings_of(s, p);
+	p->id = make_id(p->settings);
+	if (rc) {
+		p->state = POINT_FAILED;
+		snprintf(p->reason, sizeof p->reason, "%s", e->msg);
+		return ERR_OK;
+	}
+	free(c.name);
+	c.name = mem_strdup(p->id);
+	rc = look(s, p, &c, e);
+	if (rc == ERR_OK && p->state != POINT_DONE)
+		rc = write_file(s, p, &c, e);
+	conf_release(&c);
+	return rc;
+}
+
+bool point_is_begun(const struct sweep *s, const struct point *p)
+{
+	char *run = point_path(s, p, ".run"), *config = path_join(run, "cluster.json");
+	json_t *result = result_read(run, NULL);
+	/* What has failed would fail again from where it was. */
+	bool begun = access(config, F_OK) == 0 && !(result && result_is(result, "failed"));
+
+	json_decref(result);
+	free(config);
+	free(run);
+	return begun;
+}
+
+void point_finish(const struct sweep *s, struct point *p, const char *how)
+{
+	char *run = point_path(s, p, ".run"), *log = point_path(s, p, ".log");
+	struct buf last = BUF_INIT;
+
+	p->result = result_read(run, NULL);
+	if (!p->result)
+		p->state = POINT_FAILED;
+	else
+		p->state = result_is(p->result, "done") ? POINT_DONE : result_is(p->result, "stopped") ? POINT_STOPPED : POINT_FAILED;
+	if (p->state == POINT_DONE)
+		goto out;
+	launch_last_words(log, &last);
+	snprintf(p->reason, sizeof p->reason, "%s", p->result && *json_str(p->result, "reason", "") ?
+	         json_str(p->result, "reason", "") : last.len ? (char *)last.data : how);
+out:
+	buf_release(&last);
+	free(run);
+	free(log);
+}

@@ -21,7 +21,10 @@ void history_free(struct history *h);
 /* kind and text: see coord_event. */
 void history_add(struct history *h, const char *kind, const char *text);
 /* A line of metrics.jsonl. */
-void history_metrics(struct history *h, const json_t *status);
+void history_metrics(struct history *h, const json_t *row);
+/* How many events of each kind there were since history_new, each kind that there is from 0 on;
+ * a new reference. */
+json_t *history_counts(const struct history *h);
 
 /* Those from number `since` on that are in memory, a new reference; *next: the number that the
  * next one will have. */

@@ -2,6 +2,7 @@
 #include "server/history.h"
 #include "server/keep.h"
 #include "server/remember.h"
+#include "server/row.h"
 #include "server/settings.h"
 
 #include <stdarg.h>
@@ -165,7 +166,7 @@ static void write_metrics(struct host *h, int64_t now)
 	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
 		return;
 	h->next_metrics = now + METRICS_PERIOD;
-	s = coord_status(h->coord, now);
+	s = row_take(h, now);
 	history_metrics(h->history, s);
 	json_decref(s);
 }

@@ -123,6 +123,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->nlanes = cfg->threads ? cfg->threads : default_threads();
 	s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	randombytes_buf(&s->incarnation, sizeof s->incarnation);
+	s->began = clock_wall();
 	s->incarnation >>= 1;           /* never the number that stands for nobody */
 	pthread_rwlock_init(&s->keys_lock, NULL);
 	pthread_mutex_init(&s->end_lock, NULL);

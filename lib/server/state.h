@@ -13,6 +13,7 @@
 
 #include "auth/keyring.h"
 #include "base/clock.h"
+#include "base/hist.h"
 #include "client/agent.h"
 #include "codec/keycache.h"
 #include "coord/coord.h"
@@ -62,6 +63,8 @@ struct pull {
 	size_t run;                     /* cursor: run, then partition within it */
 	uint32_t part;
 	bool wanted;                    /* a relay has been asked to fetch it */
+	bool begun;                     /* its step might begin; held_at: since when it could not; 0: it could at once */
+	int64_t held_at;
 };
 
 /* An answer that is due when shard_is_safe says yes: a receipt, to another server
@@ -156,6 +159,7 @@ struct server {
 	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;
+	int64_t began;                  /* Unix time in ns */
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping, stopping, leaving;
 	_Atomic uint64_t saves;         /* the checkpoint that is asked for; 0: none */
@@ -186,6 +190,7 @@ struct server {
 	_Atomic uint32_t waiting;       /* peers that something must wake */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
+	struct hist barrier;            /* how long questions were held until their step might begin, ns */
 	_Atomic int64_t views_cost;     /* ns that sending the present views has taken */
 	struct log_limit strangers;
 	_Atomic int remote_suite, local_suite;  /* enum suite */

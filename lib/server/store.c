@@ -418,10 +418,12 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", histogram(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", histogram(apply, 14, 2, 7, 1e-9));
+	json_object_set_new(o, "barrier", histogram(&s->barrier, 14, 2, 11, 1e-9));
 	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
 	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
 	return o;

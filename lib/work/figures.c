@@ -36,6 +36,7 @@ json_t *figures_json(void *worker)
 
 	pthread_mutex_lock(&w->lock);
 	f = w->fig;
+	w->fig.norm_wanted = true;
 	pthread_mutex_unlock(&w->lock);
 	procstat_read(&ps);
 	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
@@ -55,7 +56,10 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
 	json_object_set_new(o, "push_seconds", json_of_num(f.push));
 	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	json_object_set_new(o, "gradient_norm", f.norm < 0 ? json_null() : json_of_num(f.norm));
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "start_unix_seconds", json_of_num(seconds(w->began)));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));
@@ -94,6 +98,9 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	w->fig.rows = cs.rows_offered;
 	w->fig.held = cs.rows_held;
 	w->fig.ring = ring;
+	w->fig.norm = w->params.norm;
+	w->params.norm_wanted |= w->fig.norm_wanted;
+	w->fig.norm_wanted = false;
 	w->fig.data += seconds(t->data - t->begin - t->waited);
 	w->fig.wait += seconds(t->answer - t->data + t->waited);
 	w->fig.pull += seconds(t->pulled - t->answer);

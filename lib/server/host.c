@@ -1,3 +1,4 @@
+#include "server/board.h"
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
@@ -168,6 +169,7 @@ static void write_metrics(struct host *h, int64_t now)
 	h->next_metrics = now + METRICS_PERIOD;
 	s = row_take(h, now);
 	history_metrics(h->history, s);
+	board_row(h->board, s);
 	json_decref(s);
 }
 
@@ -328,6 +330,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
+	h->board = board_new(s->cfg.id->run_dir, s->cfg.log);
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
@@ -372,6 +375,11 @@ void host_stop(struct host *h)
 		pthread_join(h->ticker, NULL);
 	}
 	pthread_mutex_lock(&h->lock);
+	if (h->ticker) {
+		/* The last line is how it ended. */
+		h->next_metrics = 0;
+		write_metrics(h, clock_now());
+	}
 	http = h->http;
 	h->http = NULL;
 	pthread_mutex_unlock(&h->lock);
@@ -389,6 +397,7 @@ void host_free(struct host *h)
 	free(h->resume_path);
 	views_unref(h->views);
 	history_free(h->history);
+	board_free(h->board);
 	json_decref(h->config);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);

@@ -8,6 +8,7 @@
 
 struct keep;
 struct history;
+struct board;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
@@ -26,6 +27,7 @@ struct host {
 	struct notice *notices, **notices_last; /* to servers, after the view */
 	bool told_end;
 	struct history *history;        /* events and metrics */
+	struct board *board;            /* metrics for TensorBoard */
 	struct http_server *http;
 	int64_t next_metrics;
 	pthread_t ticker;

@@ -22,6 +22,14 @@ static json_t *learning_rate(const json_t *config, uint64_t step)
 	return json_of_num(json_num(job, "lr", 0) * schedule_factor(&s, step));
 }
 
+/* Of all workers together examples are counted; a step is one of each. */
+static double steps_per_second(const struct host *h, const json_t *row)
+{
+	double each = (double)h->cfg.batch * json_num(row, "workers", 0);
+
+	return each > 0 ? json_num(row, "examples_per_second", 0) / each : 0;
+}
+
 static void add_checkpoints(const struct host *h, json_t *row)
 {
 	struct keep_figures f = { 0 };
@@ -42,6 +50,7 @@ json_t *row_take(struct host *h, int64_t now)
 
 	json_object_set_new(row, "lr", learning_rate(h->config, (uint64_t)json_int(row, "step", 0)));
 	json_object_set_new(row, "optimizer", json_string(json_str(json_object_get(h->config, "job"), "optimizer", "")));
+	json_object_set_new(row, "steps_per_second", json_of_num(steps_per_second(h, row)));
 	add_checkpoints(h, row);
 	json_object_set_new(row, "http_refused", json_integer(h->http ? (json_int_t)http_server_refused(h->http) : 0));
 	return row;

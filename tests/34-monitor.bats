@@ -244,3 +244,86 @@ files_are() { [ "$(files)" -eq "$1" ]; }
 	curves lin.run >c
 	[ "$(wc -l <c)" -ge 1 ]
 }
+
+# ---- traces ---------------------------------------------------------------------------------------
+
+# A job whose steps take some milliseconds, of several partitions; $1: more of its configuration.
+slow_steps() {
+	endless
+	awk -F, -v OFS=, 'NR > 1 { $3 = $3 > 0.5 } { print }' train.csv >classes.csv
+	mv classes.csv train.csv
+	jq ". + {servers: 2${1:+, $1}} | .job += {model: \"mlp\", hidden: [256, 256], batch: 100, lr: 0.01}" lin.json >two.json
+}
+
+# The workers' seconds in each phase so far.
+phases() {
+	http GET /v1/workers | jq -c 'reduce (.workers[] | {data: .data_seconds, pull: .pull_seconds, compute: .compute_seconds,
+		push: .push_seconds, wait: .wait_seconds} | to_entries[]) as $p ({}; .[$p.key] += $p.value)'
+}
+
+being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
+
+@test "a trace has every process's steps, tied together, as ps-stat has their shares" {
+	slow_steps
+	begin two.json
+	wait_for 20 step_is_past 10
+	before=$(phases)
+	ps-ctl trace -C "$RUN" -d 1s >trace.json 2>err
+	grep -q '^4 processes, [0-9]* spans' err
+	after=$(phases)
+	python3 "$LIB/trace_check.py" trace.json server-0 server-1 worker-0 worker-1 >found
+	jq -e --argjson a "$before" --argjson b "$after" '([$b | keys[] | $b[.] - $a[.]] | add) as $all |
+		.shares as $s | all($b | keys[]; (($b[.] - $a[.]) / $all - ($s[.] // 0) | fabs) < 0.15)' found ||
+		{ echo "$before $after"; cat found; false; }
+	# One host, one clock.
+	jq -e '.otherData.cluster == "two" and (.otherData.clocks | length) == 4 and
+		all(.otherData.clocks[]; .offset_seconds | fabs < 0.02)' trace.json
+	# Then nobody records any more.
+	[ "$(http POST /v1/trace '{"seconds":0.05}' | jq 'has("id")')" = true ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "a trace over a worker that is killed, one that is too large, and one too many" {
+	slow_steps 'lease: "1s"'
+	begin two.json --max-restarts 9
+	wait_for 20 step_is_past 10
+	background ps-ctl trace -C "$RUN" -d 1500ms
+	wait_for 10 being_taken
+	run -1 ps-ctl trace -C "$RUN" -d 1s
+	[[ $output == *"a trace is being taken, for "*" more"* ]]
+	kill -9 "$(cat "$RUN/worker-1.pid")"
+	finish
+	[ "$status" -eq 0 ]
+	python3 "$LIB/trace_check.py" out server-0 server-1 worker-0 worker-1
+	ps-ctl trace -C "$RUN" -d 500ms --limit 32K >small 2>err
+	[ "$(stat -c %s small)" -lt 36000 ]
+	grep -q 'the limit is reached' err
+	jq -e '.traceEvents | length > 100' small >/dev/null
+	run -2 ps-ctl trace -C "$RUN" -d 1h
+	ps-ctl stop -C "$RUN" >/dev/null
+	run -3 ps-ctl trace -C "$RUN" -d 1s
+}
+
+@test "a trace outlives its coordinator, and only an admin may take one" {
+	slow_steps 'replicas: 2'
+	begin two.json --max-restarts 9
+	wait_for 20 step_is_past 10
+	ps-ctl invite -C "$RUN" --role monitor | jq -r .token >token
+	at=$(ps-ctl targets -C "$RUN" | jq -r '.[0].targets[0]')
+	[ "$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat token)" -d '{"seconds":1}' "http://$at/v1/trace")" = 403 ]
+	[ "$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat token)" "http://$at/v1/trace?id=1")" = 404 ]
+	for body in '{}' '{"seconds":0}' '{"seconds":601}' '{"seconds":"1"}' '{"seconds":1,"x":2}'; do
+		[[ $(http POST /v1/trace "$body") == *'"error"'* ]]
+	done
+	background ps-ctl trace -C "$RUN" -d 20s
+	wait_for 10 being_taken
+	kill -9 "$(cat "$RUN/coordinator.pid")"
+	finish
+	[ "$status" -ne 0 ]
+	grep -q '^ps-ctl: ' err
+	[ ! -s out ] || jq -e '.traceEvents' out >/dev/null
+	# The next one knows nothing of it, and takes its own.
+	wait_for 30 eval 'ps-ctl trace -C "$RUN" -d 300ms >again 2>err2'
+	python3 "$LIB/trace_check.py" again server-0 server-1 worker-0 worker-1
+	ps-ctl stop -C "$RUN" >/dev/null
+}

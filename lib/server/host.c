@@ -5,6 +5,7 @@
 #include "server/remember.h"
 #include "server/row.h"
 #include "server/settings.h"
+#include "server/tracing.h"
 
 #include <stdarg.h>
 
@@ -95,6 +96,11 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 	json_t *answer;
 
 	host_lock(h);
+	if (strcmp(json_str(msg, "op", ""), "trace") == 0) {
+		tracing_take(h, self, msg, clock_now());
+		unlock(h, false);
+		return NULL;
+	}
 	answer = coord_handle(h->coord, self, msg, clock_now(), e);
 	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
 	 * seen at the next tick. */
@@ -179,6 +185,7 @@ static void on_time(struct host *h, int64_t now)
 		coord_here(h->coord, h->server->incarnation, now);
 	coord_tick(h->coord, now);
 	write_metrics(h, now);
+	tracing_tick(h, now);
 }
 
 static void *tick(void *ctx)
@@ -331,6 +338,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
 	h->board = board_new(s->cfg.id->run_dir, s->cfg.log);
+	h->tracing = tracing_new();
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
@@ -398,6 +406,7 @@ void host_free(struct host *h)
 	views_unref(h->views);
 	history_free(h->history);
 	board_free(h->board);
+	tracing_free(h->tracing);
 	json_decref(h->config);
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);

@@ -9,6 +9,7 @@
 struct keep;
 struct history;
 struct board;
+struct tracing;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
@@ -28,6 +29,7 @@ struct host {
 	bool told_end;
 	struct history *history;        /* events and metrics */
 	struct board *board;            /* metrics for TensorBoard */
+	struct tracing *tracing;
 	struct http_server *http;
 	int64_t next_metrics;
 	pthread_t ticker;

@@ -11,6 +11,7 @@
 #include "server/routes.h"
 #include "server/row.h"
 #include "server/settings.h"
+#include "server/tracing.h"
 
 #define WAIT_MAX_SECONDS 60.0
 
@@ -239,6 +240,28 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 	json_decref(events);
 	json_decref(own);
 	return HTTP_DONE;
+}
+
+static int get_trace(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct host *h = ctx;
+	const char *id = http_query(req, "id"), *page = http_query(req, "page");
+	uint64_t n = 0, k = 0;
+	struct err e = { 0 };
+	bool wait;
+
+	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) || !wait_ms(req, &a->park_ms))
+		return bad_query(a, "id, page, wait");
+	host_lock(h);
+	a->json = tracing_page(h, n, k, clock_now(), &wait, &e);
+	host_unlock(h);
+	if (!a->json)
+		return route_fail(a, &e);
+	if (!wait || req->late || !a->park_ms)
+		return HTTP_DONE;
+	json_decref(a->json);
+	a->json = NULL;
+	return HTTP_PARK;
 }
 
 /* The coordinator tells of all.  Where it listens on every address, by the host's name. */

@@ -17,6 +17,7 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

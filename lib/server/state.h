@@ -26,6 +26,8 @@
 #include "wire/sums.h"
 
 struct host;
+struct tracer;
+struct trace_steps;
 struct given;
 struct uplink;
 
@@ -115,6 +117,12 @@ struct peer {
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
+	/* While a trace is taken: of the pushes of a step, peer_trace.c. */
+	struct traced {
+		uint64_t id, step;
+		int64_t begin, end, busy;
+		uint32_t pushes;
+	} traced;
 	uint64_t counted_in, counted_out;       /* bytes that server.bytes_* know of */
 
 	/* control */
@@ -152,6 +160,8 @@ struct server {
 	struct repl *repl;              /* to other copies; NULL without store */
 	struct uplink *uplink;          /* of a relay; else NULL */
 	unsigned relay;                 /* its number; the agent's thread only */
+	struct tracer *tracer;
+	struct trace_steps *steps;      /* peer_trace.c */
 	struct save *save;              /* checkpoints; NULL without store */
 	json_t *state;                  /* that another coordinator has left, or NULL */
 	bool recover;                   /* it is to be gone on with */
@@ -243,6 +253,10 @@ void peer_object(struct peer *p, const struct record *r, enum err_code code, con
 /* Refuse, and close when it is written. */
 void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* peer_trace.c */
+struct trace_steps *trace_steps_new(void);
+void trace_steps_free(struct trace_steps *s);
 
 /* peer_push.c, peer_copy.c, peer_pull.c */
 void peer_promise(struct peer *p, const struct promise *x);

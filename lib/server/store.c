@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/procstat.h"
 #include "ckpt/read.h"
+#include "client/tracer.h"
 #include "conf/rule.h"
 #include "server/far.h"
 #include "server/given.h"
@@ -289,6 +290,7 @@ static void on_view(void *ctx, const json_t *view)
 	struct err e = { 0 };
 	json_t *ack;
 
+	tracer_view(s->tracer, s->agent, view);
 	if (json_flag(view, "ended")) {
 		server_end(s, NULL);
 		return;
@@ -394,6 +396,7 @@ json_t *store_stats(void *ctx)
 	uint64_t n;
 	json_t *o;
 
+	tracer_send(s->tracer, s->agent);
 	if (!shard)
 		return NULL;
 	shard_stats(shard, &st);

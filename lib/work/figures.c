@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/procstat.h"
+#include "client/tracer.h"
 #include "work/worker.h"
 
 static double seconds(int64_t ns)
@@ -68,6 +69,14 @@ json_t *figures_json(void *worker)
 	return o;
 }
 
+static void trace(const struct worker *w, const struct step_times *t)
+{
+	const int64_t v[TRACER_NUMBERS] = { (int64_t)w->step, t->begin, t->waited, t->data, t->answer, t->pulled, t->computed, t->pushed,
+		(int64_t)w->batch.rows };
+
+	tracer_add(cluster_tracer(w->cluster), TRACE_STEP, v, TRACER_NUMBERS);
+}
+
 void figures_note(struct worker *w, double loss, const struct step_times *t)
 {
 	struct client_stats cs;
@@ -75,6 +84,8 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	uint64_t n = 0, ring = 0;
 	int64_t now = clock_now();
 
+	if (tracer_is_on(cluster_tracer(w->cluster)))
+		trace(w, t);
 	if (w->batch.rows) {
 		w->loss[w->nlosses % LOSS_WINDOW] = loss;
 		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/num.h"
 
 double put_number(const json_t *o, const char *key)
 {
@@ -15,19 +14,21 @@ double put_number(const json_t *o, const char *key)
 	return json_is_number(v) ? json_number_value(v) : v && json_is_null(v) ? (double)NAN : 0;
 }
 
+/* Fifteen digits: what is beyond them is noise of sums, and would cost most of a scrape's time. */
 void put_value(struct buf *out, double v)
 {
-	char text[32];
+	char text[40];
 
 	if (isnan(v))
 		buf_puts(out, " NaN\n");
 	else if (isinf(v))
 		buf_puts(out, v > 0 ? " +Inf\n" : " -Inf\n");
 	else {
-		num_format(v, text);
-		buf_puts(out, " ");
+		if (v == nearbyint(v) && fabs(v) < 1e15)
+			snprintf(text, sizeof text, " %lld\n", (long long)v);
+		else
+			snprintf(text, sizeof text, " %.15g\n", v);
 		buf_puts(out, text);
-		buf_puts(out, "\n");
 	}
 }
 
@@ -120,7 +121,8 @@ static void put_histogram(struct buf *out, const char *name, const json_t *h, co
 	char sum[80], count[80], bound[32];
 
 	for (size_t i = 0; i + 1 < n; i++) {
-		num_format(json_number_value(json_array_get(le, i)), bound);
+		/* A name more than a number: short, and always the same. */
+		snprintf(bound, sizeof bound, "%.9g", json_number_value(json_array_get(le, i)));
 		put_bucket(out, name, label, id, bound, json_number_value(json_array_get(counts, i)));
 	}
 	put_bucket(out, name, label, id, "+Inf", n ? json_number_value(json_array_get(counts, n - 1)) : 0);

@@ -1,4 +1,4 @@
-#include "server/board.h"
+#include "server/tensorboard.h"
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
@@ -175,7 +175,7 @@ static void write_metrics(struct host *h, int64_t now)
 	h->next_metrics = now + METRICS_PERIOD;
 	s = row_take(h, now);
 	history_metrics(h->history, s);
-	board_row(h->board, s);
+	tensorboard_row(h->tensorboard, s);
 	json_decref(s);
 }
 
@@ -337,7 +337,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_cond_init(&h->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
-	h->board = board_new(s->cfg.id->run_dir, s->cfg.log);
+	h->tensorboard = tensorboard_new(s->cfg.id->run_dir, s->cfg.log);
 	h->tracing = tracing_new();
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
 	h->cfg = configure(h, s->cfg.conf);
@@ -405,7 +405,7 @@ void host_free(struct host *h)
 	free(h->resume_path);
 	views_unref(h->views);
 	history_free(h->history);
-	board_free(h->board);
+	tensorboard_free(h->tensorboard);
 	tracing_free(h->tracing);
 	json_decref(h->config);
 	pthread_mutex_destroy(&h->lock);

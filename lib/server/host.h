@@ -8,7 +8,7 @@
 
 struct keep;
 struct history;
-struct board;
+struct tensorboard;
 struct tracing;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
@@ -28,7 +28,7 @@ struct host {
 	struct notice *notices, **notices_last; /* to servers, after the view */
 	bool told_end;
 	struct history *history;        /* events and metrics */
-	struct board *board;            /* metrics for TensorBoard */
+	struct tensorboard *tensorboard; /* metrics for TensorBoard */
 	struct tracing *tracing;
 	struct http_server *http;
 	int64_t next_metrics;

@@ -1,4 +1,4 @@
-#include "server/board.h"
+#include "server/tensorboard.h"
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -7,7 +7,7 @@
 
 #define BUCKETS_MAX 64u
 
-struct board {
+struct tensorboard {
 	struct log *log;
 	char *dir;                      /* NULL: there is none */
 	struct tfevents *events;        /* NULL: not yet, or it could not be made */
@@ -38,9 +38,9 @@ static const char *const eval_curve[][2] = {
 	{ "eval/loss", "loss" }, { "eval/accuracy", "accuracy" }, { "eval/auc", "auc" }, { "eval/rmse", "rmse" }, { "eval/r2", "r2" },
 };
 
-struct board *board_new(const char *dir, struct log *log)
+struct tensorboard *tensorboard_new(const char *dir, struct log *log)
 {
-	struct board *b = mem_alloc(sizeof *b);
+	struct tensorboard *b = mem_alloc(sizeof *b);
 
 	b->log = log;
 	b->dir = dir ? mem_strdup(dir) : NULL;
@@ -48,7 +48,7 @@ struct board *board_new(const char *dir, struct log *log)
 	return b;
 }
 
-void board_free(struct board *b)
+void tensorboard_free(struct tensorboard *b)
 {
 	if (!b)
 		return;
@@ -92,7 +92,7 @@ static void put_staleness(struct tfevents *t, const json_t *h)
 }
 
 /* The first failure is told; what comes later may go well again. */
-static bool is_well(struct board *b, enum err_code rc, const struct err *e)
+static bool is_well(struct tensorboard *b, enum err_code rc, const struct err *e)
 {
 	if (rc && !b->warned)
 		log_warn(b->log, "%s; the job goes on", e->msg);
@@ -100,7 +100,7 @@ static bool is_well(struct board *b, enum err_code rc, const struct err *e)
 	return !rc;
 }
 
-static void put_step(struct board *b, const json_t *row, int64_t step, double wall)
+static void put_step(struct tensorboard *b, const json_t *row, int64_t step, double wall)
 {
 	struct err e = { 0 };
 
@@ -111,7 +111,7 @@ static void put_step(struct board *b, const json_t *row, int64_t step, double wa
 		b->step = step;
 }
 
-static void put_eval(struct board *b, const json_t *eval, int64_t step, double wall)
+static void put_eval(struct tensorboard *b, const json_t *eval, int64_t step, double wall)
 {
 	struct err e = { 0 };
 
@@ -121,7 +121,7 @@ static void put_eval(struct board *b, const json_t *eval, int64_t step, double w
 		b->eval_step = step;
 }
 
-void board_row(struct board *b, const json_t *row)
+void tensorboard_row(struct tensorboard *b, const json_t *row)
 {
 	int64_t step = json_int(row, "step", 0), eval_step = json_int(row, "eval_step", -1);
 	double wall = (double)clock_wall() / NSEC_PER_SEC;

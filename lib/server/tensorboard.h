@@ -1,5 +1,5 @@
-#ifndef SERVER_BOARD_H
-#define SERVER_BOARD_H
+#ifndef SERVER_TENSORBOARD_H
+#define SERVER_TENSORBOARD_H
 
 #include <jansson.h>
 
@@ -8,12 +8,12 @@
 /* The curves of a run for TensorBoard, in its run directory: what metrics.jsonl tells of each
  * step.  A coordinator that begins again writes a file of its own, which TensorBoard reads behind
  * the one before.  The caller's lock covers it.  A full disk costs the curves, not the job. */
-struct board;
+struct tensorboard;
 
 /* dir: the run directory; NULL: nothing is written. */
-struct board *board_new(const char *dir, struct log *log);
-void board_free(struct board *b);
+struct tensorboard *tensorboard_new(const char *dir, struct log *log);
+void tensorboard_free(struct tensorboard *b);
 /* A row (row.h).  The file is made with the first one. */
-void board_row(struct board *b, const json_t *row);
+void tensorboard_row(struct tensorboard *b, const json_t *row);
 
 #endif

@@ -168,6 +168,8 @@ uint64_t coord_frontier(const struct coord *c);             /* of the fastest wo
  * others are what people ask for (ps-http(7)). */
 json_t *coord_view(const struct coord *c);
 json_t *coord_status(const struct coord *c, int64_t now);
+/* The status and, added up over all processes, what they have done: a line of metrics.jsonl. */
+json_t *coord_row(const struct coord *c, int64_t now);
 json_t *coord_servers(const struct coord *c, int64_t now);
 json_t *coord_workers(const struct coord *c, int64_t now);
 json_t *coord_relays(const struct coord *c, int64_t now);

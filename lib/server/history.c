@@ -14,6 +14,12 @@
 /* The end of the file has as many events as are kept: a text has 600 bytes at most. */
 #define TAIL ((off_t)HISTORY_KEPT * 1024)
 
+static const char *const kinds[] = {
+#define EVENT(kind) #kind,
+#include "coord/event.def"
+#undef EVENT
+};
+
 struct history {
 	struct log *log;
 	char *dir;
@@ -22,6 +28,7 @@ struct history {
 	off_t whole;                    /* bytes of the file up to the end of its last whole line; -1: it was not read */
 	int events_fd, metrics_fd;      /* or -1 */
 	bool warned;
+	json_t *counts;                 /* by kind */
 };
 
 /* ---- what was there before ------------------------------------------------------------ */
@@ -74,6 +81,9 @@ struct history *history_new(const char *dir, struct log *log)
 	char *path;
 	int fd;
 
+	h->counts = json_object();
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		json_object_set_new(h->counts, kinds[i], json_integer(0));
 	h->log = log;
 	h->events_fd = h->metrics_fd = -1;
 	if (!dir)
@@ -162,13 +172,14 @@ void history_add(struct history *h, const char *kind, const char *text)
 	json_decref(*place);
 	*place = e;
 	h->next++;
+	json_object_set_new(h->counts, kind, json_integer(json_int(h->counts, kind, 0) + 1));
 	write_events(h);
 }
 
-void history_metrics(struct history *h, const json_t *status)
+void history_metrics(struct history *h, const json_t *row)
 {
 	if (h->metrics_fd >= 0)
-		put_line(h, h->metrics_fd, "metrics.jsonl", status);
+		put_line(h, h->metrics_fd, "metrics.jsonl", row);
 }
 
 /* ---- what is read -------------------------------------------------------------------------- */
@@ -197,6 +208,11 @@ json_t *history_events(const struct history *h, uint64_t since, uint64_t *next)
 	return list;
 }
 
+json_t *history_counts(const struct history *h)
+{
+	return json_deep_copy(h->counts);
+}
+
 void history_free(struct history *h)
 {
 	if (!h)
@@ -207,6 +223,7 @@ void history_free(struct history *h)
 		close(h->events_fd);
 	if (h->metrics_fd >= 0)
 		close(h->metrics_fd);
+	json_decref(h->counts);
 	free(h->dir);
 	free(h);
 }

@@ -20,11 +20,14 @@ void history_free(struct history *h);
 
 /* kind and text: see coord_event. */
 void history_add(struct history *h, const char *kind, const char *text);
-/* A line of metrics.jsonl. */
-void history_metrics(struct history *h, const json_t *status);
 /* The points of metrics.jsonl, of a run that goes on. */
 struct web_curve;
 void history_curve(const struct history *h, struct web_curve *curve);
+/* A line of metrics.jsonl. */
+void history_metrics(struct history *h, const json_t *row);
+/* How many events of each kind there were since history_new, each kind that there is from 0 on;
+ * a new reference. */
+json_t *history_counts(const struct history *h);
 
 /* Those from number `since` on that are in memory, a new reference; *next: the number that the
  * next one will have. */

@@ -4,7 +4,10 @@
 #include "server/history.h"
 #include "server/keep.h"
 #include "server/remember.h"
+#include "server/row.h"
 #include "server/settings.h"
+#include "server/tensorboard.h"
+#include "server/tracing.h"
 
 #include <stdarg.h>
 
@@ -40,12 +43,13 @@ static void write_metrics(struct host *h, int64_t now)
 
 	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
 		return;
-	s = coord_status(h->coord, now);
+	s = row_take(h, now);
 	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
 	h->next_metrics = now + (period < METRICS_PERIOD ? METRICS_PERIOD :
 	    period < METRICS_PERIOD_MAX ? period : METRICS_PERIOD_MAX);
 	history_metrics(h->history, s);
 	web_curve_add(h->curve, s);
+	tensorboard_row(h->tensorboard, s);
 	json_decref(s);
 }
 
@@ -120,6 +124,11 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 	json_t *answer;
 
 	host_lock(h);
+	if (strcmp(json_str(msg, "op", ""), "trace") == 0) {
+		tracing_take(h, self, msg, clock_now());
+		unlock(h, false);
+		return NULL;
+	}
 	answer = coord_handle(h->coord, self, msg, clock_now(), e);
 	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
 	 * seen at the next tick. */
@@ -192,6 +201,7 @@ static void on_time(struct host *h, int64_t now)
 	coord_tick(h->coord, now);
 	settings_tick(h, now);
 	write_metrics(h, now);
+	tracing_tick(h, now);
 }
 
 static void *tick(void *ctx)
@@ -364,6 +374,8 @@ enum err_code host_start(struct server *s, struct err *e)
 		history_curve(h->history, h->curve);
 	h->sessions = web_sessions_new();
 	h->board = board_new();
+	h->tensorboard = tensorboard_new(s->cfg.id->run_dir, s->cfg.log);
+	h->tracing = tracing_new();
 	s->host = h;
 	rc = find_resume(h, e);
 	if (rc)
@@ -415,6 +427,11 @@ void host_stop(struct host *h)
 		pthread_join(h->ticker, NULL);
 	}
 	pthread_mutex_lock(&h->lock);
+	if (h->ticker) {
+		/* The last line is how it ended. */
+		h->next_metrics = 0;
+		write_metrics(h, clock_now());
+	}
 	http = h->http;
 	h->http = NULL;
 	pthread_mutex_unlock(&h->lock);
@@ -435,6 +452,8 @@ void host_free(struct host *h)
 	web_curve_free(h->curve);
 	web_sessions_free(h->sessions);
 	board_free(h->board);
+	tensorboard_free(h->tensorboard);
+	tracing_free(h->tracing);
 	json_decref(h->config);
 	json_decref(h->followed);
 	adapt_free(h->adapt);

@@ -11,6 +11,8 @@ struct history;
 struct web_curve;
 struct web_sessions;
 struct board;
+struct tensorboard;
+struct tracing;
 
 /* Everything here is covered by `lock`, which is taken before no other lock
  * of ours; lanes and HTTP threads hold it for the length of one message. */
@@ -37,6 +39,8 @@ struct host {
 	struct web_curve *curve;        /* what the dashboard shows of the past */
 	struct web_sessions *sessions;  /* of dashboards; has a lock of its own */
 	struct board *board;            /* likewise (board.h) */
+	struct tensorboard *tensorboard; /* metrics for TensorBoard */
+	struct tracing *tracing;
 	struct http_server *http;
 	int64_t next_metrics;
 	pthread_t ticker;

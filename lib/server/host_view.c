@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "server/remember.h"
+#include "server/tracing.h"
 
 /* What goes out to servers and workers of its own accord. */
 
@@ -55,6 +56,8 @@ void host_send_view(struct host *h, int64_t now)
 	struct views *fresh;
 
 	json_object_set_new(view, "keys", host_keys(h));
+	if (tracing_id(h->tracing))
+		json_object_set_new(view, "trace", json_integer((json_int_t)tracing_id(h->tracing)));
 	fresh = views_make(view, h->views);
 	views_unref(h->views);
 	h->views = fresh;

@@ -1,6 +1,7 @@
 #include "server/keep.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -26,6 +27,7 @@ struct keep {
 	int64_t next_time;
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
+	struct keep_figures figures;
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
 
@@ -74,6 +76,7 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 {
 	struct host *h = k->host;
 	uint64_t step = coord_snap_step(h->coord);
+	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
 	struct ckpt *c;
 	enum err_code rc;
@@ -107,6 +110,8 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	json_decref(head);
 	json_decref(descriptions);
 	host_lock(h);
+	if (!rc)
+		k->figures.took = clock_now() - begin;
 	return rc;
 }
 
@@ -140,6 +145,9 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 		k->last.step = coord_snap_step(h->coord);
 		free(k->last.path);
 		k->last.path = path;
+		k->figures.made++;
+		k->figures.step = k->last.step;
+		k->figures.at = clock_wall();
 		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
 	}
 	coord_snap_end(h->coord);
@@ -147,6 +155,12 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 }
 
 /* ---- when ------------------------------------------------------------------------------------ */
+
+static void failed(struct keep *k, const struct err *why)
+{
+	k->figures.failed++;
+	log_warn(k->host->server->cfg.log, "no checkpoint: %s", why->msg);
+}
 
 static void asked_for(struct keep *k)
 {
@@ -157,7 +171,7 @@ static void asked_for(struct keep *k)
 	k->last.why = e;
 	k->last.done = wanted;
 	if (k->last.rc)
-		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+		failed(k, &e);
 	host_kick(k->host);
 	if (k->host->leaving && k->wanted == k->last.done)
 		host_left(k->host);
@@ -183,7 +197,7 @@ static void periodic(struct keep *k)
 	}
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
-		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+		failed(k, &e);
 	if (rc && !k->stop && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }
@@ -241,6 +255,11 @@ const char *keep_dir(const struct keep *k)
 	return k->dir;
 }
 
+struct keep_figures keep_figures(const struct keep *k)
+{
+	return k->figures;
+}
+
 char *keep_receives(const struct keep *k, uint64_t id)
 {
 	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
@@ -255,6 +274,23 @@ void keep_every(struct keep *k, const struct conf_every *every)
 	k->next_time = clock_now() + every->time;
 }
 
+/* Made before this coordinator. */
+static void find_newest(struct keep *k)
+{
+	struct ckpt_entry *list = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	if (ckpt_list(k->dir, false, &list, &n, NULL))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].whole && stat(list[i].path, &st) == 0) {
+			k->figures.step = list[i].step;
+			k->figures.at = st.st_mtim.tv_sec * NSEC_PER_SEC + st.st_mtim.tv_nsec;
+		}
+	ckpt_list_free(list, n);
+}
+
 enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)
 {
 	struct keep *k;
@@ -267,6 +303,8 @@ enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)
 	k->every = c->checkpoint_every;
 	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last, .every = (uint64_t)c->keep_every, .best = (size_t)c->keep_best };
 	k->next_time = clock_now() + k->every.time;
+	k->figures.every = k->every.time;
+	find_newest(k);
 	h->keep = k;
 	if (pthread_create(&k->thread, NULL, run, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");

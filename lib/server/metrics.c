@@ -2,171 +2,115 @@
 
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/json.h"
-#include "base/num.h"
 #include "base/version.h"
+#include "server/exposition.h"
 
-/* One family: HELP, TYPE, then a sample for each row of `rows` from its member
- * `key`, labelled by its id. */
-struct family {
-	const char *name, *type, *help, *key;
-};
+#define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static void put_value(struct buf *out, double v)
-{
-	char text[32];
-
-	if (isnan(v))
-		buf_puts(out, "NaN");
-	else if (isinf(v))
-		buf_puts(out, v > 0 ? "+Inf" : "-Inf");
-	else {
-		num_format(v, text);
-		buf_puts(out, text);
-	}
-	buf_puts(out, "\n");
-}
-
-static void put_label(struct buf *out, const char *name, const char *value)
-{
-	buf_printf(out, "%s=\"", name);
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			buf_printf(out, "\\%c", *value);
-		else if (*value == '\n')
-			buf_puts(out, "\\n");
-		else
-			buf_append(out, value, 1);
-	}
-	buf_puts(out, "\"");
-}
-
-static void put_head(struct buf *out, const char *name, const char *type, const char *help)
-{
-	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static double number(const json_t *o, const char *key)
-{
-	const json_t *v = json_object_get(o, key);
-
-	if (json_is_true(v))
-		return 1;
-	return json_is_number(v) ? json_number_value(v) : json_is_null(v) && v ? (double)NAN : 0;
-}
-
-/* The label's value: "server-1" -> "1" would hide what it is, so the id whole. */
-static const char *id_of(const json_t *o)
-{
-	return json_str(o, "id", "");
-}
-
-static void put_families(struct buf *out, const struct family *f, size_t n, const json_t *rows, const char *label)
-{
-	for (size_t i = 0; i < n; i++) {
-		const json_t *row;
-		size_t k;
-
-		put_head(out, f[i].name, f[i].type, f[i].help);
-		json_array_foreach(rows, k, row) {
-			buf_printf(out, "%s{", f[i].name);
-			put_label(out, label, id_of(row));
-			buf_puts(out, "} ");
-			put_value(out, number(row, f[i].key));
-		}
-	}
-}
-
-/* A family with a second label: one sample for each of `values`. */
-static void put_split(struct buf *out, const struct family *f, const json_t *rows, const char *label, const char *second,
-    const char *const *values, const char *const *keys, size_t n)
-{
-	const json_t *row;
-	size_t k;
-
-	put_head(out, f->name, f->type, f->help);
-	json_array_foreach(rows, k, row)
-		for (size_t i = 0; i < n; i++) {
-			buf_printf(out, "%s{", f->name);
-			put_label(out, label, id_of(row));
-			buf_puts(out, ",");
-			put_label(out, second, values[i]);
-			buf_puts(out, "} ");
-			put_value(out, number(row, keys[i]));
-		}
-}
-
-/* {"le":[..],"counts":[..],"sum":x}: counts are cumulative, the last is all. */
-static void put_histogram(struct buf *out, const struct family *f, const json_t *rows, const char *label)
-{
-	const json_t *row;
-	size_t k;
-
-	put_head(out, f->name, f->type, f->help);
-	json_array_foreach(rows, k, row) {
-		const json_t *h = json_object_get(row, f->key), *le = json_object_get(h, "le");
-		const json_t *counts = json_object_get(h, "counts");
-		size_t n = json_array_size(counts);
-		char bound[32];
-
-		for (size_t i = 0; i < n; i++) {
-			buf_printf(out, "%s_bucket{", f->name);
-			put_label(out, label, id_of(row));
-			num_format(json_number_value(json_array_get(le, i)), bound);
-			buf_printf(out, ",le=\"%s\"} %lld\n", i + 1 < n ? bound : "+Inf",
-			    (long long)json_integer_value(json_array_get(counts, i)));
-		}
-		if (!n)
-			continue;
-		buf_printf(out, "%s_sum{", f->name);
-		put_label(out, label, id_of(row));
-		buf_puts(out, "} ");
-		put_value(out, number(h, "sum"));
-		buf_printf(out, "%s_count{", f->name);
-		put_label(out, label, id_of(row));
-		buf_printf(out, "} %lld\n", (long long)json_integer_value(json_array_get(counts, n - 1)));
-	}
-}
+/* Labels are few and known beforehand: the number of a process, a result, a phase.  No table,
+ * step, path or address: those would make new series without end. */
 
 /* ---- the cluster ---------------------------------------------------------------------- */
 
-static void put_one(struct buf *out, const char *name, const char *type, const char *help, double v)
-{
-	put_head(out, name, type, help);
-	buf_printf(out, "%s ", name);
-	put_value(out, v);
-}
+static const struct family cluster_families[] = {
+	{ "ps_cluster_servers", "gauge", "Living servers.", "servers" },
+	{ "ps_cluster_servers_wanted", "gauge", "Servers that there shall be.", "servers_wanted" },
+	{ "ps_cluster_workers", "gauge", "Active workers.", "workers" },
+	{ "ps_cluster_workers_wanted", "gauge", "Workers that there shall be.", "workers_wanted" },
+	{ "ps_cluster_step", "gauge", "Step of the slowest active worker.", "step" },
+	{ "ps_cluster_steps_wanted", "gauge", "Steps that the job has, 0 when it has no bound.", "steps_total" },
+	{ "ps_cluster_layout_epoch", "gauge", "Epoch of the layout.", "epoch" },
+	{ "ps_cluster_generation", "gauge", "Grows when state is rolled back to a checkpoint.", "generation" },
+	{ "ps_cluster_partitions", "gauge", "Partitions of all tables.", "partitions" },
+	{ "ps_cluster_partitions_moving", "gauge", "Partitions that are being copied to another server.", "partitions_moving" },
+	{ "ps_cluster_running_seconds", "gauge", "How long the job has run.", "seconds" },
+	{ "ps_cluster_settings", "gauge", "How often settings were changed.", "settings" },
+	{ "ps_cluster_paused", "gauge", "1 while workers are told to rest.", "paused" },
+	{ "ps_cluster_data_lost", "gauge", "1 when partitions have no copy left.", "data_lost" },
+	{ "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.", "train_loss" },
+	{ "ps_cluster_gradient_norm", "gauge", "Mean of the workers' last gradient norms.", "gradient_norm" },
+	{ "ps_cluster_learning_rate", "gauge", "Learning rate at the present step, by the schedule.", "lr" },
+	{ "ps_cluster_eval_step", "gauge", "Step of the last evaluation.", "eval_step" },
+};
 
-static void put_cluster(struct buf *out, const json_t *s)
+static const struct family eval_families[] = {
+	{ "ps_cluster_eval_loss", "gauge", "Loss of the last evaluation.", "loss" },
+	{ "ps_cluster_eval_accuracy", "gauge", "Accuracy of the last evaluation, 0 to 1.", "accuracy" },
+	{ "ps_cluster_eval_auc", "gauge", "Area under the ROC curve of the last evaluation.", "auc" },
+	{ "ps_cluster_eval_rmse", "gauge", "Root mean square error of the last evaluation.", "rmse" },
+	{ "ps_cluster_eval_r2", "gauge", "Coefficient of determination of the last evaluation.", "r2" },
+};
+
+static const struct family checkpoint_families[] = {
+	{ "ps_checkpoints_total", "counter", "Checkpoints made by this coordinator.", "checkpoints" },
+	{ "ps_checkpoint_failures_total", "counter", "Checkpoints that could not be made.", "checkpoint_failures" },
+	{ "ps_checkpoint_last_success_timestamp_seconds", "gauge", "When the newest checkpoint was made, 0 when there is none.",
+	  "checkpoint_unix_seconds" },
+	{ "ps_checkpoint_last_step", "gauge", "Step of the newest checkpoint.", "checkpoint_step" },
+	{ "ps_checkpoint_duration_seconds", "gauge", "How long the newest checkpoint took to write.", "checkpoint_seconds" },
+	{ "ps_checkpoint_interval_seconds", "gauge", "How often there shall be one, 0 when it goes by steps or by request.",
+	  "checkpoint_every_seconds" },
+};
+
+static void put_info(struct buf *out, const json_t *row)
 {
+	static const struct family build = { "ps_build_info", "gauge", "Version of the coordinator.", NULL };
+	static const struct family info = { "ps_cluster_info", "gauge", "What the cluster is.", NULL };
+	static const struct family state = { "ps_cluster_state", "gauge", "1 for the state the job is in.", NULL };
 	static const char *const states[] = { "forming", "running", "finishing", "done", "failed", "stopped" };
-	const json_t *eval = json_object_get(s, "eval");
+	static const char *const labels[][2] = { { "name", "name" }, { "consistency", "sync" }, { "model", "model" },
+		{ "optimizer", "optimizer" } };
 
-	put_head(out, "ps_build_info", "gauge", "Version of the coordinator.");
+	put_head(out, &build);
 	buf_printf(out, "ps_build_info{version=\"%s\",protocol=\"%d\"} 1\n", PSKIT_VERSION, PSKIT_PROTOCOL);
-	put_head(out, "ps_cluster_info", "gauge", "What the cluster is.");
-	buf_puts(out, "ps_cluster_info{");
-	put_label(out, "cluster", json_str(s, "name", ""));
-	buf_puts(out, ",");
-	put_label(out, "consistency", json_str(s, "sync", ""));
-	buf_puts(out, ",");
-	put_label(out, "model", json_str(s, "model", ""));
+	put_head(out, &info);
+	for (size_t i = 0; i < COUNT(labels); i++) {
+		buf_puts(out, i ? "," : "ps_cluster_info{");
+		put_label(out, labels[i][0], json_str(row, labels[i][1], ""));
+	}
 	buf_puts(out, "} 1\n");
-	put_head(out, "ps_cluster_state", "gauge", "1 for the state the job is in.");
-	for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-		buf_printf(out, "ps_cluster_state{state=\"%s\"} %d\n", states[i], strcmp(json_str(s, "state", ""), states[i]) == 0);
-	put_one(out, "ps_cluster_servers", "gauge", "Living servers.", number(s, "servers"));
-	put_one(out, "ps_cluster_workers", "gauge", "Active workers.", number(s, "workers"));
-	put_one(out, "ps_cluster_step", "gauge", "Step of the slowest active worker.", number(s, "step"));
-	put_one(out, "ps_cluster_layout_epoch", "gauge", "Epoch of the layout.", number(s, "epoch"));
-	put_one(out, "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.",
-	    number(s, "train_loss"));
-	put_one(out, "ps_cluster_eval_loss", "gauge", "Loss of the last evaluation.", eval ? number(eval, "loss") : (double)NAN);
-	put_one(out, "ps_cluster_eval_accuracy", "gauge", "Accuracy of the last evaluation, 0 to 1.",
-	    eval && json_object_get(eval, "accuracy") ? number(eval, "accuracy") : (double)NAN);
+	put_head(out, &state);
+	for (size_t i = 0; i < COUNT(states); i++)
+		put_sample(out, state.name, "state", states[i], strcmp(json_str(row, "state", ""), states[i]) == 0);
 }
 
-/* ---- servers and workers ------------------------------------------------------------------ */
+static void put_eval(struct buf *out, const json_t *eval)
+{
+	for (size_t i = 0; i < COUNT(eval_families); i++) {
+		const struct family *f = &eval_families[i];
+
+		put_head(out, f);
+		put_sample(out, f->name, NULL, NULL, json_object_get(eval, f->key) ? put_number(eval, f->key) : (double)NAN);
+	}
+}
+
+static void put_events(struct buf *out, const json_t *events)
+{
+	static const struct family f = { "ps_events_total", "counter", "Events, by their kind.", NULL };
+	const char *kind;
+	json_t *n;
+
+	put_head(out, &f);
+	json_object_foreach((json_t *)events, kind, n)
+		put_sample(out, f.name, "kind", kind, json_number_value(n));
+}
+
+static void put_cluster(struct buf *out, const struct metrics *m)
+{
+	static const struct family refused = { "ps_http_refused_total", "counter",
+		"HTTP requests refused as malformed or not permitted.", "http_refused" };
+
+	put_info(out, m->row);
+	put_members(out, cluster_families, COUNT(cluster_families), m->row);
+	put_eval(out, json_object_get(m->row, "eval"));
+	put_members(out, checkpoint_families, COUNT(checkpoint_families), m->row);
+	put_members(out, &refused, 1, m->row);
+	put_events(out, m->events);
+}
+
+/* ---- processes ---------------------------------------------------------------------------- */
 
 static const struct family server_families[] = {
 	{ "ps_server_step", "gauge", "Steps that all slots have completed here.", "step" },
@@ -180,66 +124,146 @@ static const struct family server_families[] = {
 	{ "ps_server_sessions", "gauge", "Authenticated sessions.", "sessions" },
 	{ "ps_server_auth_failures_total", "counter", "Connections refused for a wrong key, tag or record.", "auth_failures" },
 	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.", "pushes_refused" },
-	{ "ps_server_resident_memory_bytes", "gauge", "Resident memory of the process.", "rss_bytes" },
-	{ "ps_server_cpu_seconds_total", "counter", "Processor time used.", "cpu_seconds" },
-	{ "ps_server_open_fds", "gauge", "Open file descriptors.", "open_fds" },
 };
 
 static const struct family worker_families[] = {
 	{ "ps_worker_step", "gauge", "Steps completed.", "step" },
 	{ "ps_worker_epoch", "gauge", "Epochs of the data, with a fraction.", "epoch" },
 	{ "ps_worker_loss", "gauge", "Mean loss of the last batches.", "train_loss" },
+	{ "ps_worker_gradient_norm", "gauge", "Norm of the last gradient that was looked at, before clipping.", "gradient_norm" },
 	{ "ps_worker_samples_total", "counter", "Examples trained on.", "examples" },
 	{ "ps_worker_pushed_bytes_total", "counter", "Bytes sent to servers.", "pushed_bytes" },
 	{ "ps_worker_pulled_bytes_total", "counter", "Bytes received from servers.", "pulled_bytes" },
 	{ "ps_worker_rows_offered_total", "counter", "Rows of sparse gradients.", "rows_offered" },
-	{ "ps_worker_ring_bytes_total", "counter", "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
 	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.", "rows_held" },
-	{ "ps_worker_last_seen_seconds", "gauge", "Seconds since the last heartbeat.", "seen_seconds" },
-	{ "ps_worker_resident_memory_bytes", "gauge", "Resident memory of the process.", "rss_bytes" },
-	{ "ps_worker_cpu_seconds_total", "counter", "Processor time used.", "cpu_seconds" },
+	{ "ps_worker_ring_bytes_total", "counter", "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
+	{ "ps_worker_settings", "gauge", "The number of the settings that it goes by.", "settings" },
 };
 
-static void put_up(struct buf *out, const char *name, const char *help, const json_t *rows, const char *label,
-    const char *state)
-{
-	const json_t *row;
-	size_t k;
+static const struct family relay_families[] = {
+	{ "ps_relay_workers", "gauge", "Workers that go through it.", "workers" },
+	{ "ps_relay_received_bytes_total", "counter", "Bytes received on data connections.", "received_bytes" },
+	{ "ps_relay_sent_bytes_total", "counter", "Bytes sent on data connections.", "sent_bytes" },
+};
 
-	put_head(out, name, "gauge", help);
-	json_array_foreach(rows, k, row) {
-		buf_printf(out, "%s{", name);
-		put_label(out, label, id_of(row));
-		buf_printf(out, "} %d\n", strcmp(json_str(row, "state", ""), state) == 0);
-	}
+static const struct family process_families[] = {
+	{ "process_resident_memory_bytes", "gauge", "Resident memory.", "rss_bytes" },
+	{ "process_cpu_seconds_total", "counter", "Processor time used.", "cpu_seconds" },
+	{ "process_open_fds", "gauge", "Open file descriptors.", "open_fds" },
+	{ "process_start_time_seconds", "gauge", "When it was started, as Unix time.", "start_unix_seconds" },
+};
+
+struct kind {
+	const json_t *rows;
+	const char *label, *live;       /* live: the state of one that is well */
+	struct family up, seen;
+};
+
+/* Is it there, and when was it heard of last? */
+static void put_up(struct buf *out, const struct kind *k)
+{
+	double now = (double)clock_wall() / NSEC_PER_SEC;
+	const json_t *row;
+	size_t i;
+
+	put_head(out, &k->up);
+	json_array_foreach(k->rows, i, row)
+		put_sample(out, k->up.name, k->label, json_str(row, "id", ""), strcmp(json_str(row, "state", ""), k->live) == 0);
+	put_head(out, &k->seen);
+	json_array_foreach(k->rows, i, row)
+		put_sample(out, k->seen.name, k->label, json_str(row, "id", ""),
+		    json_int(row, "pid", 0) ? now - put_number(row, "seen_seconds") : 0);
 }
 
-void metrics_text(const json_t *status, const json_t *servers, const json_t *workers, struct buf *out)
+static void put_servers(struct buf *out, const json_t *rows)
 {
 	static const struct family pushes = { "ps_server_pushes_total", "counter", "Pushes by what became of them.", NULL };
-	static const char *const result[] = { "applied", "merged", "duplicate", "late", "refused" };
-	static const char *const result_key[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
-		"pushes_refused" };
-	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter",
-		"Time in each phase of a step.", NULL };
-	static const char *const phases[] = { "data", "pull", "compute", "encode", "push", "wait" };
-	static const char *const phase_key[] = { "data_seconds", "pull_seconds", "compute_seconds", "encode_seconds",
-		"push_seconds", "wait_seconds" };
+	static const char *const result[] = { "applied", "merged", "duplicate", "late", "refused", "split" };
+	static const char *const key[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late", "pushes_refused",
+		"pushes_split" };
 	static const struct family staleness = { "ps_server_push_staleness_versions", "histogram",
 		"Updates between a gradient's pull and its push.", "staleness" };
 	static const struct family apply = { "ps_server_apply_duration_seconds", "histogram",
 		"Time from a verified push to its sum or update.", "apply" };
+	static const struct family barrier = { "ps_server_barrier_wait_seconds", "histogram",
+		"Time that questions for parameters were held until their step might begin.", "barrier" };
+	const struct kind k = { rows, "server", "live", { "ps_server_up", "gauge", "1 when the server is live.", NULL },
+		{ "ps_server_last_seen_timestamp_seconds", "gauge", "When it was heard of last, 0 for never.", NULL } };
+
+	put_up(out, &k);
+	put_rows(out, server_families, COUNT(server_families), rows, "server");
+	put_split(out, &pushes, rows, "server", &(struct split){ "result", result, key, COUNT(result) });
+	put_histograms(out, &staleness, rows, "server");
+	put_histograms(out, &apply, rows, "server");
+	put_histograms(out, &barrier, rows, "server");
+}
+
+static bool any_has(const json_t *rows, const char *key)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+		if (json_object_get(row, key))
+			return true;
+	return false;
+}
+
+static void put_workers(struct buf *out, const json_t *rows)
+{
+	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter", "Time in each phase of a step.", NULL };
+	/* What workers of another version do not tell comes last. */
+	static const char *const value[] = { "data", "pull", "compute", "push", "wait", "encode" };
+	static const char *const key[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds", "wait_seconds",
+		"encode_seconds" };
 	static const struct family latency = { "ps_worker_push_latency_seconds", "histogram",
 		"Time from a push to its receipt.", "push_latency" };
+	const struct kind k = { rows, "worker", "active", { "ps_worker_up", "gauge", "1 when the worker is active.", NULL },
+		{ "ps_worker_last_seen_timestamp_seconds", "gauge", "When it was heard of last, 0 for never.", NULL } };
 
-	put_cluster(out, status);
-	put_up(out, "ps_server_up", "1 when the server is live.", servers, "server", "live");
-	put_families(out, server_families, sizeof server_families / sizeof *server_families, servers, "server");
-	put_split(out, &pushes, servers, "server", "result", result, result_key, 5);
-	put_histogram(out, &staleness, servers, "server");
-	put_histogram(out, &apply, servers, "server");
-	put_up(out, "ps_worker_up", "1 when the worker is active.", workers, "worker", "active");
-	put_families(out, worker_families, sizeof worker_families / sizeof *worker_families, workers, "worker");
-	put_split(out, &phase, workers, "worker", "phase", phases, phase_key, 6);
-	put_histogram(out, &latency, workers, "worker");
+	put_up(out, &k);
+	put_rows(out, worker_families, COUNT(worker_families), rows, "worker");
+	put_split(out, &phase, rows, "worker",
+	    &(struct split){ "phase", value, key, COUNT(value) - !any_has(rows, "encode_seconds") });
+	if (any_has(rows, "push_latency"))
+		put_histograms(out, &latency, rows, "worker");
+}
+
+static void put_relays(struct buf *out, const json_t *rows)
+{
+	const struct kind k = { rows, "relay", "live", { "ps_relay_up", "gauge", "1 when the relay is live.", NULL },
+		{ "ps_relay_last_seen_timestamp_seconds", "gauge", "When it was heard of last.", NULL } };
+
+	if (!json_array_size(rows))
+		return;
+	put_up(out, &k);
+	put_rows(out, relay_families, COUNT(relay_families), rows, "relay");
+}
+
+/* Those of which there are figures. */
+static void put_processes(struct buf *out, const struct metrics *m)
+{
+	const json_t *list[] = { m->servers, m->workers, m->relays }, *row;
+	size_t i;
+
+	for (size_t f = 0; f < COUNT(process_families); f++) {
+		const struct family *x = &process_families[f];
+
+		put_head(out, x);
+		if (m->coordinator)
+			put_sample(out, x->name, "process", "coordinator", put_number(m->coordinator, x->key));
+		for (size_t k = 0; k < COUNT(list); k++)
+			json_array_foreach(list[k], i, row)
+				if (json_object_get(row, x->key))
+					put_sample(out, x->name, "process", json_str(row, "id", ""), put_number(row, x->key));
+	}
+}
+
+void metrics_text(const struct metrics *m, struct buf *out)
+{
+	put_cluster(out, m);
+	put_servers(out, m->servers);
+	put_workers(out, m->workers);
+	put_relays(out, m->relays);
+	put_processes(out, m);
 }

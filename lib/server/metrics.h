@@ -5,8 +5,14 @@
 
 #include "base/buf.h"
 
-/* Prometheus text (format 0.0.4) for the whole cluster, from the documents of
- * GET /v1/status, /v1/servers and /v1/workers. */
-void metrics_text(const json_t *status, const json_t *servers, const json_t *workers, struct buf *out);
+/* What GET /metrics tells of: the last line of metrics.jsonl as it would be now (row.h), the
+ * lists of GET /v1/servers, /v1/workers and /v1/relays, how many events of each kind there were,
+ * and the coordinator's own process, NULL when it is that of a server. */
+struct metrics {
+	const json_t *row, *servers, *workers, *relays, *events, *coordinator;
+};
+
+/* Prometheus text, format 0.0.4, of the whole cluster: ps-metrics(7). */
+void metrics_text(const struct metrics *m, struct buf *out);
 
 #endif

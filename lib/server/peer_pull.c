@@ -294,6 +294,19 @@ static bool may_begin(struct peer *p, const struct pull *q)
 	return shard_may_pull(shard_of(p), q->rec.step);
 }
 
+/* May its step begin?  How long it had to wait for that is counted. */
+static bool begins(struct peer *p, struct pull *q)
+{
+	bool may = q->run || q->part || may_begin(p, q);
+
+	if (may && !q->begun)
+		hist_add(&p->lane->server->barrier, q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
+	else if (!may && !q->held_at)
+		q->held_at = clock_now();
+	q->begun |= may;
+	return may;
+}
+
 /* A relay fetches once what is not here yet.  False: it has no room for that. */
 static bool want(struct uplink *u, struct pull *q)
 {
@@ -317,7 +330,7 @@ static enum answered answer(struct peer *p, struct pull *q)
 		peer_object(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
-	if (!now && !q->run && !q->part && !may_begin(p, q))
+	if (!now && !begins(p, q))
 		return ANSWER_LATER;
 	/* The worker goes on without this relay. */
 	if (s->uplink && !now && !q->wanted && !want(s->uplink, q)) {

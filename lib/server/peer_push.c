@@ -1,8 +1,11 @@
 #include "base/endian.h"
 #include "base/fail.h"
 #include "base/mem.h"
+#include "base/clock.h"
+#include "client/tracer.h"
 #include "codec/codec.h"
 #include "server/keys.h"
+#include "server/peer_trace.h"
 #include "server/uplink.h"
 
 static struct shard *shard_of(const struct peer *p)
@@ -97,6 +100,8 @@ void peer_receipts(struct peer *p)
 static enum conn_verdict take_push(struct peer *p, const struct record *r, struct push *push)
 {
 	struct receipt receipt;
+	const struct tracer *tracer = p->lane->server->tracer;
+	int64_t begin = tracer_is_on(tracer) ? clock_now() : 0;
 
 	push->slot = p->slot == SLOT_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE : p->slot;
 	push->incarnation = p->incarnation;
@@ -109,6 +114,8 @@ static enum conn_verdict take_push(struct peer *p, const struct record *r, struc
 	switch (shard_push(shard_of(p), push, &receipt)) {
 	case SHARD_OK:
 		FAIL_POINT("push_taken");
+		if (begin && push->slot != SHARD_OUTSIDE)
+			trace_push(p, r->step, begin);
 		peer_promise(p, &(struct promise){ .table = r->table, .part = r->part, .steps = receipt.safe_steps,
 			.version = receipt.safe_version, .status = receipt.status, .staleness = receipt.staleness,
 			.step = r->step });
@@ -328,6 +335,8 @@ enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8
 	p->retold = a == SHARD_HOLD;
 	if (settle)
 		shard_settle(shard_of(p));
+	if (a == SHARD_OK && tracer_is_on(p->lane->server->tracer))
+		trace_clock(p, p->slot, r->step);
 	return answer_clock(p, r, a, &c);
 }
 

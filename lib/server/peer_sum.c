@@ -1,5 +1,8 @@
+#include "base/clock.h"
 #include "base/fail.h"
+#include "client/tracer.h"
 #include "server/given.h"
+#include "server/peer_trace.h"
 #include "server/uplink.h"
 
 /* What relays send: sums of pushes, and the clocks of their slots. */
@@ -23,6 +26,7 @@ static enum conn_verdict take_sum(struct peer *p, const struct record *r, const 
 	const struct table *t = shard_table(shard_of(p), r->table);
 	struct sum sum = { .relay = p->incarnation, .step = r->step, .table = r->table, .part = r->part };
 	enum shard_answer a = SHARD_BAD;
+	int64_t begin = tracer_is_on(p->lane->server->tracer) ? clock_now() : 0;
 	struct receipt m;
 
 	if (!is_relay(p, r))
@@ -32,6 +36,8 @@ static enum conn_verdict take_sum(struct peer *p, const struct record *r, const 
 	switch (a) {
 	case SHARD_OK:
 		FAIL_POINT("sum_taken");
+		if (begin)
+			trace_push(p, r->step, begin);
 		peer_promise(p, &(struct promise){ .kind = PROMISE_SUMMED, .table = r->table, .part = r->part,
 			.steps = m.safe_steps, .status = m.status, .step = r->step, .seq = r->seq });
 		return CONN_TAKEN;
@@ -69,6 +75,8 @@ static enum shard_answer take_clock(struct peer *p, const struct slot_clock *c)
 		a = shard_done(sh, c->slot, c->incarnation);
 	if (settle)
 		shard_settle(sh);
+	if (a == SHARD_OK && c->clocks && tracer_is_on(p->lane->server->tracer))
+		trace_clock(p, c->slot, c->step);
 	/* It was right a moment ago: then the view has still to come. */
 	return a == SHARD_FENCED ? SHARD_HOLD : a;
 }

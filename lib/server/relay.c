@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "client/tracer.h"
 #include "server/given.h"
 #include "server/uplink.h"
 
@@ -111,6 +112,7 @@ static void on_view(void *ctx, const json_t *view)
 	const char *phase = json_str(view, "phase", "");
 	struct err e = { 0 };
 
+	tracer_view(s->tracer, s->agent, view);
 	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 || strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
 	    has_left(s, view))
 		server_end(s, NULL);

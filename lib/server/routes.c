@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -7,7 +9,9 @@
 #include "server/keep.h"
 #include "server/metrics.h"
 #include "server/routes.h"
+#include "server/row.h"
 #include "server/settings.h"
+#include "server/tracing.h"
 
 #define WAIT_MAX_SECONDS 60.0
 
@@ -253,21 +257,73 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 static int get_metrics(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
-	json_t *status, *servers, *workers;
+	json_t *row, *servers, *workers, *relays, *events, *own = h->server->cfg.store ? NULL : row_process(h);
 	int64_t now = clock_now();
 
 	(void)req;
 	host_lock(h);
-	status = coord_status(h->coord, now);
+	row = row_take(h, now);
 	servers = coord_servers(h->coord, now);
 	workers = coord_workers(h->coord, now);
+	relays = coord_relays(h->coord, now);
+	events = history_counts(h->history);
 	host_unlock(h);
-	metrics_text(status, servers, workers, &a->text);
+	metrics_text(&(struct metrics){ row, servers, workers, relays, events, own }, &a->text);
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
-	json_decref(status);
+	json_decref(row);
 	json_decref(servers);
 	json_decref(workers);
+	json_decref(relays);
+	json_decref(events);
+	json_decref(own);
 	return HTTP_DONE;
+}
+
+static int get_trace(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct host *h = ctx;
+	const char *id = http_query(req, "id"), *page = http_query(req, "page");
+	uint64_t n = 0, k = 0;
+	struct err e = { 0 };
+	bool wait;
+
+	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) || !wait_ms(req, &a->park_ms))
+		return bad_query(a, "id, page, wait");
+	host_lock(h);
+	a->json = tracing_page(h, n, k, clock_now(), &wait, &e);
+	host_unlock(h);
+	if (!a->json)
+		return route_fail(a, &e);
+	if (!wait || req->late || !a->park_ms)
+		return HTTP_DONE;
+	json_decref(a->json);
+	a->json = NULL;
+	return HTTP_PARK;
+}
+
+/* The coordinator tells of all.  Where it listens on every address, by the host's name. */
+static void scrape_address(const struct host *h, char *out, size_t n)
+{
+	const char *bound = http_server_address(h->http), *port = strrchr(bound, ':');
+	char name[64] = "";
+
+	if (strncmp(bound, "0.0.0.0:", 8) != 0 && strncmp(bound, "[::]:", 5) != 0) {
+		snprintf(out, n, "%s", bound);
+		return;
+	}
+	gethostname(name, sizeof name - 1);
+	snprintf(out, n, "%s%s", name, port);
+}
+
+static int get_targets(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct host *h = ctx;
+	char address[160];
+
+	(void)req;
+	scrape_address(h, address, sizeof address);
+	return route_answer(a, json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster", h->cfg.name,
+	    "__meta_ps_role", "coordinator"));
 }
 
 static int get_livez(void *ctx, const struct http_request *req, struct http_answer *a)

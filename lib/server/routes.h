@@ -23,6 +23,7 @@ int get_feed(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_dashboard(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_session(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

@@ -7,6 +7,7 @@
 #include "server/keep.h"
 #include "server/scaling.h"
 #include "server/settings.h"
+#include "server/tracing.h"
 
 /* Routes that change something. */
 
@@ -242,4 +243,25 @@ int host_post_pause(void *ctx, const struct http_request *req, struct http_answe
 		return HTTP_DONE;
 	}
 	return settings_pause(ctx, json_is_true(paused), req->peer.name, &e) ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "seconds", NULL };
+	double seconds = json_num(req->body, "seconds", 0);
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum err_code rc;
+	uint64_t id;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!(seconds > 0 && seconds <= TRACING_MAX_SECONDS)) {
+		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most", TRACING_MAX_SECONDS);
+		return HTTP_DONE;
+	}
+	host_lock(h);
+	rc = tracing_begin(h, seconds, clock_now(), &id, &e);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }

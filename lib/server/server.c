@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "client/tracer.h"
 #include "launch/rundir.h"
 #include "ckpt/read.h"
 #include "server/live.h"
@@ -124,6 +125,9 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->nlanes = cfg->threads ? cfg->threads : default_threads();
 	s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	randombytes_buf(&s->incarnation, sizeof s->incarnation);
+	s->began = clock_wall();
+	s->tracer = tracer_new();
+	s->steps = trace_steps_new();
 	s->incarnation >>= 1;           /* never the number that stands for nobody */
 	pthread_rwlock_init(&s->keys_lock, NULL);
 	pthread_mutex_init(&s->end_lock, NULL);
@@ -177,6 +181,8 @@ void server_stop(struct server *s)
 	keyring_free(s->ring);
 	given_free(s->given);
 	live_free(s);
+	tracer_free(s->tracer);
+	trace_steps_free(s->steps);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
 	close(s->event);

@@ -13,6 +13,7 @@
 
 #include "auth/keyring.h"
 #include "base/clock.h"
+#include "base/hist.h"
 #include "client/agent.h"
 #include "codec/keycache.h"
 #include "coord/coord.h"
@@ -25,6 +26,8 @@
 #include "wire/sums.h"
 
 struct host;
+struct tracer;
+struct trace_steps;
 struct given;
 struct uplink;
 
@@ -62,6 +65,8 @@ struct pull {
 	size_t run;                     /* cursor: run, then partition within it */
 	uint32_t part;
 	bool wanted;                    /* a relay has been asked to fetch it */
+	bool begun;                     /* its step might begin; held_at: since when it could not; 0: it could at once */
+	int64_t held_at;
 };
 
 /* An answer that is due when shard_is_safe says yes: a receipt, to another server
@@ -112,6 +117,12 @@ struct peer {
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
+	/* While a trace is taken: of the pushes of a step, peer_trace.c. */
+	struct traced {
+		uint64_t id, step;
+		int64_t begin, end, busy;
+		uint32_t pushes;
+	} traced;
 	uint64_t counted_in, counted_out;       /* bytes that server.bytes_* know of */
 
 	/* control */
@@ -152,6 +163,8 @@ struct server {
 	struct repl *repl;              /* to other copies; NULL without store */
 	struct uplink *uplink;          /* of a relay; else NULL */
 	unsigned relay;                 /* its number; the agent's thread only */
+	struct tracer *tracer;
+	struct trace_steps *steps;      /* peer_trace.c */
 	struct save *save;              /* checkpoints; NULL without store */
 	json_t *state;                  /* that another coordinator has left, or NULL */
 	bool recover;                   /* it is to be gone on with */
@@ -162,6 +175,7 @@ struct server {
 	/* live.c: what it goes by, the number of these settings, and the log level that it was told
 	 * last; the agent's thread only. */
 	struct { json_t *config; int64_t number; char level[16]; } live;
+	int64_t began;                  /* Unix time in ns */
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping, stopping, leaving;
 	_Atomic uint64_t saves;         /* the checkpoint that is asked for; 0: none */
@@ -192,6 +206,7 @@ struct server {
 	_Atomic uint32_t waiting;       /* peers that something must wake */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
+	struct hist barrier;            /* how long questions were held until their step might begin, ns */
 	_Atomic int64_t views_cost;     /* ns that sending the present views has taken */
 	struct log_limit strangers;
 	_Atomic int remote_suite, local_suite;  /* enum suite */
@@ -244,6 +259,10 @@ void peer_object(struct peer *p, const struct record *r, enum err_code code, con
 /* Refuse, and close when it is written. */
 void peer_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* peer_trace.c */
+struct trace_steps *trace_steps_new(void);
+void trace_steps_free(struct trace_steps *s);
 
 /* peer_push.c, peer_copy.c, peer_pull.c */
 void peer_promise(struct peer *p, const struct promise *x);

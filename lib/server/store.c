@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/procstat.h"
 #include "ckpt/read.h"
+#include "client/tracer.h"
 #include "conf/rule.h"
 #include "server/far.h"
 #include "server/given.h"
@@ -294,6 +295,7 @@ static void on_view(void *ctx, const json_t *view)
 	struct err e = { 0 };
 	json_t *ack;
 
+	tracer_view(s->tracer, s->agent, view);
 	if (json_flag(view, "ended")) {
 		server_end(s, NULL);
 		return;
@@ -380,6 +382,7 @@ json_t *store_stats(void *ctx)
 	uint64_t n;
 	json_t *o;
 
+	tracer_send(s->tracer, s->agent);
 	if (!shard)
 		return NULL;
 	shard_stats(shard, &st);
@@ -404,10 +407,12 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
+	json_object_set_new(o, "barrier", hist_json(&s->barrier, 14, 2, 11, 1e-9));
 	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
 	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
 	return o;

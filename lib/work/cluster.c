@@ -9,10 +9,12 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "client/tracer.h"
 
 struct cluster {
 	struct cluster_config cfg;
 	struct agent *agent;
+	struct tracer *tracer;
 	pthread_mutex_t lock;           /* view, lost, why */
 	json_t *view;
 	bool lost;
@@ -33,6 +35,7 @@ static void on_view(void *ctx, const json_t *view)
 {
 	struct cluster *c = ctx;
 
+	tracer_view(c->tracer, c->agent, view);
 	pthread_mutex_lock(&c->lock);
 	json_decref(c->view);
 	c->view = json_incref((json_t *)(uintptr_t)view);
@@ -55,6 +58,7 @@ static json_t *on_stats(void *ctx)
 {
 	struct cluster *c = ctx;
 
+	tracer_send(c->tracer, c->agent);
 	return c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
 }
 
@@ -85,6 +89,7 @@ enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **ou
 	enum err_code rc;
 
 	c->cfg = *cfg;
+	c->tracer = tracer_new();
 	c->changed = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_init(&c->lock, NULL);
 	memcpy(a.info.cluster, cfg->id->conn.cluster, sizeof a.info.cluster);
@@ -108,6 +113,7 @@ void cluster_close(struct cluster *c)
 	if (!c)
 		return;
 	agent_stop(c->agent);
+	tracer_free(c->tracer);
 	json_decref(c->view);
 	close(c->changed);
 	pthread_mutex_destroy(&c->lock);
@@ -117,6 +123,11 @@ void cluster_close(struct cluster *c)
 struct agent *cluster_agent(struct cluster *c)
 {
 	return c->agent;
+}
+
+struct tracer *cluster_tracer(struct cluster *c)
+{
+	return c->tracer;
 }
 
 json_t *cluster_view(struct cluster *c)

@@ -27,6 +27,9 @@ struct cluster_config {
 enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **out, struct err *e);
 void cluster_close(struct cluster *c);
 struct agent *cluster_agent(struct cluster *c);
+/* What this process does, when a trace is taken. */
+struct tracer;
+struct tracer *cluster_tracer(struct cluster *c);
 
 /* The latest view, a new reference. */
 json_t *cluster_view(struct cluster *c);

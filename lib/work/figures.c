@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/procstat.h"
+#include "client/tracer.h"
 #include "work/worker.h"
 
 static double seconds(int64_t ns)
@@ -36,6 +37,7 @@ json_t *figures_json(void *worker)
 
 	pthread_mutex_lock(&w->lock);
 	f = w->fig;
+	w->fig.norm_wanted = true;
 	pthread_mutex_unlock(&w->lock);
 	procstat_read(&ps);
 	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
@@ -56,15 +58,26 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "encode_seconds", json_of_num(f.encode));
 	json_object_set_new(o, "push_seconds", json_of_num(f.push));
 	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	json_object_set_new(o, "gradient_norm", f.norm < 0 ? json_null() : json_of_num(f.norm));
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
 	/* 16 us to 4.3 s. */
 	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
+	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
+	json_object_set_new(o, "start_unix_seconds", json_of_num(seconds(w->began)));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));
 		json_object_set_new(o, "doing_seconds", json_of_num(seconds(clock_now() - f.doing_since)));
 	}
 	return o;
+}
+
+static void trace(const struct worker *w, const struct step_times *t)
+{
+	const int64_t v[TRACER_NUMBERS] = { (int64_t)w->step, t->begin, t->waited, t->data, t->answer, t->pulled, t->computed, t->pushed,
+		(int64_t)w->batch.rows };
+
+	tracer_add(cluster_tracer(w->cluster), TRACE_STEP, v, TRACER_NUMBERS);
 }
 
 void figures_note(struct worker *w, double loss, const struct step_times *t)
@@ -74,6 +87,8 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	uint64_t n = 0, ring = 0;
 	int64_t now = clock_now(), pushing = t->pushed - t->computed, encoding;
 
+	if (tracer_is_on(cluster_tracer(w->cluster)))
+		trace(w, t);
 	if (w->batch.rows) {
 		w->loss[w->nlosses % LOSS_WINDOW] = loss;
 		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
@@ -102,6 +117,9 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 	w->fig.rows = cs.rows_offered;
 	w->fig.held = cs.rows_held;
 	w->fig.ring = ring;
+	w->fig.norm = w->params.norm;
+	w->params.norm_wanted |= w->fig.norm_wanted;
+	w->fig.norm_wanted = false;
 	w->fig.data += seconds(t->data - t->begin - t->waited);
 	w->fig.wait += seconds(t->answer - t->data + t->waited);
 	w->fig.pull += seconds(t->pulled - t->answer);

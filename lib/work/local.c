@@ -176,8 +176,8 @@ static void gradient(struct local *l, struct params *p, const struct batch *b, s
 	}
 	for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
 		memcpy(p->g[i], l->sum[i], params_floats(p, b, i) * sizeof(float));
-	if (l->job->conf.job.clip_norm > 0)
-		params_clip(p, b, l->job->conf.job.clip_norm);
+	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
+		params_clip(p, b, l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
 }
 
 static void take_step(struct local *l, struct params *p, const struct batch *b, uint64_t step)

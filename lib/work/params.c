@@ -48,7 +48,7 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 	size_t n = job->ntables;
 	enum err_code rc = ERR_OK;
 
-	*out = (struct params){ .job = job, .client = client };
+	*out = (struct params){ .job = job, .client = client, .norm = -1, .norm_wanted = true };
 	out->table = mem_array(n, sizeof *out->table);
 	out->w = mem_array(n, sizeof *out->w);
 	out->g = mem_array(n, sizeof *out->g);
@@ -201,7 +201,9 @@ void params_clip(struct params *p, const struct batch *b, double most)
 
 	for (size_t i = 0; i < p->job->ntables; i++)
 		sum += vec_sumsq(params_floats(p, b, i), p->g[i]);
-	if (!isfinite(sum) || sqrt(sum) <= most)
+	p->norm = sqrt(sum);
+	p->norm_wanted = false;
+	if (!isfinite(sum) || p->norm <= most)
 		return;
 	for (size_t i = 0; i < p->job->ntables; i++)
 		vec_scale(params_floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);

@@ -23,6 +23,8 @@ struct params {
 	bool asked;                     /* for that step, the dense tables are on their way already */
 	uint64_t asked_step;
 	bool aside;                     /* while pulling: what came last lies in kept, not in w */
+	double norm;                    /* of the last gradient that params_clip was given; negative: none yet */
+	bool norm_wanted;               /* of the next one, even where nothing is clipped */
 };
 
 /* Finds the model's tables in the client's layout. */
@@ -47,7 +49,7 @@ enum err_code params_save_good(const struct params *p, const char *path, struct 
 size_t params_floats(const struct params *p, const struct batch *b, size_t i);
 /* Push the gradient in g. */
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
-/* Scale g down to the norm `most` over all tables; non-finite stays. */
+/* Scale g down to the norm `most` over all tables; non-finite stays.  Keeps the norm as it was. */
 void params_clip(struct params *p, const struct batch *b, double most);
 
 #endif

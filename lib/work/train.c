@@ -412,7 +412,7 @@ static void worker_release(struct worker *w)
 
 enum err_code train(const struct train_config *cfg, struct err *e)
 {
-	struct worker w = { .cfg = cfg };
+	struct worker w = { .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
 		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = figures_json, .ctx = &w };
 	enum err_code rc;

@@ -22,6 +22,8 @@ struct figures {
 	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring, settings_step;
 	int64_t settings;
 	double loss, epoch, rate;
+	double norm;                    /* of the last gradient that was looked at; negative: none yet */
+	bool norm_wanted;               /* of the next one, too: since the last heartbeat none was */
 	double data, pull, compute, encode, push, wait; /* seconds */
 	const char *doing;              /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
 	int64_t paused;                 /* the number of the pause that it rests for; 0: it does not */
@@ -46,6 +48,7 @@ struct worker {
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;
+	int64_t began;                  /* Unix time in ns */
 	json_t *view;                   /* the one acted by */
 	uint64_t saved;                 /* the step of which kept_save knows; 0: none */
 	int64_t settings;               /* the number of those gone by */

@@ -1,0 +1,129 @@
+#include "trace.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "ctl.h"
+
+/* What a row may come to in the file, at most. */
+#define ROW_BYTES 512u
+
+struct options {
+	const char *dir;
+	int64_t duration;
+	uint64_t limit;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "duration", 'd', OPT_DURATION, offsetof(struct options, duration), "TIME", "how long (5s)", NULL, 1e6, 6e11 },
+	{ "limit", 0, OPT_SIZE, offsetof(struct options, limit), "BYTES", "how large the trace may become (64M)", NULL, 4096, 4294967296.0 },
+};
+
+static enum err_code begin(struct http_client *client, const struct options *o, json_int_t *id, struct err *e)
+{
+	json_t *body = json_pack("{s:f}", "seconds", (double)o->duration / NSEC_PER_SEC), *answer = NULL;
+	enum err_code rc = http_call(client, "POST", "/v1/trace", body, CTL_CALL, NULL, &answer, e);
+
+	*id = rc ? 0 : json_int(answer, "id", 0);
+	json_decref(answer);
+	json_decref(body);
+	return rc;
+}
+
+/* Page by page, until all are here. */
+static enum err_code collect(struct http_client *client, json_int_t id, struct trace *t, struct err *e)
+{
+	json_int_t next = 0;
+	bool done = false;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && !done) {
+		json_t *answer = NULL;
+		char path[80];
+
+		snprintf(path, sizeof path, "/v1/trace?id=%lld&page=%lld&wait=2", (long long)id, (long long)next);
+		rc = http_call(client, "GET", path, NULL, 2 * CTL_CALL, NULL, &answer, e);
+		if (rc)
+			break;
+		t->began = json_int(answer, "began", 0);
+		t->wall = json_int(answer, "wall", 0);
+		t->dropped = (uint64_t)json_int(answer, "dropped", 0);
+		if (json_is_object(json_object_get(answer, "page")))
+			trace_page(t, json_object_get(answer, "page"));
+		next = json_int(answer, "next", 0);
+		done = json_flag(answer, "done");
+		json_decref(answer);
+	}
+	return rc;
+}
+
+static char *name_of(struct http_client *client)
+{
+	json_t *s = NULL;
+	int64_t rev = -1;
+	char *name = NULL;
+
+	if (ctl_next_status(client, &rev, &s, NULL) == ERR_OK)
+		name = strdup(json_str(s, "name", ""));
+	json_decref(s);
+	return name;
+}
+
+static void summarise(const struct trace *t, size_t spans, bool whole)
+{
+	fprintf(stderr, "%zu process%s, %zu spans%s", t->nprocesses, t->nprocesses == 1 ? "" : "es", spans,
+	    whole ? "" : "; the limit is reached, later ones are left out");
+	if (t->dropped)
+		fprintf(stderr, "; %llu rows came too fast and are missing", (unsigned long long)t->dropped);
+	fprintf(stderr, ": see chrome://tracing or https://ui.perfetto.dev\n");
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .duration = 5 * NSEC_PER_SEC, .limit = 64u << 20 };
+	struct http_client *client = NULL;
+	struct trace t = { 0 };
+	struct err e = { 0 };
+	enum err_code rc;
+	json_int_t id = 0;
+	int nargs, code;
+	char *name = NULL;
+	size_t spans;
+	bool whole;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	t.most = (size_t)(o.limit / ROW_BYTES);
+	rc = ctl_reach(o.dir, &client, &e);
+	if (!rc)
+		rc = begin(client, &o, &id, &e);
+	if (!rc) {
+		name = name_of(client);
+		rc = collect(client, id, &t, &e);
+	}
+	/* What came before the coordinator was gone is a trace, too. */
+	if (!rc || t.nprocesses) {
+		trace_settle(&t);
+		whole = trace_write(&t, name ? name : "", stdout, o.limit, &spans);
+		summarise(&t, spans, whole);
+	}
+	http_client_free(client);
+	trace_release(&t);
+	free(name);
+	return rc ? ctl_fail(&e) : 0;
+}
+
+const struct ctl_cmd ctl_cmd_trace = {
+	"trace",
+	{
+		.prog = "ps-ctl trace", .args = NULL,
+		.about = "have all processes record their steps for a while, and print them as Chrome trace events",
+		.more = "Every worker's data, wait, pull, compute and push, and what the servers made of it, on one scale of time:\n"
+		        "chrome://tracing and https://ui.perfetto.dev show it.  See ps-metrics(7).",
+		.opts = opts, .nopts = CTL_COUNT(opts),
+		.examples = "  ps-ctl trace -d 5s > trace.json\n",
+	},
+	run,
+};

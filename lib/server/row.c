@@ -1,0 +1,66 @@
+#include "server/row.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/procstat.h"
+#include "optim/schedule.h"
+#include "server/keep.h"
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / (double)NSEC_PER_SEC;
+}
+
+/* What the present step's updates are made with; null where there is no job. */
+static json_t *learning_rate(const json_t *config, uint64_t step)
+{
+	const json_t *job = json_object_get(config, "job");
+	struct schedule s;
+
+	if (!job || schedule_parse(json_str(job, "schedule", "constant"), &s, NULL))
+		return json_null();
+	return json_of_num(json_num(job, "lr", 0) * schedule_factor(&s, step));
+}
+
+/* Of all workers together examples are counted; a step is one of each. */
+static double steps_per_second(const struct host *h, const json_t *row)
+{
+	double each = (double)h->cfg.batch * json_num(row, "workers", 0);
+
+	return each > 0 ? json_num(row, "examples_per_second", 0) / each : 0;
+}
+
+static void add_checkpoints(const struct host *h, json_t *row)
+{
+	struct keep_figures f = { 0 };
+
+	if (h->keep)
+		f = keep_figures(h->keep);
+	json_object_set_new(row, "checkpoints", json_integer((json_int_t)f.made));
+	json_object_set_new(row, "checkpoint_failures", json_integer((json_int_t)f.failed));
+	json_object_set_new(row, "checkpoint_step", json_integer((json_int_t)f.step));
+	json_object_set_new(row, "checkpoint_seconds", json_of_num(seconds(f.took)));
+	json_object_set_new(row, "checkpoint_unix_seconds", json_of_num(seconds(f.at)));
+	json_object_set_new(row, "checkpoint_every_seconds", json_of_num(seconds(f.every)));
+}
+
+json_t *row_take(struct host *h, int64_t now)
+{
+	json_t *row = coord_row(h->coord, now);
+
+	json_object_set_new(row, "lr", learning_rate(h->config, (uint64_t)json_int(row, "step", 0)));
+	json_object_set_new(row, "optimizer", json_string(json_str(json_object_get(h->config, "job"), "optimizer", "")));
+	json_object_set_new(row, "steps_per_second", json_of_num(steps_per_second(h, row)));
+	add_checkpoints(h, row);
+	json_object_set_new(row, "http_refused", json_integer(h->http ? (json_int_t)http_server_refused(h->http) : 0));
+	return row;
+}
+
+json_t *row_process(const struct host *h)
+{
+	struct procstat ps;
+
+	procstat_read(&ps);
+	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes, "cpu_seconds", ps.cpu_seconds, "open_fds",
+	    ps.open_fds, "start_unix_seconds", seconds(h->server->began));
+}

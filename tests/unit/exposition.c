@@ -1,0 +1,89 @@
+#include "server/exposition.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "server/metrics.h"
+#include "tap.h"
+
+static bool says(struct buf *b, const char *want)
+{
+	bool same = b->len == strlen(want) && memcmp(b->data, want, b->len) == 0;
+
+	if (!same)
+		printf("# %.*s", (int)b->len, (char *)b->data);
+	buf_clear(b);
+	return same;
+}
+
+static void test_samples(void)
+{
+	static const struct family f = { "ps_x", "gauge", "Help.", "x" };
+	struct buf b = BUF_INIT;
+	json_t *rows = json_pack("[{s:s, s:f}, {s:s, s:n}, {s:s, s:b}, {s:s}]", "id", "a", "x", 0.25, "id", "b", "x", "id", "c", "x", 1,
+	    "id", "d");
+
+	put_rows(&b, &f, 1, rows, "who");
+	ok(says(&b, "# HELP ps_x Help.\n# TYPE ps_x gauge\nps_x{who=\"a\"} 0.25\nps_x{who=\"b\"} NaN\nps_x{who=\"c\"} 1\n"
+	            "ps_x{who=\"d\"} 0\n"), "a number, null, true, and nothing");
+	put_sample(&b, "ps_x", "name", "a\\b\"c\nd", HUGE_VAL);
+	ok(says(&b, "ps_x{name=\"a\\\\b\\\"c\\nd\"} +Inf\n"), "what is escaped in labels");
+	put_sample(&b, "ps_x", NULL, NULL, -HUGE_VAL);
+	ok(says(&b, "ps_x -Inf\n"), "without a label");
+	json_decref(rows);
+	buf_release(&b);
+}
+
+static void test_histogram(void)
+{
+	static const struct family f = { "ps_h", "histogram", "Help.", "h" };
+	struct buf b = BUF_INIT;
+	json_t *rows = json_pack("[{s:s, s:{s:[f,f], s:[i,i,i], s:f}}, {s:s}]", "id", "a", "h", "le", 0.5, 1.0, "counts", 1, 2, 4, "sum", 7.5,
+	    "id", "b");
+
+	put_histograms(&b, &f, rows, "who");
+	ok(says(&b, "# HELP ps_h Help.\n# TYPE ps_h histogram\n"
+	            "ps_h_bucket{who=\"a\",le=\"0.5\"} 1\nps_h_bucket{who=\"a\",le=\"1\"} 2\nps_h_bucket{who=\"a\",le=\"+Inf\"} 4\n"
+	            "ps_h_sum{who=\"a\"} 7.5\nps_h_count{who=\"a\"} 4\n"
+	            "ps_h_bucket{who=\"b\",le=\"+Inf\"} 0\nps_h_sum{who=\"b\"} 0\nps_h_count{who=\"b\"} 0\n"),
+	   "a histogram, and one that has counted nothing yet");
+	json_decref(rows);
+	buf_release(&b);
+}
+
+/* What only some processes tell of. */
+static void test_optional(void)
+{
+	json_t *row = json_object(), *none = json_array(), *events = json_object();
+	json_t *old = json_pack("[{s:s}]", "id", "worker-0");
+	json_t *now = json_pack("[{s:s, s:f, s:{s:[f], s:[i,i], s:f}}]", "id", "worker-0", "encode_seconds", 1.5, "push_latency", "le", 0.5,
+	    "counts", 1, 2, "sum", 3.0);
+	struct metrics m = { row, none, old, none, events, NULL };
+	struct buf b = BUF_INIT;
+
+	metrics_text(&m, &b);
+	buf_append(&b, "", 1);
+	ok(!strstr((char *)b.data, "encode") && !strstr((char *)b.data, "latency") && !strstr((char *)b.data, "ps_relay"),
+	   "nothing of what no worker tells of");
+	buf_clear(&b);
+	m.workers = now;
+	metrics_text(&m, &b);
+	buf_append(&b, "", 1);
+	ok(strstr((char *)b.data, "ps_worker_step_phase_seconds_total{worker=\"worker-0\",phase=\"encode\"} 1.5\n") &&
+	   strstr((char *)b.data, "ps_worker_push_latency_seconds_bucket{worker=\"worker-0\",le=\"+Inf\"} 2\n"),
+	   "and all that one does");
+	buf_release(&b);
+	json_decref(row);
+	json_decref(none);
+	json_decref(events);
+	json_decref(old);
+	json_decref(now);
+}
+
+int main(void)
+{
+	test_samples();
+	test_histogram();
+	test_optional();
+	return tap_done();
+}

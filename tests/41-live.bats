@@ -156,6 +156,24 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	at_least .eval.accuracy "$(jq -n "$static - 0.005")"
 }
 
+@test "freeze: a table stays as it is, and the others go on" {
+	job c bsp
+	begin c.json
+	wait_for 20 step_is_past 20
+	run -0 ps-ctl freeze -C "$RUN" w
+	[[ $output =~ ^frozen:\ w,\ from\ step\ ([0-9]+)\ on$ ]]
+	wait_for 20 step_is_past "$((BASH_REMATCH[1] + 2))"
+	w=$(ps-ctl export w -C "$RUN" -o text | sha256sum) b=$(ps-ctl export b -C "$RUN" -o text | sha256sum)
+	wait_for 20 eval '[ "$(ps-ctl export b -C "$RUN" -o text | sha256sum)" != "$b" ]'
+	[ "$(ps-ctl export w -C "$RUN" -o text | sha256sum)" = "$w" ]
+	run -78 --separate-stderr ps-ctl freeze -C "$RUN" v
+	[[ $stderr == *"there is no table \"v\""* ]]
+	run -0 ps-ctl freeze -C "$RUN" --off w
+	[[ $output == "frozen: none, from step "* ]]
+	wait_for 20 eval '[ "$(ps-ctl export w -C "$RUN" -o text | sha256sum)" != "$w" ]'
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "adapt: the coordinator does without a straggler while there is one, and says why" {
 	job a bsp ', "lease": "1s", "adapt": "backup"'
 	sed -i 's/"replicas": 2/"replicas": 1/; s/"servers": 2/"servers": 1/' a.json

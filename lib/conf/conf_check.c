@@ -207,6 +207,19 @@ static enum err_code check_adapt(const struct conf *c, struct err *e)
 	return rc;
 }
 
+/* That the tables are there the workers say, and the coordinator when it is set. */
+static enum err_code check_frozen(const struct conf *c, struct err *e)
+{
+	const char *list = c->job.frozen;
+	bool none = strcmp(list, "none") == 0;
+
+	if (!none && (*list == ',' || strstr(list, ",,") || list[strlen(list) - 1] == ',' || conf_names(list, "none")))
+		return err_set(e, ERR_CONFIG, "job.frozen: must be none or names of tables, separated by commas, got \"%.80s\"", list);
+	if (!none && (c->fragments > 1 || strcmp(c->via, "allreduce") == 0))
+		return err_set(e, ERR_CONFIG, "job.frozen: must be none with %s", c->fragments > 1 ? "fragments above 1" : "via allreduce");
+	return ERR_OK;
+}
+
 static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
 	if (c->prefetch && c->sync.kind != SYNC_bsp)
@@ -345,7 +358,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_prefetch, check_local, check_via, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_prefetch, check_local, check_via, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -85,6 +85,16 @@ enum err_code conf_adapts(const char *text, unsigned *keys, struct err *e)
 	return ERR_OK;
 }
 
+bool conf_names(const char *list, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = strcmp(list, "none") ? list : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (strcspn(at, ",") == n && strncmp(at, name, n) == 0)
+			return true;
+	return false;
+}
+
 enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e)
 {
 	enum err_code rc = ERR_OK;

@@ -140,6 +140,8 @@ json_t *coord_settings(const struct coord *c);
 int64_t coord_settings_made(const struct coord *c);
 bool coord_is_bsp(const struct coord *c);
 bool coord_has_relays(const struct coord *c);
+/* Are there all tables of a list "w,b" ("none": no table)?  Else one that is not, in unknown. */
+bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
 bool coord_has_sparse(const struct coord *c);           /* some table is */
 /* What is to be set when the job comes to some step: kept for the owner, over restarts too. */
 void coord_plan(struct coord *c, const json_t *list);

@@ -215,6 +215,16 @@ int64_t coord_settings_made(const struct coord *c)
 	return c->nsettings;
 }
 
+bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64])
+{
+	for (const char *at = strcmp(list, "none") ? list : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		snprintf(unknown, 64, "%.*s", (int)strcspn(at, ","), at);
+		if (!layout_find(&c->layout, unknown))
+			return false;
+	}
+	return true;
+}
+
 bool coord_has_sparse(const struct coord *c)
 {
 	for (size_t i = 0; i < c->layout.ntables; i++)

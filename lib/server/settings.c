@@ -25,6 +25,7 @@ static enum err_code fits_job(const struct host *h, const struct conf *c, const 
 {
 	static const char *const of_mode[] = { "sync", "backup" };
 	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer", "optimizer" };
+	char unknown[64];
 	const char *name;
 	json_t *v;
 
@@ -33,6 +34,8 @@ static enum err_code fits_job(const struct host *h, const struct conf *c, const 
 		    "on_worker_loss can change");
 	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots && coord_has_sparse(h->coord))
 		return err_set(e, ERR_CONFIG, "local_steps: a table is sparse, and %s has state for each row; sgd has none", c->job.optimizer);
+	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
+		return err_set(e, ERR_CONFIG, "job.frozen: there is no table \"%s\"", unknown);
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const char *leaf = strncmp(name, "job.", 4) == 0 ? name + 4 : name;
 

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/live.h"
 #include "coord/layout.h"
 #include "format/safetensors.h"
 
@@ -97,6 +98,25 @@ static enum err_code check_init(const struct job *j, struct err *e)
 	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
 }
 
+bool job_is_frozen(const struct job *j, size_t i)
+{
+	return conf_names(j->conf.job.frozen, j->table[i].name);
+}
+
+/* Every name is one of ours. */
+static enum err_code check_frozen(const struct job *j, struct err *e)
+{
+	for (const char *at = j->conf.job.frozen; strcmp(j->conf.job.frozen, "none") && at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+		size_t n = strcspn(at, ","), i = 0;
+
+		while (i < j->ntables && (strlen(j->table[i].name) != n || strncmp(j->table[i].name, at, n) != 0))
+			i++;
+		if (i == j->ntables)
+			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"", (int)n, at);
+	}
+	return ERR_OK;
+}
+
 enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, const char *cache, struct log *log,
     struct job *out, struct err *e)
 {
@@ -118,6 +138,8 @@ enum err_code job_load(const json_t *config, const char *const *data, size_t nda
 		rc = make_model(out, e);
 	if (!rc)
 		rc = check_init(out, e);
+	if (!rc)
+		rc = check_frozen(out, e);
 	if (rc)
 		job_release(out);
 	return rc;

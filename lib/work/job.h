@@ -25,6 +25,8 @@ enum err_code job_load(const json_t *config, const char *const *data, size_t nda
 /* What is kept of parsed data in the directory of that name; "none": nothing. */
 struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);
+/* Does table i stay as it is, as the configuration is now? */
+bool job_is_frozen(const struct job *j, size_t i);
 
 /* The tables as worker_join proposes them. */
 json_t *job_tables(const struct job *j);

@@ -176,6 +176,9 @@ static void gradient(struct local *l, struct params *p, const struct batch *b, s
 	}
 	for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
 		memcpy(p->g[i], l->sum[i], params_floats(p, b, i) * sizeof(float));
+	for (size_t i = 0; i < l->job->ntables; i++)
+		if (job_is_frozen(l->job, i))
+			memset(p->g[i], 0, params_floats(p, b, i) * sizeof(float));
 	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
 		params_clip(p, b, l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
 }
@@ -191,6 +194,8 @@ static void take_step(struct local *l, struct params *p, const struct batch *b, 
 		size_t n = params_floats(p, b, i);
 		float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
+		if (job_is_frozen(l->job, i))
+			continue;
 		for (unsigned k = 0; l->state[i] && k < rule->nslots; k++)
 			slot[k] = l->state[i] + k * n;
 		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], slot, p->g[i], 1);

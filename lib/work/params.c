@@ -185,7 +185,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
-		if (p->table[i]->reduced)
+		if (p->table[i]->reduced || job_is_frozen(p->job, i))
 			continue;
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);

@@ -126,6 +126,7 @@ static const struct row {
 	{ "job.l1", "0.25", "0.25", "x", "-1" },
 	{ "job.l2", "0.5", "0.5", "x", "-1" },
 	{ "job.clip_norm", "5", "5.0", "no", "-1" },
+	{ "job.frozen", "w,b", "\"w,b\"", "", NULL },
 	{ "job.seed", "9007199254740991", "9007199254740991", "x", "9007199254740992" },
 	{ "job.eval_every", "10", "10", "x", "-1" },
 	{ "job.init", "glorot", "\"glorot\"", "", NULL },

@@ -1,0 +1,105 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "ctl.h"
+
+struct options {
+	const char *dir;
+	int64_t timeout;
+	bool off, json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "let them be trained again", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
+	CTL_OPT_JSON(struct options, json),
+};
+
+static void add(struct buf *b, const char *name, size_t n)
+{
+	if (b->len)
+		buf_puts(b, ",");
+	buf_append(b, name, n);
+}
+
+static bool is_named(char **word, int n, const char *name, size_t len)
+{
+	for (int i = 0; i < n; i++)
+		if (strlen(word[i]) == len && strncmp(word[i], name, len) == 0)
+			return true;
+	return false;
+}
+
+/* What is frozen, with or without those that are named; fresh. */
+static char *list_of(const char *now, char **word, int n, bool off)
+{
+	struct buf b = BUF_INIT;
+
+	for (const char *at = strcmp(now, "none") ? now : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+		if (!is_named(word, n, at, strcspn(at, ",")))
+			add(&b, at, strcspn(at, ","));
+	for (int i = 0; i < n && !off; i++)
+		add(&b, word[i], strlen(word[i]));
+	if (!b.len)
+		buf_puts(&b, "none");
+	buf_append(&b, "", 1);
+	return (char *)b.data;
+}
+
+static enum err_code change(struct http_client *client, const struct options *o, char **word, int n, json_t **answer, struct err *e)
+{
+	json_t *config = NULL, *body;
+	enum err_code rc = http_call(client, "GET", "/v1/config", NULL, CTL_CALL, NULL, &config, e);
+	char *list;
+
+	if (rc != ERR_OK)
+		return rc;
+	list = list_of(json_str(json_object_get(config, "job"), "frozen", "none"), word, n, o->off);
+	body = json_pack("{s:{s:s}}", "set", "job.frozen", list);
+	rc = http_call(client, "POST", "/v1/set", body, o->timeout, NULL, answer, e);
+	if (rc == ERR_OK)
+		json_object_set_new(*answer, "frozen", json_string(list));
+	free(list);
+	json_decref(body);
+	json_decref(config);
+	return rc;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct http_client *client = NULL;
+	json_t *answer = NULL;
+	int nargs, code;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	rc = ctl_reach(o.dir, &client, &e);
+	if (rc == ERR_OK)
+		rc = change(client, &o, argv + 1, nargs, &answer, &e);
+	if (rc == ERR_OK && o.json)
+		ctl_line("set", answer);
+	else if (rc == ERR_OK)
+		printf("frozen: %s, from step %lld on\n", json_str(answer, "frozen", ""), (long long)json_int(answer, "step", 0));
+	http_client_free(client);
+	json_decref(answer);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_freeze = {
+	"freeze",
+	{
+		.prog = "ps-ctl freeze", .args = "TABLE ...",
+		.about = "leave tables as they are while the job goes on",
+		.more = "From one step on, on all workers; the key job.frozen tells which are.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
+		.examples = "  ps-ctl freeze w0 b0\n  ps-ctl freeze --off w0\n",
+	},
+	run,
+};

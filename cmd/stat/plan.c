@@ -156,18 +156,14 @@ void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan 
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-static int choose_view(const char *name, struct plan *p)
+static int no_view(const char *name)
 {
 	const char *names[NVIEWS], *near;
 	struct buf all = BUF_INIT;
 
 	for (size_t i = 0; i < NVIEWS; i++) {
 		names[i] = views[i]->name;
-		if (strcmp(name, views[i]->name) == 0) {
-			p->view = views[i];
-			return 0;
-		}
-		buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 < NVIEWS ? ", " : " and ", views[i]->name);
+		buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 < NVIEWS ? ", " : " and ", names[i]);
 	}
 	near = suggest(name, names, NVIEWS);
 	if (near)
@@ -176,6 +172,16 @@ static int choose_view(const char *name, struct plan *p)
 		plan_usage("unknown view \"%s\": there are %s", name, (const char *)all.data);
 	buf_release(&all);
 	return 2;
+}
+
+static int choose_view(const char *name, struct plan *p)
+{
+	for (size_t i = 0; i < NVIEWS; i++)
+		if (strcmp(name, views[i]->name) == 0) {
+			p->view = views[i];
+			return 0;
+		}
+	return no_view(name);
 }
 
 static int read_times(struct plan *p, int nargs, char **argv, int at)

@@ -6,7 +6,8 @@
 
 #include "base/err.h"
 
-/* May text hold Braille and blocks?  By LC_ALL, LC_CTYPE and LANG. */
+/* May text hold Braille and blocks?  By LC_ALL, LC_CTYPE and LANG, which become the program's
+ * LC_CTYPE. */
 bool term_unicode(void);
 /* Is fd a terminal that can be drawn upon (and TERM is not "dumb")? */
 bool term_draws(int fd);

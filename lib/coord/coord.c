@@ -44,12 +44,20 @@ void coord_free(struct coord *c)
 
 	if (!c)
 		return;
-	for (unsigned i = 0; i < c->nservers; i++)
+	for (unsigned i = 0; i < c->nservers; i++) {
 		json_decref(c->server[i].stats);
-	for (unsigned i = 0; i < c->nworkers; i++)
+		json_decref(c->server[i].about);
+	}
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		json_decref(c->worker[i].stats);
-	for (unsigned i = 0; i < c->nrelays; i++)
+		json_decref(c->worker[i].about);
+		json_decref(c->worker[i].probe);
+		free(c->worker[i].unfit);
+	}
+	for (unsigned i = 0; i < c->nrelays; i++) {
 		json_decref(c->relay[i].stats);
+		json_decref(c->relay[i].about);
+	}
 	while ((ch = c->changes)) {
 		c->changes = ch->next;
 		free(ch);

@@ -157,7 +157,7 @@ static void asked_for(struct keep *k)
 	k->last.why = e;
 	k->last.done = wanted;
 	if (k->last.rc)
-		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e.msg);
 	host_kick(k->host);
 	if (k->host->leaving && k->wanted == k->last.done)
 		host_left(k->host);
@@ -183,7 +183,7 @@ static void periodic(struct keep *k)
 	}
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
-		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e.msg);
+		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e.msg);
 	if (rc && !k->stop && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }

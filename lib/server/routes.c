@@ -134,6 +134,12 @@ static int get_why(void *ctx, const struct http_request *req, struct http_answer
 	return route_answer(a, json_pack("{s:o}", "why", locked_list(ctx, coord_why)));
 }
 
+static int get_probe(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	(void)req;
+	return route_answer(a, locked_list(ctx, coord_probes));
+}
+
 static json_t *locked(struct host *h, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;

@@ -18,5 +18,6 @@ int host_post_set(void *ctx, const struct http_request *req, struct http_answer 
 int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

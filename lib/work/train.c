@@ -430,6 +430,8 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 	}
 	if (rc && w.client)
 		cluster_give_up(w.cluster, e);
+	else if (rc && w.cluster)
+		cluster_unfit(w.cluster, cfg->slot, e);
 	worker_release(&w);
 	return rc;
 }

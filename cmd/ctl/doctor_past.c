@@ -93,19 +93,29 @@ static void say_logs(struct doctor *d, enum doctor_level level)
 		closedir(dir);
 }
 
-/* Whom nobody could ask: what a process of this host has open is seen from outside. */
+static void say_limit(struct doctor *d, const char *id, pid_t pid)
+{
+	struct procstat ps;
+
+	if (pid > 0 && procstat_files(pid, &ps))
+		doctor_descriptors(d, id, ps.max_fds, ps.open_fds, 0);
+}
+
+/* Whom nobody could ask: what a process of this host has open is seen from outside.  One that was
+ * started by hand has no pid file, but the coordinator has the lock. */
 static void say_limits(struct doctor *d)
 {
 	DIR *dir = opendir(d->dir);
 	struct dirent *f;
+	pid_t owner;
 
+	if (rundir_is_alive(d->dir, &owner) && !ctl_supervised(d->dir))
+		say_limit(d, "the coordinator", owner);
 	while (dir && (f = readdir(dir))) {
 		char *id = path_stem(f->d_name);
-		pid_t pid = is_process(id) && strcmp(f->d_name + strlen(id), ".pid") == 0 ? ctl_read_pid(d->dir, id) : 0;
-		struct procstat ps;
 
-		if (pid > 0 && procstat_files(pid, &ps))
-			doctor_descriptors(d, id, ps.max_fds, ps.open_fds, 0);
+		if (is_process(id) && strcmp(f->d_name + strlen(id), ".pid") == 0)
+			say_limit(d, id, ctl_read_pid(d->dir, id));
 		free(id);
 	}
 	if (dir)

@@ -46,7 +46,7 @@ static void ask_coordinator(struct doctor *d, const struct identity *id)
 	struct err e = { 0 };
 
 	if (!*id->http)
-		doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, "http", "", "", "the file names no control plane: nothing more can be asked from here");
+		doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "", "the file names no control plane: nothing more can be asked from here");
 	else if (http_client_new(&target, &d->client, &e))
 		doctor_words(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
 	else

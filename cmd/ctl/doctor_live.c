@@ -11,8 +11,8 @@
 
 /* What the coordinator tells: of each process by its heartbeats, and who waits for whom. */
 
-/* Signed questions are refused beyond 30 s; stamps of logs do not fit each other before. */
-#define SKEW_FAIL 30.0
+/* Signed questions are refused beyond 60 s; stamps of logs do not fit each other before. */
+#define SKEW_FAIL 60.0
 #define SKEW_WARN 2.0
 /* A wait that is not the ordinary course of things. */
 #define WAIT_WARN 1.0

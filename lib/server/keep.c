@@ -26,6 +26,7 @@ struct keep {
 	int64_t next_time;
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
+	bool failing;                   /* the last one could not be made, and that was told */
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
 
@@ -137,6 +138,7 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 	}
 	if (!rc) {
 		*e = (struct err){ 0 };
+		k->failing = false;
 		k->last.step = coord_snap_step(h->coord);
 		free(k->last.path);
 		k->last.path = path;
@@ -148,6 +150,16 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
+/* The first of several is an event; the log has them all. */
+static void say_failed(struct keep *k, const struct err *e)
+{
+	if (k->failing)
+		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e->msg);
+	else
+		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e->msg);
+	k->failing = true;
+}
+
 static void asked_for(struct keep *k)
 {
 	uint64_t wanted = k->wanted;
@@ -157,7 +169,7 @@ static void asked_for(struct keep *k)
 	k->last.why = e;
 	k->last.done = wanted;
 	if (k->last.rc)
-		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e.msg);
+		say_failed(k, &e);
 	host_kick(k->host);
 	if (k->host->leaving && k->wanted == k->last.done)
 		host_left(k->host);
@@ -183,7 +195,7 @@ static void periodic(struct keep *k)
 	}
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
-		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e.msg);
+		say_failed(k, &e);
 	if (rc && !k->stop && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }

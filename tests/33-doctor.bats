@@ -241,7 +241,7 @@ preloaded() {
 	[[ ${lines[0]} == "fail files: "*"Too many open files"*"; raise the limit"* ]]
 	# One that cannot even answer, and does not say so a thousand times.
 	background bash -c "ulimit -n 28; exec ps-serve files.json"
-	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -q '^fail files: the coordinator has all of the 28 descriptors open that it may; raise the limit: ulimit -n 65536'; }
+	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has all of the 28 descriptors open that it may|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
 	wait_for 10 test -e "$RUN/ctl.sock"
 	by_hand w0.log ps-work train -C "$RUN" --slot 0
 	by_hand w1.log ps-work train -C "$RUN" --slot 1

@@ -130,6 +130,8 @@ static void look(struct doctor *d, bool quick)
 {
 	doctor_keys(d);
 	doctor_disk(d, d->dir);
+	if (d->alive)
+		doctor_processes(d);
 	if (d->alive && ctl_connect(d->dir, &d->client, NULL) == ERR_OK)
 		doctor_live(d);
 	doctor_past(d, d->alive ? DOCTOR_WARN : DOCTOR_FAIL);

@@ -47,6 +47,9 @@ void doctor_keys(struct doctor *d);
 void doctor_disk(struct doctor *d, const char *dir);
 /* doctor_past.c: how the last run, or its processes, ended; a failure is of this level */
 void doctor_past(struct doctor *d, enum doctor_level level);
+/* What the processes of this host that still live have open, seen from outside.  One that was started
+ * by hand has no pid file, but the coordinator has the lock. */
+void doctor_processes(struct doctor *d);
 /* The last words in the log of a process of the run directory; fresh, or NULL. */
 char *doctor_last_words(const struct doctor *d, const char *id);
 /* doctor_conf.c: a cluster file, before anything runs; what the processes inherit from this one */

@@ -23,6 +23,10 @@ void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_
 	static const char remedy[] = "raise the limit: ulimit -n 65536, or LimitNOFILE= of its systemd unit";
 	uint64_t need = FILES_OWN + FILES_PEER * others;
 
+	/* It may have been seen here, and tell itself. */
+	for (size_t i = 0; i < d->n; i++)
+		if (strcmp(d->list[i].check, "files") == 0 && strcmp(d->list[i].about, id) == 0)
+			return;
 	if (open > 0 && (uint64_t)open + 2 > limit)
 		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, remedy, "%s has all of the %llu descriptors open that it may", id,
 		    (unsigned long long)limit);

@@ -14,10 +14,11 @@
 #define PACE_MS 100
 /* For one line a worker may need so long, and for all of them together. */
 #define LONG (20 * NSEC_PER_SEC)
-/* Bytes a second: a line is slow below this, or when it is so much slower than the one in the middle. */
+/* Bytes a second: a line is slow below this, or when it is so much slower than the one in the middle
+ * and not good all the same.  What does not leave the host is as slow as the host is busy. */
 #define SLOW 1e6
 #define SLOWER 4.0
-#define GOOD 100e6
+#define GOOD 20e6
 
 struct line {
 	const char *worker;
@@ -75,7 +76,7 @@ static void say_slow(struct doctor *d, const struct lines *s, const struct line 
 	double x = rate(l->found);
 	char up[16], down[16], usual[16], model[80] = "";
 
-	if (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle))
+	if (*json_str(l->found, "address", "") == '/' || (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle)))
 		return;
 	ctl_count(json_num(l->found, "up_bytes_per_second", 0), up);
 	ctl_count(json_num(l->found, "down_bytes_per_second", 0), down);

@@ -101,9 +101,7 @@ static void say_limit(struct doctor *d, const char *id, pid_t pid)
 		doctor_descriptors(d, id, ps.max_fds, ps.open_fds, 0);
 }
 
-/* Whom nobody could ask: what a process of this host has open is seen from outside.  One that was
- * started by hand has no pid file, but the coordinator has the lock. */
-static void say_limits(struct doctor *d)
+void doctor_processes(struct doctor *d)
 {
 	DIR *dir = opendir(d->dir);
 	struct dirent *f;
@@ -126,8 +124,6 @@ void doctor_past(struct doctor *d, enum doctor_level level)
 {
 	bool told = !d->alive && say_result(d, level);
 
-	if (d->alive && !d->client)
-		say_limits(d);
 	/* What the result says is the cause of all. */
 	if (!told)
 		say_logs(d, level);

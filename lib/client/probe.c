@@ -110,21 +110,22 @@ static enum err_code ask(struct probe *p, uint32_t up, uint32_t down, const uint
 	return rc ? rc : ended(p, e);
 }
 
-/* Bytes a second; the way there and back of each piece is not counted, as far as it is known. */
+/* Bytes a second of the piece that went best, since the others may have met with the job's own; the
+ * way there and back is not counted, as far as it is known. */
 static enum err_code rate(struct probe *p, uint32_t up, uint32_t down, const uint8_t *body, double rtt, double *out, struct err *e)
 {
-	double spent = 0;
-	unsigned n = 0;
 	int64_t took = 0;
 	enum err_code rc = ERR_OK;
 
-	while (!rc && n < PIECES && (double)took < ENOUGH) {
+	for (unsigned n = 0; !rc && n < PIECES && took < ENOUGH; n++) {
+		double seconds;
+
 		rc = ask(p, up, down, body, &took, e);
-		spent += (double)took / 1e9 - fmin(rtt, (double)took / 2e9);
-		n++;
+		seconds = (double)took / 1e9;
+		seconds -= fmin(rtt, seconds / 2);
+		if (!rc)
+			*out = fmax(*out, (double)(up + down) / seconds);
 	}
-	if (!rc)
-		*out = (double)(up + down) * n / spent;
 	return rc;
 }
 

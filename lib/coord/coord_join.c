@@ -244,7 +244,8 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->state = WORKER_JOINING;
 	w->go = w->called = w->quit = false;
 	free(w->unfit);
-	w->unfit = NULL;
+	free(w->coming);
+	w->unfit = w->coming = NULL;
 	json_decref(w->probe);
 	w->probe = NULL;
 	w->epoch = 0;

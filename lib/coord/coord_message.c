@@ -151,6 +151,30 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 	return answer;
 }
 
+/* A worker that will take this slot as soon as it has its data. */
+static json_t *coming(struct coord *c, const struct coord_self *self, const json_t *msg)
+{
+	int64_t slot = json_int(msg, "slot", -1);
+	char text[100];
+
+	if (slot >= 0 && slot < (int64_t)c->nworkers && c->worker[slot].state == WORKER_EMPTY) {
+		snprintf(text, sizeof text, "on %.60s (pid %lld)", json_str(msg, "host", "?"), (long long)json_int(msg, "pid", 0));
+		free(c->worker[slot].coming);
+		c->worker[slot].coming = mem_strdup(text);
+		c->worker[slot].coming_as = self->incarnation;
+	}
+	return json_object();
+}
+
+void coming_gone(struct coord *c, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].coming && c->worker[i].coming_as == incarnation) {
+			free(c->worker[i].coming);
+			c->worker[i].coming = NULL;
+		}
+}
+
 /* A worker that cannot even join: who waits for it shall know. */
 static json_t *unfit(struct coord *c, const struct coord_self *self, const json_t *msg)
 {
@@ -165,7 +189,9 @@ static json_t *unfit(struct coord *c, const struct coord_self *self, const json_
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
 	} else if (w->state == WORKER_EMPTY) {
 		free(w->unfit);
+		free(w->coming);
 		w->unfit = mem_strdup(text);
+		w->coming = NULL;
 	}
 	return json_object();
 }
@@ -207,6 +233,8 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 		answer = join_worker(c, self, msg, now, e);
 	else if (strcmp(op, "relay_join") == 0)
 		answer = join_relay(c, self, msg, now, e);
+	else if (strcmp(op, "coming") == 0 && self->kind == COORD_NOBODY)
+		answer = coming(c, self, msg);
 	else if (strcmp(op, "unfit") == 0 && self->kind == COORD_NOBODY)
 		answer = unfit(c, self, msg);
 	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)

@@ -46,8 +46,11 @@ void probe_heard(struct member_worker *w, json_t *stats)
 
 	if (!found)
 		return;
-	json_decref(w->probe);
-	w->probe = json_incref(found);
+	/* More than was asked for is not kept. */
+	if (json_array_size(json_object_get(found, "servers")) <= EACH_MAX) {
+		json_decref(w->probe);
+		w->probe = json_incref(found);
+	}
 	json_object_del(stats, "probe");
 }
 

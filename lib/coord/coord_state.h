@@ -61,6 +61,8 @@ struct member_worker {
 	json_t *about;                  /* of the process and its host: of the last beat */
 	json_t *probe;                  /* what it found when it tried its lines last */
 	char *unfit;                    /* why the last that was to take the slot could not; NULL */
+	char *coming;                   /* where the process is that will take it; NULL: none that we know of */
+	uint64_t coming_as;             /* its incarnation */
 };
 
 struct members {
@@ -234,6 +236,9 @@ json_t *from_relay(struct coord *c, const struct coord_self *self, const char *o
 void relays_check(struct coord *c, int64_t now);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
+
+/* The session of one that was to join has ended before it did. */
+void coming_gone(struct coord *c, uint64_t incarnation);
 
 /* coord_probe.c */
 /* What a beat brings of it is moved to where it is kept. */

@@ -84,7 +84,10 @@ static void missing_worker(struct why *y, unsigned i, const char *who)
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
-	if (y->c->worker[i].unfit)
+	if (y->c->worker[i].coming)
+		say(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		    "it is %s, and reads its data", y->c->worker[i].coming);
+	else if (y->c->worker[i].unfit)
 		say(y, &r, "mend that, and start it again: ps-work train -C DIR --slot K", "it cannot begin %s", y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
 		say(y, &r, "mend that, and start it again: ps-work train --join FILE", "one has come, and cannot begin %s", y->c->unfit);

@@ -254,15 +254,30 @@ void cluster_give_up(struct cluster *c, const struct err *why)
 	json_decref(msg);
 }
 
-void cluster_unfit(struct cluster *c, int slot, const struct err *why)
+static json_t *newcomer(const char *op, int slot)
 {
 	char host[64] = "";
+
+	gethostname(host, sizeof host - 1);
+	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(), "host", host);
+}
+
+void cluster_coming(struct cluster *c, int slot)
+{
+	json_t *msg = newcomer("coming", slot);
+
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
+void cluster_unfit(struct cluster *c, int slot, const struct err *why)
+{
 	json_t *msg, *answer;
 
 	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
 		return;
-	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:i, s:i, s:s, s:s}", "op", "unfit", "slot", slot, "pid", (int)getpid(), "host", host, "message", why->msg);
+	msg = newcomer("unfit", slot);
+	json_object_set_new(msg, "message", json_string(why->msg));
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);

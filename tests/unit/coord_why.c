@@ -160,6 +160,11 @@ static void unfit(void)
 	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
 	ok(says(&s, 0, "the start>worker-0 -1", "one has come, and cannot begin on hc (pid 78): no memory"), "of one for any place, too");
 	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":99,\"host\":\"hd\",\"message\":\"x\"}");
+	say(&s, &guest, "{\"op\":\"coming\",\"slot\":1,\"pid\":79,\"host\":\"he\"}");
+	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"), "one that is here, and not ready");
+	coord_gone(s.c, &guest, s.now);
+	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
+	say(&s, &guest, "{\"op\":\"coming\",\"slot\":4096,\"pid\":79,\"host\":\"he\"}");
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += NSEC_PER_SEC;

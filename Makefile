@@ -48,7 +48,7 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/shim.so
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/shim.so $(BUILD)/fault/older-work
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
@@ -137,6 +137,15 @@ $(BUILD)/fault/shim.so: tests/fault/shim.c
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE -fPIC -shared $(WARN) $< -ldl -o $@
+
+# A worker of a pskit that says it is another version.
+$(OBJ)/tests/fault/older-%.o: lib/client/%.c Makefile
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(STD) $(WARN) -DPSKIT_VERSION='"0.0.9"' -MMD -MP -c $< -o $@
+$(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/older-agent.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
 
 units: $(UNITS)
 faultkit: $(FAULTKIT)

@@ -205,6 +205,18 @@ named() {
 	sed -n 's/^ERR([^,]*, *"\([^"]*\)".*/\1/p' lib/base/err.def | grep -vx ok | named ps-http.7 '^\.It [0-9]* Ta .*\b@\b'
 }
 
+@test "what ps-ctl doctor looks at" {
+	{
+		names CAUSE cmd/ctl/doctor_causes.def
+		sed -n 's/.*doctor_\(say\|well\)(d, [^"]*"\([a-z]*\)".*/\2/p' cmd/ctl/doctor*.c | grep .
+	} | sort -u > "$BATS_TEST_TMPDIR/checks"
+	[ "$(wc -l < "$BATS_TEST_TMPDIR/checks")" -gt 15 ]
+	sed -n '/^\.Ss doctor/,/^\.Ss pause/p' man/ps-ctl.1 > "$BATS_TEST_TMPDIR/section"
+	while read -r check; do
+		grep -qE "^\.It Cm (.* , )?$check( |\$)" "$BATS_TEST_TMPDIR/section" || { echo "no check $check"; false; }
+	done < "$BATS_TEST_TMPDIR/checks"
+}
+
 @test "what a receipt may say" {
 	grep -oE 'PUSH_[A-Z]+' lib/shard/shard.h | sed -n 's/^PUSH_//p' | tr A-Z a-z | sort -u > "$BATS_TEST_TMPDIR/status"
 	named ps-consistency.7 '^\.It Cm @$' < "$BATS_TEST_TMPDIR/status"
@@ -266,4 +278,5 @@ run_examples() {
 @test "the examples of ps-cluster(5) run" { run_examples ps-cluster.5; }
 @test "the examples of ps-consistency(7) run" { run_examples ps-consistency.7; }
 @test "the examples of ps-http(7) run" { run_examples ps-http.7; }
+@test "the examples of ps-troubleshoot(7) run" { run_examples ps-troubleshoot.7; }
 @test "the examples of ps-bandwidth(7) run" { run_examples ps-bandwidth.7; }

@@ -11,11 +11,14 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "ctl.h"
+#include "doctor.h"
 #include "launch/launch.h"
 
 #define FIRST (2 * NSEC_PER_SEC)
 #define EVERY (10 * NSEC_PER_SEC)
 #define TTY_EVERY (100 * NSEC_PER_MSEC)
+/* After so long it is looked for what is wrong. */
+#define LONG (5 * NSEC_PER_SEC)
 
 void progress_init(struct progress *p, struct log *log)
 {
@@ -136,6 +139,12 @@ void progress_show(struct progress *p, const json_t *status)
 	int64_t now = clock_now();
 	bool waits = describe(p, status, now, &text);
 
+	if (waits && p->dir && now - p->begun > LONG) {
+		const char *dir = p->dir;
+
+		p->dir = NULL;
+		doctor_glance(dir, p);
+	}
 	if (waits && !p->waiting)
 		p->next = now + FIRST;
 	if (!waits && p->waiting)

@@ -15,6 +15,7 @@ struct progress {
 	struct log *log;                /* NULL: stderr */
 	int64_t begun, next;            /* when the next line is due */
 	bool waiting;                   /* what is said is what is waited for */
+	const char *dir;                /* a wait for long: what is wrong with this run directory; or NULL */
 };
 
 void progress_init(struct progress *p, struct log *log);

@@ -67,6 +67,8 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	if (r->max_restarts < 0)
 		r->max_restarts = runner_is_apart(r) || conf->checkpoint_every.steps || conf->checkpoint_every.time ? RESTARTS : 0;
 	progress_init(&r->progress, log);
+	/* Who starts a supervisor looks itself. */
+	r->progress.dir = log ? NULL : dir;
 	r->bin = daemon_self_dir(e);
 	rc = r->bin ? launch_new(dir, &r->set, e) : e->code;
 	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;

@@ -51,6 +51,7 @@ static int await(const char *dir, int ready, int signals, int64_t end)
 	int signal = 0;
 
 	progress_init(&progress, NULL);
+	progress.dir = dir;
 	ctl_connect(dir, &client, NULL);
 	for (;;) {
 		json_t *status = NULL;

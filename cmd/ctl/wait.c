@@ -248,6 +248,7 @@ static int wait_for(const struct options *o, const struct goal *g, const char *d
 
 	w.end = o->timeout > 0 ? clock_now() + o->timeout : 0;
 	progress_init(&w.progress, NULL);
+	w.progress.dir = dir;
 	if (ctl_connect(dir, &w.client, &e) != ERR_OK)
 		return ctl_fail(&e);
 	code = follow(&w, o->timeout);

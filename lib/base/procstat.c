@@ -4,13 +4,26 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* The names in a directory, but for those that begin with a dot. */
+static int count(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+	int n = 0;
+
+	while (dir && (d = readdir(dir)))
+		n += d->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
 void procstat_read(struct procstat *out)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long long size, resident;
 	struct rusage ru;
-	struct dirent *d;
-	DIR *dir;
+	struct rlimit files;
 
 	*out = (struct procstat){ 0 };
 	if (f) {
@@ -21,9 +34,38 @@ void procstat_read(struct procstat *out)
 	if (getrusage(RUSAGE_SELF, &ru) == 0)
 		out->cpu_seconds = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
 		    (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1e-6;
-	dir = opendir("/proc/self/fd");
-	while (dir && (d = readdir(dir)))
-		out->open_fds += d->d_name[0] != '.';
-	if (dir)
-		closedir(dir);
+	out->max_fds = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY ? files.rlim_cur : UINT64_MAX;
+	out->open_fds = count("/proc/self/fd");
+}
+
+bool procstat_files(int pid, struct procstat *out)
+{
+	char path[40], line[160];
+	unsigned long long n;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", pid);
+	*out = (struct procstat){ .max_fds = UINT64_MAX, .open_fds = count(path) };
+	snprintf(path, sizeof path, "/proc/%d/limits", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "Max open files %llu", &n) == 1)
+			out->max_fds = n;
+	if (f)
+		fclose(f);
+	return f != NULL;
+}
+
+uint64_t procstat_memory(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[120];
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib * 1024;
 }

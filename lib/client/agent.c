@@ -10,6 +10,8 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/procstat.h"
+#include "base/version.h"
 #include "wire/msg.h"
 #include "wire/net.h"
 
@@ -138,9 +140,22 @@ static const struct conn_handler handler = { .live = on_live, .record = on_recor
 
 /* ---- the thread ------------------------------------------------------------------ */
 
+/* What can be wrong with a process and its host, and is seen beside others' only. */
+static json_t *about(void)
+{
+	struct procstat ps;
+	json_t *o;
+
+	procstat_read(&ps);
+	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol", PSKIT_PROTOCOL, "clock_seconds",
+	    (double)clock_wall() / (double)NSEC_PER_SEC, "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", ps.open_fds);
+	json_object_set_new(o, "max_fds", ps.max_fds < INT64_MAX ? json_integer((json_int_t)ps.max_fds) : json_null());
+	return o;
+}
+
 static void send_beat(struct agent *a, bool busy)
 {
-	json_t *beat = json_pack("{s:s, s:b}", "op", "beat", "busy", busy);
+	json_t *beat = json_pack("{s:s, s:b, s:o}", "op", "beat", "busy", busy, "about", about());
 	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
 	char *text;
 

@@ -45,12 +45,21 @@ void coord_free(struct coord *c)
 
 	if (!c)
 		return;
-	for (unsigned i = 0; i < c->nservers; i++)
+	for (unsigned i = 0; i < c->nservers; i++) {
 		json_decref(c->server[i].stats);
-	for (unsigned i = 0; i < c->nworkers; i++)
+		json_decref(c->server[i].about);
+	}
+	for (unsigned i = 0; i < c->nworkers; i++) {
 		json_decref(c->worker[i].stats);
-	for (unsigned i = 0; i < c->nrelays; i++)
+		json_decref(c->worker[i].about);
+		json_decref(c->worker[i].probe);
+		free(c->worker[i].unfit);
+		free(c->worker[i].coming);
+	}
+	for (unsigned i = 0; i < c->nrelays; i++) {
 		json_decref(c->relay[i].stats);
+		json_decref(c->relay[i].about);
+	}
 	while ((ch = c->changes)) {
 		c->changes = ch->next;
 		free(ch);
@@ -403,6 +412,8 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now)
 {
 	struct member_server *s;
 
+	if (self->kind == COORD_NOBODY)
+		coming_gone(c, self->incarnation);
 	if (self->kind == COORD_RELAY && !self->deaf)
 		relay_gone(c, self, now);
 	/* A worker's broken session proves nothing: it may come back within its

@@ -183,4 +183,11 @@ json_t *coord_result(const struct coord *c, int64_t now);
  * for, step (null: none), since_seconds, because, remedy. */
 json_t *coord_why(const struct coord *c, int64_t now);
 
+/* Have every worker try its lines to servers, beside its work: a short transfer each (client/probe.h).
+ * The trial's number; one that has just begun goes for all who ask. */
+int64_t coord_probe(struct coord *c, int64_t now);
+/* What they have found so far: an object with number, age_seconds and workers, each with id, done and
+ * servers: id, address, stage, error, rtt_seconds, up_bytes_per_second, down_bytes_per_second. */
+json_t *coord_probes(const struct coord *c, int64_t now);
+
 #endif

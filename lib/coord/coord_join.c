@@ -230,6 +230,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	if (slot < 0)
 		return NULL;
 	c->examples = (uint64_t)json_int(msg, "examples", 0);
+	c->unfit[0] = 0;
 	w = &c->worker[slot];
 	/* Still waited for: its step is open, and the deal counts it in. */
 	member = w->state == WORKER_ACTIVE;
@@ -242,6 +243,11 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->pid = json_int(msg, "pid", 0);
 	w->state = WORKER_JOINING;
 	w->go = w->called = w->quit = false;
+	free(w->unfit);
+	free(w->coming);
+	w->unfit = w->coming = NULL;
+	json_decref(w->probe);
+	w->probe = NULL;
 	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);

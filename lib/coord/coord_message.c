@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 
 /* What peers say to the coordinator, and what it answers. */
 
@@ -21,7 +22,7 @@ static void heard(struct coord *c, unsigned slot, int64_t now)
 
 static void beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
 {
-	json_t *stats = json_object_get(msg, "stats"), **keep;
+	json_t *stats = json_object_get(msg, "stats"), *about = json_object_get(msg, "about"), **keep, **keep_about;
 
 	if (relay_beat(c, self, msg, now))
 		return;
@@ -29,15 +30,22 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 		c->server[self->index].seen = now;
 		c->server[self->index].gone_at = 0;
 		keep = &c->server[self->index].stats;
+		keep_about = &c->server[self->index].about;
 	} else if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation) {
 		heard(c, self->index, now);
+		probe_heard(&c->worker[self->index], stats);
 		keep = &c->worker[self->index].stats;
+		keep_about = &c->worker[self->index].about;
 	} else {
 		return;
 	}
 	/* It reads what the job begins with: that takes as long as it takes. */
 	if (c->phase == COORD_FORMING && json_flag(msg, "busy"))
 		c->formed = now;
+	if (about) {
+		json_decref(*keep_about);
+		*keep_about = json_incref(about);
+	}
 	if (stats) {
 		json_decref(*keep);
 		*keep = json_incref(stats);
@@ -80,22 +88,11 @@ static json_t *from_server(struct coord *c, struct coord_self *self, const char 
 	return NULL;
 }
 
-/* Who has not yet completed the steps before this one. */
 static json_t *who_is_behind(const struct coord *c, unsigned asker, int64_t step, int64_t now)
 {
-	char text[600] = "";
-	size_t at = 0;
+	char text[600];
 
-	for (unsigned i = 0; i < c->nworkers && at < sizeof text - 100; i++) {
-		const struct member_worker *w = &c->worker[i];
-		int64_t theirs = json_int(w->stats, "step", 0);
-
-		if (i == asker || w->state != WORKER_ACTIVE || theirs >= step)
-			continue;
-		at += (size_t)snprintf(text + at, sizeof text - at, "%sworker-%u (%s, pid %lld) is at step %lld, heard of %lld ms ago",
-		    at ? "; " : "", i, w->host, (long long)w->pid, (long long)theirs,
-		    (long long)((now - w->seen) / NSEC_PER_MSEC));
-	}
+	why_text(c, asker, step > 0 ? (uint64_t)step : 0, now, text, sizeof text);
 	return json_pack("{s:s}", "text", text);
 }
 
@@ -154,6 +151,51 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 	return answer;
 }
 
+/* A worker that will take this slot as soon as it has its data. */
+static json_t *coming(struct coord *c, const struct coord_self *self, const json_t *msg)
+{
+	int64_t slot = json_int(msg, "slot", -1);
+	char text[100];
+
+	if (slot >= 0 && slot < (int64_t)c->nworkers && c->worker[slot].state == WORKER_EMPTY) {
+		snprintf(text, sizeof text, "on %.60s (pid %lld)", json_str(msg, "host", "?"), (long long)json_int(msg, "pid", 0));
+		free(c->worker[slot].coming);
+		c->worker[slot].coming = mem_strdup(text);
+		c->worker[slot].coming_as = self->incarnation;
+	}
+	return json_object();
+}
+
+void coming_gone(struct coord *c, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].coming && c->worker[i].coming_as == incarnation) {
+			free(c->worker[i].coming);
+			c->worker[i].coming = NULL;
+		}
+}
+
+/* A worker that cannot even join: who waits for it shall know. */
+static json_t *unfit(struct coord *c, const struct coord_self *self, const json_t *msg)
+{
+	int64_t slot = json_int(msg, "slot", -1);
+	struct member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot] : NULL;
+	char text[400];
+
+	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", json_str(msg, "host", "?"), (long long)json_int(msg, "pid", 0),
+	    json_str(msg, "message", ""));
+	coord_event(c, "worker_unfit", "%s cannot begin %s", self->name, text);
+	if (!w) {
+		snprintf(c->unfit, sizeof c->unfit, "%s", text);
+	} else if (w->state == WORKER_EMPTY) {
+		free(w->unfit);
+		free(w->coming);
+		w->unfit = mem_strdup(text);
+		w->coming = NULL;
+	}
+	return json_object();
+}
+
 /* It was taken for lost, and has only slept: what it holds is of before. */
 static bool must_join_again(const struct coord *c, const struct coord_self *self)
 {
@@ -191,6 +233,10 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 		answer = join_worker(c, self, msg, now, e);
 	else if (strcmp(op, "relay_join") == 0)
 		answer = join_relay(c, self, msg, now, e);
+	else if (strcmp(op, "coming") == 0 && self->kind == COORD_NOBODY)
+		answer = coming(c, self, msg);
+	else if (strcmp(op, "unfit") == 0 && self->kind == COORD_NOBODY)
+		answer = unfit(c, self, msg);
 	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)
 		answer = join_tables(c, msg, e);
 	else if (self->kind == COORD_SERVER)

@@ -186,6 +186,7 @@ json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, 
 		c->nrelays++;
 	r = &c->relay[at];
 	json_decref(r->stats);
+	json_decref(r->about);
 	*r = (struct member_relay){ .live = true, .incarnation = self->incarnation, .seen = now, .pid = json_int(msg, "pid", 0),
 		.upstream = -1 };
 	snprintf(r->key, sizeof r->key, "%s", self->key);
@@ -238,7 +239,7 @@ static void upstream_missed(struct coord *c, unsigned i, const json_t *msg)
 bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
 {
 	struct member_relay *r = &c->relay[self->index];
-	json_t *stats = json_object_get(msg, "stats");
+	json_t *stats = json_object_get(msg, "stats"), *about = json_object_get(msg, "about");
 
 	if (self->kind != COORD_RELAY || r->incarnation != self->incarnation || !r->live)
 		return false;
@@ -247,6 +248,10 @@ bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *ms
 	if (stats) {
 		json_decref(r->stats);
 		r->stats = json_incref(stats);
+	}
+	if (about) {
+		json_decref(r->about);
+		r->about = json_incref(about);
 	}
 	return true;
 }
@@ -339,8 +344,7 @@ bool relays_from_json(struct coord *c, const json_t *list, int64_t seen)
 
 json_t *coord_relays(const struct coord *c, int64_t now)
 {
-	json_t *list = json_array(), *v;
-	const char *key;
+	json_t *list = json_array();
 
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		const struct member_relay *r = &c->relay[i];
@@ -359,10 +363,7 @@ json_t *coord_relays(const struct coord *c, int64_t now)
 		json_object_set_new(o, "pid", json_integer(r->pid));
 		json_object_set_new(o, "host", json_string(r->host));
 		json_object_set_new(o, "listen", json_string(r->tcp));
-		json_object_set_new(o, "seen_seconds", json_of_num((double)(now - r->seen) / (double)NSEC_PER_SEC));
-		json_object_foreach(r->stats, key, v)
-			if (!json_object_get(o, key))
-				json_object_set(o, key, v);
+		row_figures(o, r->stats, r->about, (double)(now - r->seen) / (double)NSEC_PER_SEC);
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -21,7 +21,7 @@ struct member_server {
 	bool own;                       /* in the coordinator's process */
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
-	json_t *stats;
+	json_t *stats, *about;
 };
 
 struct member_relay {
@@ -31,7 +31,7 @@ struct member_relay {
 	int upstream;                   /* the relay that it sends to; -1: the servers */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
-	json_t *stats;
+	json_t *stats, *about;
 };
 
 /* In the ring of a job that has one. */
@@ -58,6 +58,11 @@ struct member_worker {
 	uint64_t shunned;               /* incarnation of one that it could not reach */
 	struct ring_seat ring;
 	json_t *stats;                  /* its figures: of the last beat, or of its farewell */
+	json_t *about;                  /* of the process and its host: of the last beat */
+	json_t *probe;                  /* what it found when it tried its lines last */
+	char *unfit;                    /* why the last that was to take the slot could not; NULL */
+	char *coming;                   /* where the process is that will take it; NULL: none that we know of */
+	uint64_t coming_as;             /* its incarnation */
 };
 
 struct members {
@@ -115,6 +120,8 @@ struct coord {
 	char reason[600];
 	char waiting[600];              /* who is missing, "" when nobody */
 	char last_lost[300];            /* the worker that was lost last, and why */
+	char unfit[400];                /* the worker for any slot that could not begin, and why */
+	int64_t probe, probed_at;       /* number of the last trial of all lines, and when it was asked for */
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t formed;                 /* while forming: when it was last seen to get on */
@@ -226,9 +233,13 @@ uint64_t coord_step(const struct coord *c);
 /* How far a worker is: one that came later begins where it came in.  Is this what it does, as
  * its last heartbeat says? */
 uint64_t worker_step(const struct member_worker *w);
+/* To a row for people: the last beat's figures, and how far its clock was from ours (seconds ahead). */
+void row_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds);
 bool worker_does(const struct member_worker *w, const char *what);
 /* Who is at `step` waits for those that are below this one; 0: for nobody. */
 uint64_t coord_needed(const struct coord *c, uint64_t step);
+/* For the log of the one that asks: what keeps it waiting before the step, "" when no worker does. */
+void why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n);
 void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 void job_begin(struct coord *c);
@@ -265,6 +276,14 @@ json_t *from_relay(struct coord *c, const struct coord_self *self, const char *o
 void relays_check(struct coord *c, int64_t now);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
+
+/* The session of one that was to join has ended before it did. */
+void coming_gone(struct coord *c, uint64_t incarnation);
+
+/* coord_probe.c */
+/* What a beat brings of it is moved to where it is kept. */
+void probe_heard(struct member_worker *w, json_t *stats);
+void probe_view(const struct coord *c, json_t *view);
 
 /* coord_ring.c */
 /* After any change: who is in it. */

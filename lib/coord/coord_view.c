@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/version.h"
 #include "coord/place.h"
 
 /* ---- the view: what servers and workers work by ----------------------- */
@@ -68,6 +69,7 @@ json_t *coord_view(const struct coord *c)
 	/* Who comes later is given copies. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
+	probe_view(c, v);
 	json_object_set_new(v, "servers", view_servers(c));
 	json_object_set_new(v, "workers", view_workers(c));
 	if (c->nrelays)
@@ -173,6 +175,21 @@ static unsigned count_resting(const struct coord *c)
 	return n;
 }
 
+/* All are here, and who has not yet taken over what it is to hold is waited for. */
+static void waiting_to_place(const struct coord *c, json_t *status)
+{
+	char text[300] = "";
+	size_t at = 0;
+
+	for (unsigned i = 0; c->phase == COORD_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text; i++)
+		if (c->server[i].live && c->server[i].acked < c->rev)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u", at ? ", " : "", i);
+	if (at) {
+		snprintf(text + at, sizeof text - at, " to take over what %s to hold", strchr(text, ',') ? "they are" : "it is");
+		json_object_set_new(status, "waiting_for", json_string(text));
+	}
+}
+
 json_t *coord_status(const struct coord *c, int64_t now)
 {
 	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
@@ -182,10 +199,13 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_t *s = json_event("cluster");
 
 	json_object_set_new(s, "rev", json_integer((json_int_t)c->rev));
+	json_object_set_new(s, "version", json_string(PSKIT_VERSION));
+	json_object_set_new(s, "protocol", json_integer(PSKIT_PROTOCOL));
 	json_object_set_new(s, "name", json_string(c->cfg.name));
 	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
 	json_object_set_new(s, "reason", json_string(c->reason));
 	json_object_set_new(s, "waiting_for", json_string(c->waiting));
+	waiting_to_place(c, s);
 	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", "bsp")));
 	json_object_set_new(s, "model", json_string(json_str(job, "model", "")));
 	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
@@ -224,15 +244,16 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	return s;
 }
 
-/* The last beat's figures, beside what the coordinator knows itself. */
-static void merge_stats(json_t *o, const json_t *stats)
+void row_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds)
 {
-	const char *key;
-	json_t *v;
+	double theirs = json_num(about, "clock_seconds", 0), ours = (double)clock_wall() / (double)NSEC_PER_SEC;
 
-	json_object_foreach((json_t *)stats, key, v)
-		if (!json_object_get(o, key))
-			json_object_set(o, key, v);
+	json_object_set_new(row, "seen_seconds", json_of_num(seen_seconds));
+	/* Beside what the coordinator knows itself. */
+	json_object_update_missing(row, (json_t *)(uintptr_t)stats);
+	json_object_update_missing(row, (json_t *)(uintptr_t)about);
+	if (theirs > 0)
+		json_object_set_new(row, "clock_skew_seconds", json_of_num(theirs + seen_seconds - ours));
 }
 
 json_t *coord_servers(const struct coord *c, int64_t now)
@@ -252,9 +273,7 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
 		json_object_set_new(o, "zone", json_string(s->zone));
 		json_object_set_new(o, "listen", json_string(s->tcp));
-		json_object_set_new(o, "seen_seconds", json_of_num(s->ever ?
-		    (double)(now - s->seen) / (double)NSEC_PER_SEC : 0));
-		merge_stats(o, s->stats);
+		row_figures(o, s->stats, s->about, s->ever ? (double)(now - s->seen) / (double)NSEC_PER_SEC : 0);
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -276,9 +295,7 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "host", json_string(w->host));
 		json_object_set_new(o, "step", json_integer((json_int_t)json_int(w->stats, "step", 0)));
 		json_object_set_new(o, "listen", json_string("-"));
-		json_object_set_new(o, "seen_seconds", json_of_num(w->incarnation ?
-		    (double)(now - w->seen) / (double)NSEC_PER_SEC : 0));
-		merge_stats(o, w->stats);
+		row_figures(o, w->stats, w->about, w->incarnation ? (double)(now - w->seen) / (double)NSEC_PER_SEC : 0);
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -84,7 +84,28 @@ static void missing_worker(struct why *y, unsigned i, const char *who)
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
-	say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)", "it has not come yet");
+	if (y->c->worker[i].coming)
+		say(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		    "it is %s, and reads its data", y->c->worker[i].coming);
+	else if (y->c->worker[i].unfit)
+		say(y, &r, "mend that, and start it again: ps-work train -C DIR --slot K", "it cannot begin %s", y->c->worker[i].unfit);
+	else if (y->c->unfit[0])
+		say(y, &r, "mend that, and start it again: ps-work train --join FILE", "one has come, and cannot begin %s", y->c->unfit);
+	else
+		say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+		    "it has not come yet");
+}
+
+/* All are here, and the partitions are dealt out. */
+static void placing(struct why *y, unsigned i)
+{
+	const struct member_server *s = &y->c->server[i];
+	char id[24];
+
+	snprintf(id, sizeof id, "server-%u", i);
+	if (s->acked < y->c->rev)
+		say(y, &(struct reason){ "the start", id, -1, since(y, y->c->formed) }, "this passes by itself; ps-ctl logs tells what it does",
+		    "it takes over what it is to hold");
 }
 
 static void forming(struct why *y)
@@ -94,6 +115,8 @@ static void forming(struct why *y)
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live)
 			missing_server(y, i, "the start");
+		else if (c->placed)
+			placing(y, i);
 	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_EMPTY)
 			missing_worker(y, i, "the start");
@@ -121,8 +144,10 @@ uint64_t coord_needed(const struct coord *c, uint64_t step)
 	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) && step > stale ? step - stale : 0;
 }
 
-/* The one that is farthest behind; of several, one that does not wait itself.  -1: none is. */
-static int slowest(const struct coord *c, uint64_t below)
+/* Of all workers but this one, or of those that go through the relay (ANY: of all), the one that
+ * is farthest behind; of several, one that does not wait itself.  -1: none is. */
+#define ANY INT_MAX
+static int slowest(const struct coord *c, uint64_t below, unsigned but, int relay)
 {
 	int best = -1;
 
@@ -130,7 +155,7 @@ static int slowest(const struct coord *c, uint64_t below)
 		const struct member_worker *w = &c->worker[i];
 		const struct member_worker *b = best < 0 ? NULL : &c->worker[best];
 
-		if (w->state != WORKER_ACTIVE || worker_step(w) >= below)
+		if (w->state != WORKER_ACTIVE || worker_step(w) >= below || i == but || (relay != ANY && w->relay != relay))
 			continue;
 		if (!b || worker_step(w) < worker_step(b) ||
 		    (worker_step(w) == worker_step(b) && worker_does(b, "wait") && !worker_does(w, "wait")))
@@ -195,23 +220,101 @@ static void say_servers(struct why *y, struct reason *r)
 		say(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
 }
 
+/* On the way to the servers: has one of the relays gone quiet? */
+static bool say_relays(struct why *y, struct reason *r, int relay)
+{
+	for (unsigned hops = 0; relay >= 0 && hops < COORD_RELAYS_MAX; relay = y->c->relay[relay].upstream, hops++) {
+		const struct member_relay *m = &y->c->relay[relay];
+		char id[24];
+
+		if (m->live && !is_silent(y, m->seen))
+			continue;
+		snprintf(id, sizeof id, "relay-%d", relay);
+		r->whom = id;
+		say(y, r, "look whether it is stopped or cut off; when it is lost its workers go on without it",
+		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host, (long long)m->pid, m->zone, since(y, m->seen));
+		return true;
+	}
+	return false;
+}
+
+/* Waits at a step, behind this relay (-1: none). */
+static void say_why(struct why *y, struct reason *r, int relay)
+{
+	int who = slowest(y->c, coord_needed(y->c, (uint64_t)r->step), UINT_MAX, ANY);
+
+	if (who >= 0)
+		say_of(y, r, (unsigned)who);
+	else if (!say_relays(y, r, relay))
+		say_servers(y, r);
+}
+
+/* What one does that is late with its heartbeat nobody knows. */
+static bool is_waiting(const struct why *y, const struct member_worker *w)
+{
+	return w->state == WORKER_ACTIVE && worker_does(w, "wait") && busy_for(y, w) >= WORTH_A_WORD &&
+	    y->now - w->seen <= y->c->cfg.server_lost / 3;
+}
+
 static void waiting(struct why *y, unsigned i)
 {
 	const struct member_worker *w = &y->c->worker[i];
 	struct reason r = { .step = (int64_t)worker_step(w), .seconds = busy_for(y, w) };
 	char id[24];
-	int who;
 
-	/* What one does that is late with its heartbeat nobody knows. */
-	if (w->state != WORKER_ACTIVE || !worker_does(w, "wait") || r.seconds < WORTH_A_WORD || y->now - w->seen > y->c->cfg.server_lost / 3)
+	if (!is_waiting(y, w))
 		return;
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.who = id;
-	who = slowest(y->c, coord_needed(y->c, worker_step(w)));
+	say_why(y, &r, w->relay);
+}
+
+/* A relay has the sum of a step when all of its workers have pushed, and an answer for them when
+ * everybody else has: it waits for whom they wait, but for its own first. */
+static void relay_waiting(struct why *y, unsigned i)
+{
+	const struct coord *c = y->c;
+	const struct member_relay *m = &c->relay[i];
+	struct reason r = { .step = -1 };
+	char id[24];
+	int who;
+
+	for (unsigned k = 0; k < c->nworkers; k++) {
+		const struct member_worker *w = &c->worker[k];
+
+		if (w->relay != (int)i || !is_waiting(y, w) || (r.step >= 0 && (int64_t)worker_step(w) > r.step))
+			continue;
+		r.step = (int64_t)worker_step(w);
+		r.seconds = busy_for(y, w);
+	}
+	if (!m->live || r.step < 0 || is_silent(y, m->seen))
+		return;
+	snprintf(id, sizeof id, "relay-%u", i);
+	r.who = id;
+	who = slowest(c, coord_needed(c, (uint64_t)r.step), UINT_MAX, (int)i);
 	if (who >= 0)
 		say_of(y, &r, (unsigned)who);
 	else
-		say_servers(y, &r);
+		say_why(y, &r, m->upstream);
+}
+
+void why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n)
+{
+	struct why y = { .c = c, .now = now, .list = json_array() };
+	struct reason r = { .who = "", .step = (int64_t)step };
+	int who = slowest(c, coord_needed(c, step), asker, ANY);
+	const json_t *o;
+
+	out[0] = 0;
+	if (who >= 0) {
+		const struct member_worker *w = &c->worker[who];
+
+		say_of(&y, &r, (unsigned)who);
+		o = json_array_get(y.list, 0);
+		snprintf(out, n, "worker-%d (%s, pid %lld) is at step %llu: %s; %s", who, w->host, (long long)w->pid,
+		    (unsigned long long)worker_step(w), json_str(o, "because", ""), json_str(o, "remedy", ""));
+	}
+	json_decref(y.list);
 }
 
 /* ---- who is slow at every step ---------------------------------------------------------------- */
@@ -314,6 +417,8 @@ static void running(struct why *y)
 		else if (!c->paused)
 			waiting(y, i);
 	}
+	for (unsigned i = 0; !c->paused && i < c->nrelays; i++)
+		relay_waiting(y, i);
 	if (!c->paused)
 		stragglers(y);
 }

@@ -28,6 +28,7 @@ struct keep {
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
 	struct keep_figures figures;
+	bool failing;                   /* the last one could not be made, and that was told */
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
 
@@ -142,6 +143,7 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 	}
 	if (!rc) {
 		*e = (struct err){ 0 };
+		k->failing = false;
 		k->last.step = coord_snap_step(h->coord);
 		free(k->last.path);
 		k->last.path = path;
@@ -156,10 +158,15 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-static void failed(struct keep *k, const struct err *why)
+/* The first of several is an event; the log has them all. */
+static void say_failed(struct keep *k, const struct err *e)
 {
 	k->figures.failed++;
-	log_warn(k->host->server->cfg.log, "no checkpoint: %s", why->msg);
+	if (k->failing)
+		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e->msg);
+	else
+		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e->msg);
+	k->failing = true;
 }
 
 static void asked_for(struct keep *k)
@@ -171,7 +178,7 @@ static void asked_for(struct keep *k)
 	k->last.why = e;
 	k->last.done = wanted;
 	if (k->last.rc)
-		failed(k, &e);
+		say_failed(k, &e);
 	host_kick(k->host);
 	if (k->host->leaving && k->wanted == k->last.done)
 		host_left(k->host);
@@ -197,7 +204,7 @@ static void periodic(struct keep *k)
 	}
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
-		failed(k, &e);
+		say_failed(k, &e);
 	if (rc && !k->stop && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }

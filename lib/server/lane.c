@@ -50,9 +50,13 @@ void lanes_accept(struct server *s, unsigned which)
 		struct accepted *a;
 
 		if (fd < 0) {
-			/* Out of descriptors: the half-open ones' deadline frees some. */
-			if (errno == EMFILE || errno == ENFILE)
-				log_warn(s->cfg.log, "too many open files: connections must wait (raise ulimit -n)");
+			/* Out of descriptors: the half-open ones' deadline frees some.  Who knocks would
+			 * be seen at once again: the next tick listens once more. */
+			if (errno == EMFILE || errno == ENFILE) {
+				if (log_allowed(&s->crowd, 1))
+					log_warn(s->cfg.log, "too many open files: connections must wait (raise ulimit -n)");
+				loop_mod(s->lane[0].loop, &s->listener[which], 0);
+			}
 			return;
 		}
 		a = mem_alloc(sizeof *a);
@@ -85,6 +89,9 @@ static void tick(void *ctx)
 	struct err e;
 
 	atomic_fetch_add(&l->turns, 1);
+	for (unsigned i = 0; l == l->server->lane && i < 2; i++)
+		if (l->server->listener[i].fn)
+			loop_mod(l->loop, &l->server->listener[i], EPOLLIN);
 	/* Peers stand youngest first. */
 	for (p = l->peers; p; p = next) {
 		next = p->next;

@@ -109,7 +109,7 @@ static enum conn_verdict on_ctl(struct peer *p, const struct record *r, const ui
 	op = json_str(msg, "op", "");
 	/* What a role may be, its key says, not its word. */
 	if ((strcmp(op, "server_join") == 0 && p->role != ROLE_SERVER) ||
-	    (strcmp(op, "worker_join") == 0 && p->role != ROLE_WORKER) ||
+	    ((strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 || strcmp(op, "unfit") == 0) && p->role != ROLE_WORKER) ||
 	    (strcmp(op, "relay_join") == 0 && p->role != ROLE_RELAY)) {
 		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this", role_name(p->role));
 		answer = NULL;
@@ -191,6 +191,8 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return on_batch(p, r, payload);
 	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
 		return on_file(p, r);
+	if (r->type == REC_PROBE)
+		return peer_probe(p, r);
 	if (p->load < PEER_LOAD) {
 		atomic_fetch_add(&p->lane->load, PEER_LOAD - p->load);
 		p->load = PEER_LOAD;

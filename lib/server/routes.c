@@ -176,6 +176,12 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 	return HTTP_DONE;
 }
 
+static int get_probe(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	(void)req;
+	return route_answer(a, locked_list(ctx, coord_probes));
+}
+
 static json_t *locked(struct host *h, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;

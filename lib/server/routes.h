@@ -25,5 +25,6 @@ int host_post_session(void *ctx, const struct http_request *req, struct http_ans
 int host_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

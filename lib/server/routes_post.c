@@ -265,3 +265,19 @@ int host_post_trace(void *ctx, const struct http_request *req, struct http_answe
 	host_unlock(h);
 	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
+
+/* The answer is the trial's number; GET tells what has been found. */
+int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	int64_t number;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	number = coord_probe(h->coord, clock_now());
+	host_unlock(h);
+	return route_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
+}

@@ -197,6 +197,7 @@ struct server {
 	_Atomic bool sparse;            /* there are, or were, sparse tables */
 	_Atomic uint64_t asked;         /* bytes of questions that a session may have in flight */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
+	_Atomic uint64_t memory_bound;  /* P6, as it was said at the start; 0: not yet */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
 	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
@@ -208,7 +209,7 @@ struct server {
 	_Atomic uint64_t bytes_in, bytes_out;
 	struct hist barrier;            /* how long questions were held until their step might begin, ns */
 	_Atomic int64_t views_cost;     /* ns that sending the present views has taken */
-	struct log_limit strangers;
+	struct log_limit strangers, crowd;
 	_Atomic int remote_suite, local_suite;  /* enum suite */
 };
 
@@ -274,6 +275,8 @@ void peer_gathered(struct peer *p);
 enum conn_verdict peer_staged(struct peer *p, const struct record *r, const uint8_t *payload,
     enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 enum conn_verdict peer_copy(struct peer *p, const struct record *r, const uint8_t *payload);
+/* peer_probe.c */
+enum conn_verdict peer_probe(struct peer *p, const struct record *r);
 enum conn_verdict peer_push(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict peer_clock(struct peer *p, const struct record *r, const uint8_t *payload);

@@ -222,7 +222,8 @@ static void say_bound(struct server *s, const json_t *view)
 	num_human((double)m.tables, tables);
 	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
 	num_human((double)each, session);
-	num_human((double)(m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each), all);
+	atomic_store(&s->memory_bound, m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
+	num_human((double)atomic_load(&s->memory_bound), all);
 	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu sessions%s", all, tables, beside,
 	    session, (unsigned long long)sessions, atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
 }
@@ -408,6 +409,7 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
+	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));

@@ -42,7 +42,7 @@ struct record {
 	uint32_t examples;      /* answers: number of membership entries that the server knows of */
 	uint64_t step, seq;
 	uint64_t offset;        /* PULL: 0 the parameters, k the k-th vector that the update rule keeps */
-	uint64_t total;         /* of what comes in pieces: bytes of the whole; PULLED, ROWS, SCANNED: version */
+	uint64_t total;         /* of what comes in pieces: bytes of the whole; PULLED, ROWS, SCANNED: version; PROBE: bytes wanted back */
 };
 
 /* The one encoder and the one decoder of the header.  record_decode checks

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "client/tracer.h"
+#include "work/prober.h"
 
 struct cluster {
 	struct cluster_config cfg;
@@ -20,6 +21,7 @@ struct cluster {
 	bool lost;
 	struct err why;
 	int changed;
+	struct prober *prober;          /* of a worker that trains; the agent's thread only */
 	uint32_t confirmed;             /* epoch that the coordinator was told of; the worker's thread only */
 };
 
@@ -40,6 +42,8 @@ static void on_view(void *ctx, const json_t *view)
 	json_decref(c->view);
 	c->view = json_incref((json_t *)(uintptr_t)view);
 	pthread_mutex_unlock(&c->lock);
+	if (c->prober)
+		prober_view(c->prober, view);
 	ring(c);
 }
 
@@ -57,9 +61,12 @@ static void on_lost(void *ctx, const struct err *why)
 static json_t *on_stats(void *ctx)
 {
 	struct cluster *c = ctx;
+	json_t *o = c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
 
 	tracer_send(c->tracer, c->agent);
-	return c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
+	if (o && c->prober)
+		prober_tell(c->prober, o);
+	return o;
 }
 
 static bool any_view(void *ctx, const json_t *view)
@@ -94,6 +101,8 @@ enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **ou
 	pthread_mutex_init(&c->lock, NULL);
 	memcpy(a.info.cluster, cfg->id->conn.cluster, sizeof a.info.cluster);
 	memcpy(a.server_key, cfg->id->server_key, sizeof a.server_key);
+	if (cfg->stats)
+		c->prober = prober_new(cfg->id, cfg->incarnation);
 	a.join = json_pack("{s:s}", "op", "watch");
 	rc = agent_start(&a, &c->agent, e);
 	json_decref(a.join);
@@ -114,6 +123,7 @@ void cluster_close(struct cluster *c)
 		return;
 	agent_stop(c->agent);
 	tracer_free(c->tracer);
+	prober_free(c->prober);
 	json_decref(c->view);
 	close(c->changed);
 	pthread_mutex_destroy(&c->lock);
@@ -250,6 +260,35 @@ void cluster_give_up(struct cluster *c, const struct err *why)
 		return;
 	agent_set_cancel(c->agent, -1);
 	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+}
+
+static json_t *newcomer(const char *op, int slot)
+{
+	char host[64] = "";
+
+	gethostname(host, sizeof host - 1);
+	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(), "host", host);
+}
+
+void cluster_coming(struct cluster *c, int slot)
+{
+	json_t *msg = newcomer("coming", slot);
+
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
+void cluster_unfit(struct cluster *c, int slot, const struct err *why)
+{
+	json_t *msg, *answer;
+
+	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
+		return;
+	msg = newcomer("unfit", slot);
+	json_object_set_new(msg, "message", json_string(why->msg));
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);

@@ -55,7 +55,12 @@ void cluster_missed(struct cluster *c, unsigned relay, uint32_t epoch, const cha
 /* This worker ends by the error: the others need not wait for its lease to end.
  * Returns when the coordinator knows, after a second at most. */
 void cluster_give_up(struct cluster *c, const struct err *why);
-/* Who has not completed the steps before this one, as the coordinator sees it. */
+/* It will join as soon as it has its data; slot: the one it is to take, or -1. */
+void cluster_coming(struct cluster *c, int slot);
+/* It cannot even join: for who wonders why it does not come.  slot: the one it was to take, or -1. */
+void cluster_unfit(struct cluster *c, int slot, const struct err *why);
+/* Who keeps this worker waiting at the step, and why, as the coordinator sees it; nothing when no
+ * worker does. */
 void cluster_who(struct cluster *c, uint64_t step, struct buf *out);
 /* The coordinator is lost for good: the reason, else false. */
 bool cluster_lost(struct cluster *c, struct err *why);

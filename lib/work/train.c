@@ -422,8 +422,10 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 	w.incarnation >>= 1;
 	cc.incarnation = w.incarnation;
 	rc = cluster_open(&cc, &w.cluster, e);
-	if (!rc)
+	if (!rc) {
+		cluster_coming(w.cluster, cfg->slot);
 		rc = live(&w, e);
+	}
 	if (rc == ERR_FENCED && w.feed)
 		slot_lost(&w, e);
 	if (rc == ERR_STOPPED) {
@@ -433,6 +435,8 @@ enum err_code train(const struct train_config *cfg, struct err *e)
 	}
 	if (rc && w.client)
 		cluster_give_up(w.cluster, e);
+	else if (rc && w.cluster)
+		cluster_unfit(w.cluster, cfg->slot, e);
 	worker_release(&w);
 	return rc;
 }

@@ -1,10 +1,11 @@
-/* A disk that fails, for LD_PRELOAD:
+/* A disk that fails, and a clock that is off, for LD_PRELOAD:
  *
  *   FS_ONLY=TEXT       only paths that contain this (else every file)
  *   FS_BUDGET=K        K bytes may be written in all, then ENOSPC
  *   FS_SHORT=N         a write of more than N bytes writes N
  *   FS_FSYNC_EIO=N     the Nth fsync or fdatasync (from 1) fails with EIO
  *   FS_REPORT=FILE     at the end, the counts of calls, a line appended
+ *   CLOCK_AHEAD=S      the wall clock is S seconds ahead (-S: behind)
  *
  * It sees regular files and directories, through write, pwrite, writev,
  * posix_fallocate, fsync, fdatasync and rename; not stdio, whose writes the C
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum call { WRITE, PWRITE, WRITEV, FALLOCATE, FSYNC, FDATASYNC, RENAME, CALLS };
@@ -188,6 +190,16 @@ int rename(const char *from, const char *to)
 	if (path_concerned(from) || path_concerned(to))
 		atomic_fetch_add(&calls[RENAME], 1);
 	return REAL(rename)(from, to);
+}
+
+int clock_gettime(clockid_t id, struct timespec *out)
+{
+	const char *ahead = getenv("CLOCK_AHEAD");
+	int rc = REAL(clock_gettime)(id, out);
+
+	if (!rc && ahead && id == CLOCK_REALTIME)
+		out->tv_sec += strtoll(ahead, NULL, 10);
+	return rc;
 }
 
 static __attribute__((destructor)) void report(void)

@@ -143,9 +143,94 @@ static void stale(void)
 	scene_close(&s);
 }
 
+/* One that comes, and cannot begin; and who has all, and takes it over. */
+static void unfit(void)
+{
+	struct coord_self guest = { .incarnation = 90, .name = "guest", .key = "guest" };
+	struct scene s;
+
+	scene_open(&s, 1, 2);
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	ok(strcmp(say(&s, &guest, "{\"op\":\"unfit\",\"slot\":1,\"pid\":77,\"host\":\"hb\",\"message\":\"cannot open x.csv\"}"), "{}") == 0,
+	   "who cannot begin may say so");
+	ok(happened(&s, "worker_unfit: guest cannot begin on hb (pid 77): cannot open x.csv"), "which is an event");
+	ok(says(&s, 0, "the start>worker-0 -1", "it has not come yet") &&
+	       says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb (pid 77): cannot open x.csv"), "and the reason why it is waited for");
+	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
+	ok(says(&s, 0, "the start>worker-0 -1", "one has come, and cannot begin on hc (pid 78): no memory"), "of one for any place, too");
+	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":99,\"host\":\"hd\",\"message\":\"x\"}");
+	say(&s, &guest, "{\"op\":\"coming\",\"slot\":1,\"pid\":79,\"host\":\"he\"}");
+	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"), "one that is here, and not ready");
+	coord_gone(s.c, &guest, s.now);
+	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
+	say(&s, &guest, "{\"op\":\"coming\",\"slot\":4096,\"pid\":79,\"host\":\"he\"}");
+	join_as_worker(&s, 0, 0);
+	join_as_worker(&s, 1, 1);
+	s.now += NSEC_PER_SEC;
+	ok(says(&s, 0, "the start>server-0 -1", "takes over what it is to hold") && says(&s, 1, "", ""), "all are here: who takes over what it is to hold");
+	ok(strcmp(status_str(&s, "waiting_for"), "server-0 to take over what it is to hold") == 0, "the status says so, too");
+	ack_all(&s);
+	ok(nobody(&s) && strcmp(status_str(&s, "waiting_for"), "") == 0, "until it has");
+	scene_close(&s);
+}
+
+/* What a worker's own log says of the same. */
+static void asked(void)
+{
+	struct scene s;
+
+	scene_open(&s, 2, 3);
+	scene_run(&s);
+	beat(&s, 0, 5, "wait", 2.5, 0);
+	beat(&s, 1, 4, "compute", 2, 0);
+	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"), "{\"text\":\"worker-2 (h, pid 202) is at step 0: it is at step 0; ps-ctl logs tells what it says\"}") == 0,
+	   "the one that is farthest behind");
+	beat(&s, 2, 5, "wait", 2, 0);
+	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"), "worker-1 (h, pid 201) is at step 4: it computes step 4, for 2.0 s; sync=ssp:S") != NULL,
+	   "what it does, and what helps");
+	ok(strcmp(say(&s, &s.worker[1], "{\"op\":\"who\",\"step\":5}"), "{\"text\":\"\"}") == 0, "nobody but oneself");
+	scene_close(&s);
+}
+
+static void relays(void)
+{
+	struct coord_self relay = { .incarnation = 50, .name = "relay-a", .key = "relay-a", .host = "h" };
+	struct scene s;
+
+	scene_open(&s, 1, 3);
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":300,\"host\":\"hr\",\"tcp\":\"h:1\",\"zone\":\"rack1\"}");
+	for (unsigned i = 0; i < 3; i++)
+		say(&s, &s.worker[i], "{\"op\":\"worker_join\",\"slot\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
+		    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}", i, 200 + i, i < 2 ? "rack1" : "");
+	ack_all(&s);
+	beat(&s, 0, 5, "wait", 0.5, 0);
+	beat(&s, 1, 4, "compute", 0.5, 0);
+	beat(&s, 2, 3, "data", 0.5, 0);
+	ok(says(&s, 0, "worker-0>worker-2 5", "reads its data for step 3"), "a worker waits for the one that is farthest behind");
+	ok(says(&s, 1, "relay-0>worker-1 5", "computes step 4") && says(&s, 2, "", ""), "its relay for its own workers first");
+	beat(&s, 1, 5, "wait", 0.3, 0);
+	ok(says(&s, 2, "relay-0>worker-2 5", "reads its data"), "then for whom they wait");
+	beat(&s, 2, 5, "wait", 0.3, 0);
+	ok(says(&s, 3, "relay-0>the servers 5", "no worker is behind"), "then for the servers");
+	pass(&s, 1.2);
+	say(&s, &s.server[0], "{\"op\":\"beat\"}");
+	beat(&s, 0, 5, "wait", 1.5, 0);
+	beat(&s, 1, 5, "wait", 1.5, 0);
+	beat(&s, 2, 5, "wait", 1.5, 0);
+	ok(says(&s, 0, "worker-0>relay-0 5", "hr, pid 300, of zone rack1, has not been heard of for 1.2 s") && says(&s, 1, "worker-1>relay-0 5", "") &&
+	       says(&s, 2, "worker-2>the servers 5", "") && says(&s, 3, "", ""), "a relay that is not heard of is what its workers wait for");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	start();
+	unfit();
+	asked();
+	relays();
 	others();
 	servers();
 	slow();

@@ -115,6 +115,8 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{  3, "NACK",       "",      512 },
 	{  4, "BATCH",      "WSRMA",  1048576 },
 	{  5, "SHARE",      "WSRMA", 0 },
+	{  6, "PROBE",      "WSRA", 262144 },
+	{  7, "PROBED",     "", 262144 },
 	{ 10, "PUSH",       "WA",   1048576 },
 	{ 11, "PUSH_ROWS",  "WA",   1048576 },
 	{ 12, "RECEIPT",    "",      1048576 },

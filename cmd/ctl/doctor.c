@@ -1,0 +1,240 @@
+#include "doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+#include "local.h"
+
+#define PATIENCE (5 * NSEC_PER_SEC)
+/* Whoever glances sees to signals and children afterwards. */
+#define GLANCE (NSEC_PER_SEC / 2)
+
+struct options {
+	const char *dir, *join;
+	struct opt_list set;
+	bool quick, json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "from another host: with the join file that is to be used here", NULL, 0, 0 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
+	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL, "do not have the workers try their lines to the servers", NULL, 0, 0 },
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* ---- the list ------------------------------------------------------------------------- */
+
+void doctor_say(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
+    const char *remedy, const char *fmt, ...)
+{
+	char text[900];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	d->list = mem_regrow(d->list, d->n + 1, sizeof *d->list);
+	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about), mem_strdup(text), mem_strdup(remedy) };
+}
+
+void doctor_well(struct doctor *d, const char *check, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+
+	for (size_t i = 0; i < d->n; i++)
+		if (strcmp(d->list[i].check, check) == 0)
+			return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, check, "", "", "%s", text);
+}
+
+void doctor_words(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text)
+{
+	static const struct {
+		const char *check, *says, *remedy;
+	} causes[] = {
+#define CAUSE(check, says, remedy) { check, says, remedy },
+#include "doctor_causes.def"
+#undef CAUSE
+	};
+	size_t i = 0;
+
+	/* The last matches everything. */
+	while (!strstr(text, causes[i].says))
+		i++;
+	doctor_say(d, level, weight, causes[i].check, about, causes[i].remedy, "%s", text);
+}
+
+void doctor_release(struct doctor *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		free(d->list[i].about);
+		free(d->list[i].text);
+		free(d->list[i].remedy);
+	}
+	free(d->list);
+	http_client_free(d->client);
+	*d = (struct doctor){ 0 };
+}
+
+static int rank(const struct doctor_finding *f)
+{
+	return (int)f->level * 8 + (int)f->weight;
+}
+
+/* Insertion: what was found first stays first among equals, and there are few. */
+enum doctor_level doctor_sort(struct doctor *d)
+{
+	for (size_t i = 1; i < d->n; i++) {
+		struct doctor_finding f = d->list[i];
+		size_t at = i;
+
+		for (; at > 0 && rank(&d->list[at - 1]) < rank(&f); at--)
+			d->list[at] = d->list[at - 1];
+		d->list[at] = f;
+	}
+	return d->n ? d->list[0].level : DOCTOR_OK;
+}
+
+static const char *const level_name[] = { "ok", "warn", "fail" };
+
+static void print(const struct doctor_finding *f, bool json)
+{
+	json_t *o;
+
+	if (!json) {
+		printf("%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text, *f->remedy ? "; " : "", f->remedy);
+		return;
+	}
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level], "about", f->about, "text", f->text,
+	    "remedy", f->remedy);
+	ctl_line("check", o);
+	json_decref(o);
+}
+
+/* ---- what is to be looked at ------------------------------------------------------------ */
+
+static void look(struct doctor *d, bool quick)
+{
+	doctor_keys(d);
+	doctor_disk(d, d->dir);
+	if (d->alive)
+		doctor_processes(d);
+	if (d->alive && ctl_connect(d->dir, &d->client, NULL) == ERR_OK)
+		doctor_live(d);
+	doctor_past(d, d->alive ? DOCTOR_WARN : DOCTOR_FAIL);
+	if (d->client && !quick)
+		doctor_lines(d);
+}
+
+/* What fails before there is a run directory, and one that is there already. */
+static int examine_file(struct doctor *d, const struct options *o, const char *file)
+{
+	struct conf conf;
+	struct err e = { 0 };
+	char *dir = NULL;
+	enum err_code rc = local_load(file, &o->set, &conf, &dir, &e);
+
+	if (rc == ERR_NOTFOUND || rc == ERR_USAGE)
+		return ctl_fail(&e);
+	if (rc) {
+		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
+
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
+		    data ? "put the data there, or name where it is: --set data=PATH" : "ps-ctl show KEY tells about a key", "%s", e.msg);
+		return 0;
+	}
+	d->dir = dir;
+	d->alive = rundir_is_alive(dir, NULL);
+	doctor_file(d, &conf);
+	if (d->alive)
+		look(d, o->quick);
+	else if (access(dir, F_OK) == 0)
+		doctor_past(d, DOCTOR_WARN);
+	conf_release(&conf);
+	d->dir = NULL;
+	free(dir);
+	return 0;
+}
+
+static int examine_run(struct doctor *d, const struct options *o)
+{
+	struct err e = { 0 };
+	char *dir = NULL;
+	enum err_code rc = ctl_run_dir(o->dir, &dir, &e);
+
+	if (rc)
+		return ctl_fail(&e);
+	d->dir = dir;
+	d->alive = rundir_is_alive(dir, NULL);
+	look(d, o->quick);
+	d->dir = NULL;
+	free(dir);
+	return 0;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct doctor d = { .patience = PATIENCE };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	if ((nargs != 0) + (o.dir != NULL) + (o.join != NULL) > 1)
+		code = ctl_misuse(self, "a cluster FILE, -C DIR or --join FILE: one of them");
+	else if (o.set.n && !nargs)
+		code = ctl_misuse(self, "--set needs a cluster file to change");
+	else if (o.join)
+		doctor_join(&d, o.join);
+	else
+		code = nargs ? examine_file(&d, &o, argv[1]) : examine_run(&d, &o);
+	if (!code) {
+		code = doctor_sort(&d) == DOCTOR_FAIL ? 1 : 0;
+		for (size_t i = 0; i < d.n; i++)
+			print(&d.list[i], o.json);
+	}
+	doctor_release(&d);
+	opt_list_release(&o.set);
+	return code;
+}
+
+void doctor_glance(const char *dir, struct progress *p)
+{
+	struct doctor d = { .dir = dir, .alive = true, .patience = GLANCE };
+
+	look(&d, true);
+	doctor_sort(&d);
+	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++)
+		progress_say(p, "doctor: %s %s: %s; %s", level_name[d.list[i].level], d.list[i].check, d.list[i].text, d.list[i].remedy);
+	doctor_release(&d);
+}
+
+const struct ctl_cmd ctl_cmd_doctor = {
+	"doctor",
+	{
+		.prog = "ps-ctl doctor", .args = "[FILE]",
+		.about = "look for what is wrong, and say what is to be done: the worst first",
+		.more = "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
+		        "started.  Keys and modes, clocks, names, ports, lines between workers and servers, versions,\n"
+		        "descriptors, memory, disk, data.  Exit code 1 when something fails.  The workers of a running\n"
+		        "cluster try their lines: up to 2 MiB each, beside their work.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
+		.examples = "  ps-ctl doctor cluster                # before the start\n"
+		            "  ps-ctl doctor | head -n 1            # the cluster that runs here\n"
+		            "  ps-ctl doctor --join w.join          # on another host, before ps-work train --join w.join\n",
+	},
+	run,
+};

@@ -1,0 +1,192 @@
+#include "doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "auth/keyring.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "ckpt/dirs.h"
+#include "ctl.h"
+#include "launch/rundir.h"
+
+/* What lies in the run directory. */
+
+/* Less room than this is none. */
+#define ROOM_MIN (1u << 20)
+
+/* ---- keys ------------------------------------------------------------------------------ */
+
+static void check_private(struct doctor *d, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !(st.st_mode & 077))
+		return;
+	doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path, "run that chmod; the cluster's secrets were open to others: a new run has new ones",
+	    "others may enter %s (mode %04o): chmod 700 %s", path, (unsigned)st.st_mode & 07777, path);
+}
+
+/* "worker-1.key" must be a worker's. */
+static bool role_fits(const char *name, enum role role)
+{
+	const char *kind = role_name(role);
+	size_t n = strlen(kind);
+
+	return strcmp(name, "coordinator") == 0 ? role == ROLE_SERVER :
+	    (strncmp(name, "server-", 7) != 0 && strncmp(name, "worker-", 7) != 0) || strncmp(name, kind, n) == 0;
+}
+
+static void say_not_admitted(struct doctor *d, const char *name, const struct key_pair *key)
+{
+	char text[48], remedy[900];
+
+	key_to_text(key->pk, text);
+	snprintf(remedy, sizeof remedy, "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
+	    strncmp(name, "worker-", 7) == 0 ? "worker" : strcmp(name, "admin") == 0 ? "admin" : "server", text, name, d->dir);
+	doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy, "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
+}
+
+static void check_key(struct doctor *d, const struct keyring *ring, const char *name)
+{
+	char *path = mem_printf("%s/keys/%s.key", d->dir, name);
+	const struct keyring_entry *entry;
+	struct key_pair key;
+	struct err e = { 0 };
+
+	if (key_pair_load(path, &key, &e)) {
+		doctor_words(d, DOCTOR_FAIL, DOCTOR_CAUSE, name, e.msg);
+	} else {
+		entry = keyring_find(ring, key.pk, 0);
+		if (!entry)
+			say_not_admitted(d, name, &key);
+		else if (!keyring_find(ring, key.pk, clock_wall() / NSEC_PER_SEC))
+			doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "put a later expires= into keys/authorized_keys and send the coordinator SIGHUP",
+			    "%s's key has expired", name);
+		else if (!role_fits(name, entry->role))
+			doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
+			    "%s's key has the role %s in authorized_keys", name, role_name(entry->role));
+		key_pair_wipe(&key);
+	}
+	free(path);
+}
+
+/* All that lie there; how many. */
+static unsigned check_all(struct doctor *d, const struct keyring *ring, const char *keys)
+{
+	DIR *dir = opendir(keys);
+	struct dirent *f;
+	unsigned n = 0;
+
+	while (dir && (f = readdir(dir))) {
+		char *name = path_stem(f->d_name);
+		size_t len = strlen(name);
+
+		if (strcmp(f->d_name + len, ".key") == 0) {
+			check_key(d, ring, name);
+			n++;
+		}
+		free(name);
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+void doctor_keys(struct doctor *d)
+{
+	char *keys = rundir_path(d->dir, "keys"), *list = rundir_path(keys, "authorized_keys"), *secret = rundir_path(keys, "psk");
+	struct keyring *ring = NULL;
+	struct err e = { 0 };
+	uint8_t psk[KEY_BYTES];
+	unsigned n = 0;
+
+	check_private(d, d->dir);
+	check_private(d, keys);
+	if (psk_load(secret, psk, &e))
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk", "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
+	if (keyring_load(list, &ring, &e))
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys", "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
+	else
+		n = check_all(d, ring, keys);
+	doctor_well(d, "keys", "%u key%s, all admitted; nobody else can read them", n, ctl_plural(n));
+	keyring_free(ring);
+	explicit_bzero(psk, sizeof psk);
+	free(keys);
+	free(list);
+	free(secret);
+}
+
+/* ---- the disk ---------------------------------------------------------------------------- */
+
+/* What one more checkpoint takes: as the last one, else what the servers hold; 0: not known. */
+static uint64_t checkpoint_size(const struct doctor *d, const char *dir)
+{
+	char *path = rundir_path(dir, "checkpoints");
+	struct ckpt_entry *list = NULL;
+	json_t *answer = NULL, *s;
+	uint64_t size = 0;
+	size_t n = 0, i;
+
+	if (ckpt_list(path, false, &list, &n, NULL) == ERR_OK && n) {
+		size = list[n - 1].bytes;
+		ckpt_list_free(list, n);
+	} else if (d->client && http_call(d->client, "GET", "/v1/servers", NULL, d->patience, NULL, &answer, NULL) == ERR_OK) {
+		json_array_foreach(json_object_get(answer, "servers"), i, s)
+			size += (uint64_t)(json_int(s, "parameter_bytes", 0) + json_int(s, "state_bytes", 0));
+	}
+	json_decref(answer);
+	free(path);
+	return size;
+}
+
+/* As a checkpoint is: a file that nobody sees before it is whole. */
+static bool is_writable(struct doctor *d, const char *dir)
+{
+	int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	bool full, other;
+
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
+		return true;
+	other = fd < 0;
+	full = !other && write(fd, "", 1) != 1;
+	if (other || full)
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or choose another place: df -h shows how much there is",
+		    "nothing can be written to %s: %s", dir, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return !other && !full;
+}
+
+void doctor_disk(struct doctor *d, const char *dir)
+{
+	uint64_t need = checkpoint_size(d, dir), room;
+	char left[16], wants[16];
+	struct statvfs fs;
+
+	if (statvfs(dir, &fs)) {
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "", "cannot look at %s: %s", dir, strerror(errno));
+		return;
+	}
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	num_human((double)room, left);
+	num_human((double)need, wants);
+	if (!is_writable(d, dir))
+		return;
+	if (room < ROOM_MIN || room < need)
+		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or set keep_last lower: df -h shows how much there is",
+		    "%s has %sB left, and a checkpoint takes %sB", dir, left, wants);
+	else if (room / 3 < need)
+		doctor_say(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir, "make room there, or set keep_last lower",
+		    "%s has %sB left, which is less than three checkpoints of %sB", dir, left, wants);
+	doctor_well(d, "disk", "%s has %sB left%s%s%s", dir, left, need ? "; a checkpoint takes " : "", need ? wants : "", need ? "B" : "");
+}

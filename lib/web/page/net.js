@@ -1,6 +1,6 @@
 // Who we are to the coordinator, and what it tells us.
 
-const session = { read: '', change: '', scheme: 'Session', used: 0, idle: 900 };
+const session = { read: '', change: '', lapsed: false, scheme: 'Session', used: 0, idle: 900 };
 const KEPT = 'pskit-session';
 
 function keepSession() {
@@ -13,16 +13,19 @@ function keepSession() {
 }
 
 function dropSession() {
-	Object.assign(session, { read: '', change: '', scheme: 'Session' });
+	Object.assign(session, { read: '', change: '', lapsed: false, scheme: 'Session' });
+	keepSession();
+}
+
+function dropChange() {
+	Object.assign(session, { change: '', lapsed: true });
 	keepSession();
 }
 
 // The right to change things runs out by itself; the coordinator has the last word.
 function mayChange() {
-	if (session.change && Date.now() - session.used > session.idle * 1000) {
-		session.change = '';
-		keepSession();
-	}
+	if (session.change && Date.now() - session.used > session.idle * 1000)
+		dropChange();
 	return session.change !== '';
 }
 
@@ -65,10 +68,8 @@ async function change(path, body, seconds) {
 		keepSession();
 		return answer;
 	} catch (e) {
-		if (e.status === 401) {
-			session.change = '';
-			keepSession();
-		}
+		if (e.status === 401)
+			dropChange();
 		throw e;
 	}
 }
@@ -83,7 +84,7 @@ async function enter() {
 		history.replaceState(null, '', location.pathname);
 		const got = await call('POST', '/v1/session', ticket);
 
-		Object.assign(session, { read: got.read, change: got.change ?? '', scheme: 'Session', idle: got.idle_seconds, used: Date.now() });
+		Object.assign(session, { read: got.read, change: got.change ?? '', lapsed: false, scheme: 'Session', idle: got.idle_seconds, used: Date.now() });
 		keepSession();
 		return;
 	}

@@ -164,3 +164,71 @@ has_words() {
 	offers in_zsh "ps-ctl run l" "files -g *.json"
 	offers in_zsh "ps-stat --" --tsv --json
 }
+
+# ---- contrib/examples ------------------------------------------------------------------------
+
+EXAMPLES=$BATS_TEST_DIRNAME/../contrib/examples
+
+# example NAME ...: it runs, says nothing on stderr that bash would say, and leaves nothing.
+example() {
+	local before
+	before=$(ls -d "${TMPDIR:-/tmp}"/pskit-example.* 2>/dev/null || true)
+	timeout 100 "$EXAMPLES/$1" "${@:2}" >out 2>err
+	[ "$(ls -d "${TMPDIR:-/tmp}"/pskit-example.* 2>/dev/null || true)" = "$before" ]
+	run ! grep -E 'line [0-9]+:|unbound' err
+}
+
+@test "every example has a header that says what it shows, and is strict" {
+	for script in "$EXAMPLES"/[a-z]*; do
+		case $script in *.bash) continue ;; esac
+		[ -x "$script" ]
+		sed -n 1p "$script" | grep -qx '#!/usr/bin/env bash'
+		[ "$(sed -n '2,3p' "$script" | grep -c '^# ')" -eq 2 ]
+		sed -n '4,5p' "$script" | grep -qx 'set -euo pipefail'
+		grep -q "\`$(basename "$script")\`" "$EXAMPLES/README.md"
+		grep -qE "(example |EXAMPLES/)$(basename "$script")" "$BATS_TEST_FILENAME"
+	done
+}
+
+@test "examples: stragglers, sweep, live-change" {
+	example stragglers
+	# Who waits for nobody is not slower than who waits for all.
+	awk -F'\t' '{ s[$1] = $2 } END { exit !(s["asp"] > 0 && s["asp"] < s["bsp"]) }' out
+	example sweep best.html
+	[ "$(wc -l <out)" -eq 3 ]
+	grep -q '</html>' best.html
+	example live-change
+	awk '{ b[$1] = $2 } END { exit !(b["raw"] > 3500 && b["f16"] > 1500 && b["f16"] < 0.7 * b["raw"]) }' out
+}
+
+@test "examples: failover" {
+	example failover
+	grep -q '^server_lost ' out
+	[ "$(tail -n 1 out | jq -c '[.state, .steps]')" = '["done",4000]' ]
+}
+
+@test "examples: to-jq, to-gnuplot, to-prometheus" {
+	example to-jq
+	# The faster one waits for the slower one.
+	awk '{ w[$1] = $3 } END { exit !(w["worker-1"] > w["worker-0"] + 20) }' out
+	if command -v gnuplot >/dev/null; then
+		example to-gnuplot
+		grep -q evaluation out
+		example to-gnuplot curve.png
+		head -c 4 curve.png | grep -aq PNG
+	fi
+	endless
+	begin lin.json
+	mkdir folder
+	background timeout 60 "$EXAMPLES/to-prometheus" folder 0.1
+	wait_for 10 test -s folder/pskit.prom
+	! command -v promtool >/dev/null || promtool check metrics <folder/pskit.prom
+	grep -q '^ps_' folder/pskit.prom
+	ps-ctl stop >/dev/null
+	finish
+	[ "$status" -eq 0 ]
+	[ "$(ls -A folder)" = pskit.prom ]
+	mkdir empty && cd empty
+	run -3 "$EXAMPLES/to-prometheus" ../folder
+	[[ $output == *"no cluster is running"* ]]
+}

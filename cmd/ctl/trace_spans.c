@@ -232,8 +232,9 @@ static void name_processes(const struct writer *w, FILE *out)
 		const struct trace_item x = { .process = (uint32_t)i };
 		const struct trace_process *p = &w->t->process[i];
 
-		fprintf(out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"%s\"}},\n", pid_of(w, &x), p->id);
-		fprintf(out, "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"tid\":0,\"args\":{\"labels\":\"pid %" PRId64 "\"}},\n",
+		fprintf(out, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"%s\"}},\n", i ? ",\n" : "",
+		    pid_of(w, &x), p->id);
+		fprintf(out, "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"tid\":0,\"args\":{\"labels\":\"pid %" PRId64 "\"}}",
 		    pid_of(w, &x), p->pid);
 	}
 }
@@ -249,7 +250,7 @@ static void name_threads(const struct writer *w, FILE *out)
 		if (i && by_place(e, e - 1) == 0)
 			continue;
 		thread_name(name, sizeof name, e->pid, e->tid);
-		fprintf(out, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}},\n", e->pid, e->tid, name);
+		fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", e->pid, e->tid, name);
 	}
 }
 
@@ -266,9 +267,9 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Microseconds, to the nanosecond. */
-static int put_event(FILE *out, const struct event *e, bool first)
+static int put_event(FILE *out, const struct event *e)
 {
-	int n = fprintf(out, "%s{\"ph\":\"%c\",\"cat\":\"ps\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d", first ? "" : ",\n",
+	int n = fprintf(out, ",\n{\"ph\":\"%c\",\"cat\":\"ps\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d",
 	    e->ph, e->name, e->pid, e->tid, e->at / 1000, (int)(e->at % 1000));
 
 	if (e->ph == 'X')
@@ -340,7 +341,7 @@ bool trace_write(struct trace *t, const char *cluster, FILE *out, uint64_t limit
 	qsort(w.event, w.n, sizeof *w.event, by_time);
 	*spans = 0;
 	for (i = 0; i < w.n && bytes < limit; i++) {
-		bytes += (uint64_t)put_event(out, &w.event[i], i == 0);
+		bytes += (uint64_t)put_event(out, &w.event[i]);
 		*spans += w.event[i].ph == 'X';
 	}
 	fprintf(out, "\n]}\n");

@@ -14,6 +14,7 @@
 struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
+	uint64_t keys_rev;              /* as of which it has cut sessions of keys that are no more */
 	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
 	int64_t shunned, shun_for;      /* another could not reach it: no copies to it until then */
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
@@ -26,7 +27,7 @@ struct member_server {
 
 struct member_relay {
 	bool live;
-	uint64_t incarnation;
+	uint64_t incarnation, keys_rev;
 	int64_t seen, gone_at, pid;
 	int upstream;                   /* the relay that it sends to; -1: the servers */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
@@ -139,6 +140,8 @@ struct coord {
 	struct tasks *tasks;
 	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
+	uint64_t keys_rev;              /* as member_server's, of the coordinator's process */
+	json_t *cut;                    /* sessions that were cut, by names that were revoked */
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
 };
@@ -196,6 +199,9 @@ void resume_begin(struct coord *c);
 void resume_members(struct coord *c);
 void resume_tasks(struct coord *c);
 
+/* coord_keys.c */
+void keys_told(struct coord *c, uint64_t *rev, const json_t *msg);
+
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
 /* How far the job is: what status and result say. */
@@ -223,6 +229,7 @@ bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *ms
 void relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
 json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
 void relays_check(struct coord *c, int64_t now);
+void relay_lost(struct coord *c, unsigned relay, const char *how);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
 

@@ -90,13 +90,17 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 
 json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct err *e)
 {
+	const char *op = json_str(msg, "op", "");
 	json_t *answer;
 
 	host_lock(h);
 	answer = coord_handle(h->coord, self, msg, clock_now(), e);
+	/* Who has revoked a key waits for it. */
+	if (strcmp(op, "keys") == 0)
+		host_kick(h);
 	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
 	 * seen at the next tick. */
-	unlock(h, strcmp(json_str(msg, "op", ""), "beat") != 0);
+	unlock(h, strcmp(op, "beat") != 0);
 	return answer;
 }
 
@@ -109,10 +113,22 @@ void host_gone(struct host *h, const struct coord_self *self)
 	host_unlock(h);
 }
 
-void host_touch(struct host *h)
+uint64_t host_touch(struct host *h)
 {
+	uint64_t rev;
+
 	host_lock(h);
 	coord_touch(h->coord);
+	rev = coord_rev(h->coord);
+	host_unlock(h);
+	return rev;
+}
+
+void host_keys_checked(struct host *h, const json_t *msg)
+{
+	host_lock(h);
+	coord_keys_checked(h->coord, msg);
+	host_kick(h);
 	host_unlock(h);
 }
 

@@ -84,7 +84,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
 	if (rc)
 		return rc;
-	store_take_keys(s, json_object_get(view, "keys"));
+	store_take_keys(s, view);
 	all_here(&layout);
 	server_know_tables(s, &layout);
 	if (layout.epoch != atomic_load(&s->epoch))

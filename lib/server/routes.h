@@ -1,7 +1,7 @@
 #ifndef SERVER_ROUTES_H
 #define SERVER_ROUTES_H
 
-/* Inside of the control plane's routes: routes.c asks, routes_post.c changes. */
+/* Inside of the control plane's routes: routes.c asks, routes_post.c changes, routes_key.c sees to keys. */
 #include "server/host.h"
 
 /* What is answered; each gives HTTP_DONE. */
@@ -18,5 +18,10 @@ int host_post_set(void *ctx, const struct http_request *req, struct http_answer 
 int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
+
+/* routes_key.c */
+int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

@@ -7,6 +7,7 @@
 #include "launch/rundir.h"
 #include "ckpt/read.h"
 #include "server/given.h"
+#include "server/lane_keys.h"
 #include "server/remember.h"
 #include "server/repl.h"
 #include "server/save.h"
@@ -75,7 +76,7 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	return rc;
 }
 
-enum err_code server_reload(struct server *s, struct err *e)
+enum err_code server_reload_keys(struct server *s, uint64_t *rev, struct err *e)
 {
 	struct keyring *ring, *old;
 	char *path;
@@ -93,9 +94,17 @@ enum err_code server_reload(struct server *s, struct err *e)
 	s->ring = ring;
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
-	lanes_recheck(s);
-	host_touch(s->host);
+	/* The view first: its revision stands for this ring of keys. */
+	*rev = host_touch(s->host);
+	lanes_recheck(s, *rev);
 	return ERR_OK;
+}
+
+enum err_code server_reload(struct server *s, struct err *e)
+{
+	uint64_t rev;
+
+	return server_reload_keys(s, &rev, e);
 }
 
 static enum err_code first_keys(struct server *s, struct err *e)
@@ -174,6 +183,7 @@ void server_stop(struct server *s)
 	json_decref(s->state);
 	json_decref(s->heat);
 	keyring_free(s->ring);
+	json_decref(s->keys_had);
 	given_free(s->given);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);

@@ -88,6 +88,7 @@ struct peer {
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1], keytext[48];
 	uint8_t key[KEY_BYTES];
+	int64_t expires;                /* its key, seconds since 1970; 0: never */
 	uint64_t incarnation;
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
@@ -167,6 +168,7 @@ struct server {
 	pthread_rwlock_t keys_lock;     /* ring */
 	struct keyring *ring;
 	_Atomic bool keys_known;        /* a store's come with its first view */
+	json_t *keys_had;               /* the view's that ring was made of; the agent's thread only */
 	struct given *given;            /* the relays (given.h), under keys_lock; NULL: none */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
@@ -205,9 +207,9 @@ void lanes_spin(struct server *s, int64_t span_ns);
 void lanes_show(struct server *s, struct views *v);
 /* Send text as CTL to one server. */
 void lanes_tell(struct server *s, const char *text, unsigned server);
-/* Look every peer's key up again, and cut those that have none any more. */
-void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
+/* server_reload; *rev: of the first view with what it has read. */
+enum err_code server_reload_keys(struct server *s, uint64_t *rev, struct err *e);
 /* Start s->agent, which joins as a store or a relay: who this is, where it listens and its
  * figures are filled into cfg, the rest is the caller's. */
 struct agent_config;
@@ -282,7 +284,10 @@ bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
 /* Was it told to end, or has the job? */
 bool host_ended(struct host *h);
-void host_touch(struct host *h);
+/* The view has changed; the revision that it will go out with, or a later one. */
+uint64_t host_touch(struct host *h);
+/* This process's lanes have looked at their sessions (lane_keys.h). */
+void host_keys_checked(struct host *h, const json_t *msg);
 
 /* What a session may make this server hold: as mem_limit reckons, whatever tables may come. */
 uint64_t server_session_memory(struct server *s);
@@ -298,8 +303,8 @@ enum err_code relay_start(struct server *s, struct err *e);
 void relay_stop(struct server *s);
 /* store.c: its figures, for heartbeats; ctx is the server */
 json_t *store_stats(void *server);
-/* Keys of all who may have a session, from a view. */
-void store_take_keys(struct server *s, const json_t *keys);
+/* Keys of all who may have a session. */
+void store_take_keys(struct server *s, const json_t *view);
 /* store.c: this process as one of the cluster's stores */
 enum err_code store_start(struct server *s, struct err *e);
 void store_stop(struct server *s);

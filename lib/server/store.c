@@ -12,6 +12,7 @@
 #include "server/far.h"
 #include "server/given.h"
 #include "server/heat.h"
+#include "server/lane_keys.h"
 #include "server/repl.h"
 #include "server/save.h"
 
@@ -155,13 +156,20 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 
 /* ---- views ------------------------------------------------------------------------------ */
 
-void store_take_keys(struct server *s, const json_t *keys)
+void store_take_keys(struct server *s, const json_t *view)
 {
-	struct keyring *ring = keyring_new(), *old;
+	json_t *keys = json_object_get(view, "keys");
+	struct keyring *ring, *old;
 	const json_t *k;
 	struct err e;
 	size_t i;
 
+	/* Most views tell of something else. */
+	if (s->keys_had && json_equal(s->keys_had, keys))
+		return;
+	json_decref(s->keys_had);
+	s->keys_had = json_incref(keys);
+	ring = keyring_new();
 	json_array_foreach(keys, i, k) {
 		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
 
@@ -176,7 +184,7 @@ void store_take_keys(struct server *s, const json_t *keys)
 	atomic_store(&s->keys_known, true);
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
-	lanes_recheck(s);
+	lanes_recheck(s, (uint64_t)json_int(view, "rev", 0));
 }
 
 static void take_workers(struct shard *shard, const json_t *workers)
@@ -258,7 +266,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	if (rc)
 		return rc;
 	if (!s->host)
-		store_take_keys(s, json_object_get(view, "keys"));
+		store_take_keys(s, view);
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
@@ -448,7 +456,10 @@ enum err_code store_start(struct server *s, struct err *e)
 
 void store_stop(struct server *s)
 {
+	/* No lane tells the agent anything from now on. */
+	pthread_rwlock_wrlock(&s->keys_lock);
 	atomic_store(&s->stopping, true);
+	pthread_rwlock_unlock(&s->keys_lock);
 	if (s->uplink)
 		return;
 	save_stop(s->save);

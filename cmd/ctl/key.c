@@ -1,0 +1,101 @@
+#include "key.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth/keys.h"
+#include "base/suggest.h"
+#include "launch/rundir.h"
+
+#define ROLES "worker|server|relay|monitor|admin"
+/* Servers that lag have a second of their own (POST /v1/keys/revoke). */
+#define PATIENCE (10 * NSEC_PER_SEC)
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct key_options, dir),
+	{ "role", 'r', OPT_CHOICE, offsetof(struct key_options, role), "ROLE", "of add: what the key permits", ROLES, 0, 0 },
+	{ "public", 0, OPT_STR, offsetof(struct key_options, public), "KEY",
+	  "of add: the public key, made elsewhere (ps-ctl keygen); else one is made", NULL, 0, 0 },
+	{ "expires", 0, OPT_STR, offsetof(struct key_options, expires), "WHEN",
+	  "of add: a time from now (30d, 12h), or a date (2027-01-31)", NULL, 0, 0 },
+	{ "output", 'o', OPT_STR, offsetof(struct key_options, file), "FILE",
+	  "of add: where the secret goes (RUN/keys/NAME.key)", NULL, 0, 0 },
+	CTL_OPT_JSON(struct key_options, json),
+};
+
+enum err_code key_post(const struct key_options *o, const char *path, json_t *body, json_t **answer, struct err *e)
+{
+	struct http_client *client = NULL;
+	enum err_code rc = ctl_connect(o->run, &client, e);
+
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", path, body, PATIENCE, NULL, answer, e);
+	http_client_free(client);
+	json_decref(body);
+	return rc;
+}
+
+static const struct action {
+	const char *name;
+	int args;
+	const char *wants;
+	int (*run)(const struct key_options *o, char **args);
+} actions[] = {
+	{ "add", 1, "one NAME", key_add },
+	{ "revoke", 1, "one NAME", key_revoke },
+	{ "list", 0, "nothing more", key_list },
+};
+
+static const struct action *find_action(const char *name, const char **near)
+{
+	const char *names[CTL_COUNT(actions)];
+
+	for (size_t i = 0; i < CTL_COUNT(actions); i++) {
+		if (strcmp(actions[i].name, name) == 0)
+			return &actions[i];
+		names[i] = actions[i].name;
+	}
+	*near = suggest(name, names, CTL_COUNT(actions));
+	return NULL;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct key_options o = { .grace = -1 };
+	const struct action *a;
+	const char *near = NULL;
+	struct err e = { 0 };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	a = find_action(argv[1], &near);
+	if (!a)
+		return ctl_misuse(self, "there is no \"%.60s\"%s%s%s", argv[1], near ? "; did you mean \"" : "", near ? near : "",
+		                  near ? "\"?" : "");
+	if (nargs - 1 != a->args)
+		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))
+		return ctl_misuse(self, "--role, --public, --expires and --output are for add");
+	if (key_init(&e) || ctl_run_dir(o.dir, &o.run, &e))
+		return ctl_fail(&e);
+	o.alive = rundir_is_alive(o.run, NULL);
+	code = a->run(&o, argv + 2);
+	free(o.run);
+	return code;
+}
+
+const struct ctl_cmd ctl_cmd_key = {
+	"key",
+	{
+		.prog = "ps-ctl key", .args = "add NAME | revoke NAME | list",
+		.about = "admit and revoke keys while the cluster runs, and list them",
+		.more = "add and revoke change RUN/keys/authorized_keys, also where the cluster does not run.  Of one that does, "
+		        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who has it for lost, and says "
+		        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the secret; of a monitor, it "
+		        "prints a bearer token.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 2,
+		.examples = "  ps-ctl key add alice --role worker --expires 30d\n  ps-ctl key revoke worker-2\n  ps-ctl key list\n",
+	},
+	run,
+};

@@ -20,6 +20,8 @@ static const struct opt opts[] = {
 	  "of add: a time from now (30d, 12h), or a date (2027-01-31)", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct key_options, file), "FILE",
 	  "of add: where the secret goes (RUN/keys/NAME.key)", NULL, 0, 0 },
+	{ "grace", 0, OPT_DURATION, offsetof(struct key_options, grace), "TIME",
+	  "of rotate-psk: how long the old secret is accepted (10m)", NULL, 0, 30. * 86400 * NSEC_PER_SEC },
 	CTL_OPT_JSON(struct key_options, json),
 };
 
@@ -44,6 +46,7 @@ static const struct action {
 	{ "add", 1, "one NAME", key_add },
 	{ "revoke", 1, "one NAME", key_revoke },
 	{ "list", 0, "nothing more", key_list },
+	{ "rotate-psk", 0, "nothing more", key_secret },
 };
 
 static const struct action *find_action(const char *name, const char **near)
@@ -77,6 +80,8 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
 	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))
 		return ctl_misuse(self, "--role, --public, --expires and --output are for add");
+	if (strcmp(a->name, "rotate-psk") != 0 && o.grace >= 0)
+		return ctl_misuse(self, "--grace is for rotate-psk");
 	if (key_init(&e) || ctl_run_dir(o.dir, &o.run, &e))
 		return ctl_fail(&e);
 	o.alive = rundir_is_alive(o.run, NULL);
@@ -88,14 +93,16 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_key = {
 	"key",
 	{
-		.prog = "ps-ctl key", .args = "add NAME | revoke NAME | list",
-		.about = "admit and revoke keys while the cluster runs, and list them",
+		.prog = "ps-ctl key", .args = "add NAME | revoke NAME | list | rotate-psk",
+		.about = "admit, revoke and list keys while the cluster runs, and renew its secret",
 		.more = "add and revoke change RUN/keys/authorized_keys, also where the cluster does not run.  Of one that does, "
 		        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who has it for lost, and says "
 		        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the secret; of a monitor, it "
-		        "prints a bearer token.",
+		        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the processes of the run directory take it "
+		        "over by themselves,\njoin files that were given out stop working after the grace.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 2,
-		.examples = "  ps-ctl key add alice --role worker --expires 30d\n  ps-ctl key revoke worker-2\n  ps-ctl key list\n",
+		.examples = "  ps-ctl key add alice --role worker --expires 30d\n  ps-ctl key revoke worker-2\n  ps-ctl key list\n"
+		            "  ps-ctl key rotate-psk --grace 1h\n",
 	},
 	run,
 };

@@ -104,12 +104,12 @@ void coord_fail(struct coord *c, const char *why, int64_t now);
 /* A key (as in struct coord_self) was revoked, by whom: who has it is lost at once.  The view
  * that tells of it is the next one.  Sessions that were cut of it are counted from now on. */
 void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now);
-/* What this process's own lanes have cut, as of a revision; others say so by "keys". */
+/* What this process's own lanes have cut, by which keys; others say so by "keys". */
 void coord_keys_checked(struct coord *c, const json_t *msg);
-/* Have all that are here looked at their sessions as of that revision?  `missing` gets the
+/* Have all that are here looked at their sessions by the keys of that number, or later ones?  `missing` gets the
  * names of those that have not, of *checked that have; *cut: how many sessions of that
  * name. */
-bool coord_keys_settled(const struct coord *c, uint64_t rev, const char *name, int64_t *cut, unsigned *checked,
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
     json_t *missing);
 /* Who has this key: "worker-2", and how long ago it was heard of; false: nobody that lives. */
 bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age);

@@ -101,7 +101,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;
-	s->acked = s->keys_rev = 0;
+	s->acked = s->keys_made = 0;
 	s->own = false;
 	s->shunned = s->shun_for = 0;
 	json_decref(s->stats);

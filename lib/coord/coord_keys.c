@@ -38,14 +38,14 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 	coord_progress(c, now);
 }
 
-void keys_told(struct coord *c, uint64_t *rev, const json_t *msg)
+void keys_told(struct coord *c, uint64_t *made, const json_t *msg)
 {
-	uint64_t told = (uint64_t)json_int(msg, "rev", 0);
+	uint64_t told = (uint64_t)json_int(msg, "made", 0);
 	const char *name;
 	json_t *n;
 
-	if (told > *rev)
-		*rev = told;
+	if (told > *made)
+		*made = told;
 	/* Of names that nobody has revoked here nothing is kept. */
 	json_object_foreach(json_object_get(msg, "cut"), name, n)
 		if (json_object_get(c->cut, name))
@@ -54,7 +54,7 @@ void keys_told(struct coord *c, uint64_t *rev, const json_t *msg)
 
 void coord_keys_checked(struct coord *c, const json_t *msg)
 {
-	keys_told(c, &c->keys_rev, msg);
+	keys_told(c, &c->keys_made, msg);
 }
 
 static void look(json_t *missing, unsigned *checked, bool settled, const char *kind, unsigned i)
@@ -68,18 +68,18 @@ static void look(json_t *missing, unsigned *checked, bool settled, const char *k
 		json_array_append_new(missing, json_string(id));
 }
 
-bool coord_keys_settled(const struct coord *c, uint64_t rev, const char *name, int64_t *cut, unsigned *checked,
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
     json_t *missing)
 {
 	*checked = 0;
 	*cut = json_int(c->cut, name, 0);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
-			look(missing, checked, (c->server[i].own ? c->keys_rev : c->server[i].keys_rev) >= rev, "server", i);
+			look(missing, checked, (c->server[i].own ? c->keys_made : c->server[i].keys_made) >= made, "server", i);
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live)
-			look(missing, checked, c->relay[i].keys_rev >= rev, "relay", i);
-	return c->keys_rev >= rev && json_array_size(missing) == 0;
+			look(missing, checked, c->relay[i].keys_made >= made, "relay", i);
+	return c->keys_made >= made && json_array_size(missing) == 0;
 }
 
 static bool held(char id[static 32], int64_t *age, const char *kind, unsigned i, int64_t since)

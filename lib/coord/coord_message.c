@@ -65,7 +65,7 @@ static json_t *from_server(struct coord *c, struct coord_self *self, const char 
 	if (strcmp(op, "ack") == 0)
 		s->acked = (uint64_t)json_int(msg, "rev", 0);
 	else if (strcmp(op, "keys") == 0)
-		keys_told(c, &s->keys_rev, msg);
+		keys_told(c, &s->keys_made, msg);
 	else if (strcmp(op, "snap") == 0)
 		snap_answer(c, self->index, msg);
 	else if (strcmp(op, "leave") == 0)

@@ -280,7 +280,7 @@ json_t *from_relay(struct coord *c, const struct coord_self *self, const char *o
 	if (strcmp(op, "leave") == 0)
 		relay_lost(c, self->index, "it leaves");
 	else if (strcmp(op, "keys") == 0)
-		keys_told(c, &c->relay[self->index].keys_rev, msg);
+		keys_told(c, &c->relay[self->index].keys_made, msg);
 	else if (strcmp(op, "relay_missed") == 0)
 		upstream_missed(c, self->index, msg);
 	else

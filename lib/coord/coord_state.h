@@ -14,7 +14,7 @@
 struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
-	uint64_t keys_rev;              /* as of which it has cut sessions of keys that are no more */
+	uint64_t keys_made;              /* by which keys it has looked at its sessions */
 	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
 	int64_t shunned, shun_for;      /* another could not reach it: no copies to it until then */
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
@@ -27,7 +27,7 @@ struct member_server {
 
 struct member_relay {
 	bool live;
-	uint64_t incarnation, keys_rev;
+	uint64_t incarnation, keys_made;
 	int64_t seen, gone_at, pid;
 	int upstream;                   /* the relay that it sends to; -1: the servers */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
@@ -140,7 +140,7 @@ struct coord {
 	struct tasks *tasks;
 	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
-	uint64_t keys_rev;              /* as member_server's, of the coordinator's process */
+	uint64_t keys_made;              /* as member_server's, of the coordinator's process */
 	json_t *cut;                    /* sessions that were cut, by names that were revoked */
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
@@ -200,7 +200,7 @@ void resume_members(struct coord *c);
 void resume_tasks(struct coord *c);
 
 /* coord_keys.c */
-void keys_told(struct coord *c, uint64_t *rev, const json_t *msg);
+void keys_told(struct coord *c, uint64_t *made, const json_t *msg);
 
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);

@@ -2,6 +2,7 @@
 #include "server/history.h"
 #include "server/keep.h"
 #include "server/remember.h"
+#include "server/secret.h"
 #include "server/settings.h"
 
 #include <stdarg.h>
@@ -113,15 +114,11 @@ void host_gone(struct host *h, const struct coord_self *self)
 	host_unlock(h);
 }
 
-uint64_t host_touch(struct host *h)
+void host_touch(struct host *h)
 {
-	uint64_t rev;
-
 	host_lock(h);
 	coord_touch(h->coord);
-	rev = coord_rev(h->coord);
 	host_unlock(h);
-	return rev;
 }
 
 void host_keys_checked(struct host *h, const json_t *msg)
@@ -192,6 +189,7 @@ static void on_time(struct host *h, int64_t now)
 		coord_here(h->coord, h->server->incarnation, now);
 	coord_tick(h->coord, now);
 	write_metrics(h, now);
+	secret_tick(h);
 }
 
 static void *tick(void *ctx)
@@ -222,13 +220,6 @@ static void *tick(void *ctx)
 
 static struct coord_config configure(struct host *h, const struct conf *c)
 {
-	char hex[3] = "";
-
-	h->cluster_id[0] = 0;
-	for (int i = 0; i < HS_CLUSTER_BYTES; i++) {
-		snprintf(hex, sizeof hex, "%02x", h->server->cfg.id->conn.cluster[i]);
-		memcpy(h->cluster_id + 2 * i, hex, 3);
-	}
 	return (struct coord_config){
 		.name = c->name ? c->name : "cluster",
 		.cluster_id = h->cluster_id,
@@ -284,6 +275,8 @@ static enum err_code start_http(struct host *h, struct err *e)
 	/* Its threads are at work, and look here under the lock. */
 	host_lock(h);
 	h->http = started;
+	if (!rc)
+		secret_tell(h);
 	host_unlock(h);
 	return rc;
 }
@@ -344,6 +337,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_condattr_destroy(&attr);
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
 	h->config = settings_of(s->cfg.conf, s->recover ? s->state : NULL);
+	secret_begin(h);
 	h->cfg = configure(h, s->cfg.conf);
 	s->host = h;
 	rc = find_resume(h, e);

@@ -7,7 +7,7 @@
 
 struct recheck {
 	struct server *server;
-	uint64_t rev;
+	uint64_t made;
 	_Atomic unsigned left;          /* lanes that have yet to look */
 	pthread_mutex_t lock;           /* cut */
 	json_t *cut;                    /* how many, by name */
@@ -16,7 +16,7 @@ struct recheck {
 static void tell(struct recheck *r)
 {
 	struct server *s = r->server;
-	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "rev", (json_int_t)r->rev, "cut", r->cut);
+	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "made", (json_int_t)r->made, "cut", r->cut);
 
 	pthread_rwlock_rdlock(&s->keys_lock);
 	if (!s->host && s->agent && !atomic_load(&s->stopping))
@@ -58,12 +58,12 @@ static void recheck(void *ctx)
 		tell(r);
 }
 
-void lanes_recheck(struct server *s, uint64_t rev)
+void lanes_recheck(struct server *s, uint64_t made)
 {
 	struct recheck *r = mem_alloc(sizeof *r);
 
 	r->server = s;
-	r->rev = rev;
+	r->made = made;
 	r->left = s->nlanes;
 	r->cut = json_object();
 	pthread_mutex_init(&r->lock, NULL);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "client/prepare.h"
 #include "server/lane_keys.h"
+#include "server/secret.h"
 
 /* Keys while the cluster runs. */
 
@@ -129,7 +130,7 @@ int host_post_keys(void *ctx, const struct http_request *req, struct http_answer
 
 /* ---- revoked ------------------------------------------------------------------------ */
 
-static enum err_code revoke(struct host *h, const char *name, const char *who, uint64_t *rev, struct err *e)
+static enum err_code revoke(struct host *h, const char *name, const char *who, uint64_t *made, struct err *e)
 {
 	const struct identity *id = h->server->cfg.id;
 	struct keyring_entry was;
@@ -148,7 +149,7 @@ static enum err_code revoke(struct host *h, const char *name, const char *who, u
 	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
 	host_unlock(h);
 	/* What counts cut sessions knows the name now. */
-	return server_reload_keys(h->server, rev, e);
+	return server_reload_keys(h->server, made, e);
 }
 
 /* Parked until all have cut who had it, or for a second. */
@@ -177,4 +178,44 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 	}
 	return route_answer(a, json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut, "servers",
 	    (json_int_t)checked, "unreached", missing));
+}
+
+/* ---- the cluster's secret ----------------------------------------------------------- */
+
+struct guests {
+	const char *run;
+	json_t *list;
+};
+
+/* Whose secret key is not here came by a join file, which has the cluster's secret of then. */
+static void add_guest(void *ctx, const struct keyring_entry *entry)
+{
+	struct guests *g = ctx;
+
+	if (!entry->is_token && !run_has_secret(g->run, entry->name))
+		json_array_append_new(g->list, json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
+}
+
+int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "grace_seconds", NULL };
+	struct host *h = ctx;
+	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
+	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = clock_wall() / NSEC_PER_SEC + grace;
+	struct err e = { 0 };
+	enum err_code rc = json_only(req->body, "", keys, &e) ? needs_run_dir(h, &e) : e.code;
+
+	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
+		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d", SECRET_GRACE_MAX);
+	if (!rc)
+		rc = secret_renew(h, until, req->peer.name, &e);
+	if (rc) {
+		json_decref(g.list);
+		return route_fail(a, &e);
+	}
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, add_guest, &g);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	return route_answer(a, json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until", date_or_null(until), "guests",
+	    g.list));
 }

@@ -76,7 +76,15 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	return rc;
 }
 
-enum err_code server_reload_keys(struct server *s, uint64_t *rev, struct err *e)
+/* Later than any that a coordinator before this one has made. */
+static uint64_t next_number(uint64_t last)
+{
+	uint64_t now = (uint64_t)(clock_wall() / (NSEC_PER_MSEC / 1000));
+
+	return now > last ? now : last + 1;
+}
+
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e)
 {
 	struct keyring *ring, *old;
 	char *path;
@@ -92,19 +100,19 @@ enum err_code server_reload_keys(struct server *s, uint64_t *rev, struct err *e)
 	pthread_rwlock_wrlock(&s->keys_lock);
 	old = s->ring;
 	s->ring = ring;
+	s->keys_made = *made = next_number(s->keys_made);
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
-	/* The view first: its revision stands for this ring of keys. */
-	*rev = host_touch(s->host);
-	lanes_recheck(s, *rev);
+	lanes_recheck(s, *made);
+	host_touch(s->host);
 	return ERR_OK;
 }
 
 enum err_code server_reload(struct server *s, struct err *e)
 {
-	uint64_t rev;
+	uint64_t made;
 
-	return server_reload_keys(s, &rev, e);
+	return server_reload_keys(s, &made, e);
 }
 
 static enum err_code first_keys(struct server *s, struct err *e)
@@ -119,6 +127,7 @@ static enum err_code first_keys(struct server *s, struct err *e)
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
 	rc = keyring_load(path, &s->ring, e);
 	free(path);
+	s->keys_made = next_number(0);
 	atomic_store(&s->keys_known, !rc);
 	return rc;
 }
@@ -183,7 +192,6 @@ void server_stop(struct server *s)
 	json_decref(s->state);
 	json_decref(s->heat);
 	keyring_free(s->ring);
-	json_decref(s->keys_had);
 	given_free(s->given);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);

@@ -165,10 +165,10 @@ struct server {
 	_Atomic uint32_t members;       /* membership entries known, for PULLED */
 	_Atomic uint64_t next_peer;
 
-	pthread_rwlock_t keys_lock;     /* ring */
+	pthread_rwlock_t keys_lock;     /* ring, keys_made */
 	struct keyring *ring;
 	_Atomic bool keys_known;        /* a store's come with its first view */
-	json_t *keys_had;               /* the view's that ring was made of; the agent's thread only */
+	uint64_t keys_made;             /* another number for each ring of the coordinator's: greater ones are later */
 	struct given *given;            /* the relays (given.h), under keys_lock; NULL: none */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
@@ -208,8 +208,8 @@ void lanes_show(struct server *s, struct views *v);
 /* Send text as CTL to one server. */
 void lanes_tell(struct server *s, const char *text, unsigned server);
 void server_end(struct server *s, const struct err *why);
-/* server_reload; *rev: of the first view with what it has read. */
-enum err_code server_reload_keys(struct server *s, uint64_t *rev, struct err *e);
+/* server_reload; *made: keys_made of what it has read. */
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e);
 /* Start s->agent, which joins as a store or a relay: who this is, where it listens and its
  * figures are filled into cfg, the rest is the caller's. */
 struct agent_config;
@@ -284,8 +284,7 @@ bool host_leave(struct host *h);
 bool host_checkpoint(struct host *h);
 /* Was it told to end, or has the job? */
 bool host_ended(struct host *h);
-/* The view has changed; the revision that it will go out with, or a later one. */
-uint64_t host_touch(struct host *h);
+void host_touch(struct host *h);
 /* This process's lanes have looked at their sessions (lane_keys.h). */
 void host_keys_checked(struct host *h, const json_t *msg);
 

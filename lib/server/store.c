@@ -158,17 +158,15 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 
 void store_take_keys(struct server *s, const json_t *view)
 {
-	json_t *keys = json_object_get(view, "keys");
+	const json_t *keys = json_object_get(view, "keys"), *k;
+	uint64_t made = (uint64_t)json_int(view, "keys_made", 0);
 	struct keyring *ring, *old;
-	const json_t *k;
 	struct err e;
 	size_t i;
 
 	/* Most views tell of something else. */
-	if (s->keys_had && json_equal(s->keys_had, keys))
+	if (made == s->keys_made)
 		return;
-	json_decref(s->keys_had);
-	s->keys_had = json_incref(keys);
 	ring = keyring_new();
 	json_array_foreach(keys, i, k) {
 		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
@@ -181,10 +179,11 @@ void store_take_keys(struct server *s, const json_t *view)
 	pthread_rwlock_wrlock(&s->keys_lock);
 	old = s->ring;
 	s->ring = ring;
+	s->keys_made = made;
 	atomic_store(&s->keys_known, true);
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
-	lanes_recheck(s, (uint64_t)json_int(view, "rev", 0));
+	lanes_recheck(s, made);
 }
 
 static void take_workers(struct shard *shard, const json_t *workers)

@@ -45,6 +45,7 @@ static const struct action {
 } actions[] = {
 	{ "add", 1, "one NAME", key_add },
 	{ "revoke", 1, "one NAME", key_revoke },
+	{ "release", 1, "one NAME", key_release },
 	{ "list", 0, "nothing more", key_list },
 	{ "rotate-psk", 0, "nothing more", key_secret },
 };
@@ -93,13 +94,14 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_key = {
 	"key",
 	{
-		.prog = "ps-ctl key", .args = "add NAME | revoke NAME | list | rotate-psk",
+		.prog = "ps-ctl key", .args = "add NAME | revoke NAME | release NAME | list | rotate-psk",
 		.about = "admit, revoke and list keys while the cluster runs, and renew its secret",
 		.more = "add and revoke change RUN/keys/authorized_keys, also where the cluster does not run.  Of one that does, "
 		        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who has it for lost, and says "
 		        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the secret; of a monitor, it "
 		        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the processes of the run directory take it "
-		        "over by themselves,\njoin files that were given out stop working after the grace.",
+		        "over by themselves,\njoin files that were given out stop working after the grace.\nrelease lets a worker count again that is in "
+		        "quarantine (ps-cluster(5), quarantine).",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 2,
 		.examples = "  ps-ctl key add alice --role worker --expires 30d\n  ps-ctl key revoke worker-2\n  ps-ctl key list\n"
 		            "  ps-ctl key rotate-psk --grace 1h\n",

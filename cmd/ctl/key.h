@@ -15,6 +15,7 @@ struct key_options {
 /* Each gives the exit code. */
 int key_add(const struct key_options *o, char **args);
 int key_revoke(const struct key_options *o, char **args);
+int key_release(const struct key_options *o, char **args);
 int key_secret(const struct key_options *o, char **args);
 int key_list(const struct key_options *o, char **args);
 

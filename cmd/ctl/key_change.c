@@ -193,3 +193,23 @@ int key_revoke(const struct key_options *o, char **args)
 	json_decref(answer);
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
 }
+
+/* ---- release ------------------------------------------------------------------------ */
+
+int key_release(const struct key_options *o, char **args)
+{
+	struct err e = { 0 };
+	json_t *answer = NULL;
+	enum err_code rc;
+
+	if (!o->alive)
+		rc = err_set(&e, ERR_NOTREADY, "the cluster of %s does not run", o->run);
+	else
+		rc = key_post(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]), &answer, &e);
+	if (!rc && o->json)
+		ctl_line("released", answer);
+	else if (!rc)
+		printf("%s is released: the event tells from which step on it counts\n", args[0]);
+	json_decref(answer);
+	return rc ? ctl_fail(&e) : 0;
+}

@@ -19,10 +19,10 @@ static void add_key(void *ctx, const struct keyring_entry *entry)
 	keyring_fingerprint(entry, print);
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
-	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n}", "name", entry->name, "role",
+	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n, s:n}", "name", entry->name, "role",
 	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519", "fingerprint", print, "expires",
 	    date.len ? (char *)date.data : NULL, "expired", entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires,
-	    "here", run_has_secret(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds"));
+	    "here", run_has_secret(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds", "quarantine"));
 	buf_release(&date);
 }
 
@@ -66,9 +66,9 @@ static void show(const json_t *keys)
 
 		if (seen >= 0)
 			snprintf(age, sizeof age, "%.1fs", seen);
-		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s\n", json_str(k, "name", ""), json_str(k, "role", ""),
+		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s%s\n", json_str(k, "name", ""), json_str(k, "role", ""),
 		       json_str(k, "fingerprint", ""), json_flag(k, "expired") ? "expired" : json_str(k, "expires", "never"),
-		       json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age);
+		       json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age, json_is_string(json_object_get(k, "quarantine")) ? "  quarantined" : "");
 	}
 }
 

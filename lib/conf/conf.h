@@ -45,6 +45,8 @@ struct conf {
 	int64_t replicas;
 	struct sync_mode sync;
 	int64_t backup;
+	char *robust;
+	bool quarantine;
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;

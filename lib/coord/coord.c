@@ -30,6 +30,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->nworkers = cfg->workers;
 	c->changes_last = &c->changes;
 	c->cut = json_object();
+	c->barred = json_object();
 	c->evaluator = -1;
 	c->layout.generation = 1;
 	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
@@ -66,6 +67,7 @@ void coord_free(struct coord *c)
 	json_decref(c->last_eval);
 	json_decref(c->settings);
 	json_decref(c->cut);
+	json_decref(c->barred);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

@@ -113,6 +113,10 @@ bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, 
     json_t *missing);
 /* Who has this key: "worker-2", and how long ago it was heard of; false: nobody that lives. */
 bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age);
+/* Who has this key counts again.  ERR_NOTFOUND: it is not in quarantine. */
+enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now, struct err *e);
+/* Why it is; NULL: it is not. */
+const char *coord_key_barred(const struct coord *c, const char *key);
 /* Something that goes out with the view (the keys) has changed. */
 void coord_touch(struct coord *c);
 uint64_t coord_rev(const struct coord *c);

@@ -138,7 +138,7 @@ struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slo
 
 static json_t *proposal_text(const struct proposal *p)
 {
-	static const char *const kind[] = { "join", "resume", "leave" };
+	static const char *const kind[] = { "join", "resume", "leave", "bar", "release" };
 
 	return json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
 	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
@@ -238,6 +238,11 @@ static void decide(struct coord *c, uint64_t step)
 	c->prop.open = false;
 	c->decided = c->prop.id;
 	if (!stands(c, ch)) {
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_BAR || ch->kind == CHANGE_RELEASE) {
+		watch_decided(c, ch, step);
 		coord_changed(c);
 		return;
 	}

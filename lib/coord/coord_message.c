@@ -42,6 +42,8 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 		json_decref(*keep);
 		*keep = json_incref(stats);
 		settings_settle(c);
+		if (self->kind == COORD_SERVER)
+			watch_beat(c, stats, now);
 	}
 }
 

@@ -135,6 +135,7 @@ static enum err_code may_join(const struct coord *c, const char *zone, struct er
 	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
 	    c->cfg.deterministic ? "the job is not deterministic" :
 	    c->reduces ? "via is servers" :
+	    strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none" :
 	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" :
 	    /* A worker is at one part of the model while another's is still being fetched. */
 	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1" : NULL;

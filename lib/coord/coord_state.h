@@ -55,6 +55,13 @@ struct member_worker {
 	int64_t seen, lost_at;
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
+	char key_name[64];              /* by which authorized_keys has it */
+	/* Its pushes count as refused, from this step on and up to that one (UINT64_MAX: until it is
+	 * released; 0: they do not); since when. */
+	uint64_t barred, barred_until;
+	int64_t barred_at;
+	uint64_t refused;               /* pushes, of which an event has told; when */
+	int64_t refused_at;
 	int relay;                      /* that it goes through; -1: none */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
 	struct ring_seat ring;
@@ -67,7 +74,7 @@ struct members {
 	unsigned *slot, n;
 };
 
-enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE };
+enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE };
 
 struct change {
 	struct change *next;
@@ -141,6 +148,7 @@ struct coord {
 	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
 	uint64_t keys_made;              /* as member_server's, of the coordinator's process */
+	json_t *barred;                 /* keys in quarantine: {"name","because"} */
 	json_t *cut;                    /* sessions that were cut, by names that were revoked */
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
@@ -201,6 +209,14 @@ void resume_tasks(struct coord *c);
 
 /* coord_keys.c */
 void keys_told(struct coord *c, uint64_t *made, const json_t *msg);
+
+/* coord_watch.c */
+/* A server's figures have come; a bar was decided; a worker has joined. */
+void watch_beat(struct coord *c, const json_t *stats, int64_t now);
+void watch_decided(struct coord *c, const struct change *ch, uint64_t step);
+void watch_joined(struct coord *c, unsigned slot, int64_t now);
+bool worker_barred(const struct member_worker *w);
+const char *barred_because(const struct coord *c, const struct member_worker *w);
 
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);

@@ -271,6 +271,23 @@ static void stragglers(struct why *y)
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
+static void quarantined(struct why *y)
+{
+	const struct coord *c = y->c;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		char id[24], whom[100];
+
+		if (w->state != WORKER_ACTIVE || !worker_barred(w))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
+		say(y, &(struct reason){ id, whom, (int64_t)worker_step(w), since(y, w->barred_at) }, "look at its data before you do",
+		    "it is in quarantine from step %llu on: %s", (unsigned long long)w->barred, barred_because(c, w));
+	}
+}
+
 static void running(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -296,6 +313,7 @@ static void running(struct why *y)
 	}
 	if (!c->paused)
 		stragglers(y);
+	quarantined(y);
 }
 
 static void finishing(struct why *y)

@@ -15,6 +15,7 @@
 #include "server/lane_keys.h"
 #include "server/repl.h"
 #include "server/save.h"
+#include "shard/watch.h"
 
 /* This process as a store: it joins, takes every view over, votes. */
 
@@ -130,7 +131,11 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.deterministic = conf.deterministic;
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
-	rc = conf_server_rule(&conf, &rule, e);
+	cfg.slots = conf.has_job ? (unsigned)conf.workers.max : 0;
+	cfg.watched = conf.quarantine;
+	rc = robust_parse(conf.robust, &cfg.robust, e);
+	if (!rc)
+		rc = conf_server_rule(&conf, &rule, e);
 	cfg.rule = rule.rule;
 	cfg.hyper = rule.hyper;
 	cfg.schedule = rule.schedule;
@@ -201,7 +206,8 @@ static void take_workers(struct shard *shard, const json_t *workers)
 		if (!gone && !done && strcmp(state, "active") != 0 && (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i, .state = gone ? MEMBER_GONE : done ? MEMBER_DONE : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0) };
+			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
+			.barred = json_u64s(w, "barred", 0), .barred_until = json_u64s(w, "barred_until", 0) };
 	}
 	shard_take_members(shard, m, n);
 	free(m);
@@ -391,6 +397,32 @@ static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
 	return json_incref(s->heat);
 }
 
+static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
+{
+	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
+}
+
+static void add_suspect(void *ctx, const struct suspect *x)
+{
+	json_array_append_new(ctx, json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
+	    json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step, "steps", (int)x->steps, "figure", x->figure));
+}
+
+/* Who is refused, and who is an outlier: most of the time nobody. */
+static void watch_stats(struct shard *shard, json_t *o)
+{
+	json_t *refused = json_array(), *suspects = json_array();
+
+	shard_refusals(shard, add_refusal, refused);
+	json_object_set_new(o, "watched_elements", json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
+	if (json_array_size(refused))
+		json_object_set(o, "refused", refused);
+	if (json_array_size(suspects))
+		json_object_set(o, "suspects", suspects);
+	json_decref(refused);
+	json_decref(suspects);
+}
+
 json_t *store_stats(void *ctx)
 {
 	struct server *s = ctx;
@@ -419,6 +451,7 @@ json_t *store_stats(void *ctx)
 	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
 	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	watch_stats(shard, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
 	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));

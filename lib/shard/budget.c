@@ -1,14 +1,14 @@
-#include "shard/part.h"
+#include "shard/robust.h"
 
 /* mem_limit: what the partitions may take, booked before it is. */
 
 /* All that a dense partition may ever have here: values, optimizer state, two
- * accumulators, a previous version, when each value was changed. */
+ * accumulators, a previous version, when each value was changed, what is kept of workers. */
 static uint64_t most(const struct part *p, const struct shard_config *cfg)
 {
 	uint64_t copies = 1 + cfg->rule->nslots + (cfg->deterministic ? 1 : 0) + (cfg->mode.kind == SYNC_bsp ? 2 : 0);
 
-	return copies * p->n * sizeof(float) + (cfg->deltas ? stamps_bytes(p->n) : 0);
+	return copies * p->n * sizeof(float) + (cfg->deltas ? stamps_bytes(p->n) : 0) + robust_bytes(p, cfg);
 }
 
 enum err_code part_book(struct part *p, const struct shard_config *cfg, struct budget *b, struct err *e)

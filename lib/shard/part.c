@@ -5,6 +5,7 @@
 #include "format/safetensors.h"
 #include "kern/vec.h"
 #include "shard/copy.h"
+#include "shard/robust.h"
 
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
 {
@@ -199,6 +200,7 @@ void part_retire(struct part *p, struct budget *b)
 	p->stamps = NULL;
 	p->w = p->state = p->acc = p->spare = p->prev = NULL;
 	part_rows_free(p);
+	robust_free(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }
@@ -357,8 +359,10 @@ static void accumulate_dense(struct part *p, const struct push *push)
 
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
-	(void)cfg;
-	if (p->table->sparse) {
+	if (cfg->robust.kind) {
+		if (!robust_keep(p, push))
+			return false;
+	} else if (p->table->sparse) {
 		if (!part_rows_accumulate(p, push))
 			return false;
 	} else {
@@ -420,6 +424,7 @@ void part_reopen(struct part *p)
 {
 	if (p->contributions && p->table->sparse)
 		rows_clear(p->acc_rows);
+	robust_reopen(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }

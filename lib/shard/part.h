@@ -79,6 +79,9 @@ struct part {
 	size_t nshare;
 	struct { uint64_t end; enum push_status status; } said[SAID];
 	uint64_t have;
+	/* Of a robust sum: each slot's gradient of the open step; examples 0: there is none. */
+	struct kept { float *g; uint32_t examples; } *kept;
+	size_t nkept;
 	float *spare;                   /* an accumulator's memory while another is in `sent` */
 	_Atomic unsigned copies;        /* in its chain */
 	_Atomic bool gone;              /* it has left: no promise about it is kept */
@@ -127,6 +130,7 @@ struct shard {
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
 	_Atomic uint64_t alone;         /* see shard_alone */
 	struct hist staleness, apply_time;
+	struct watch *watch;            /* of outliers; NULL: not wanted */
 };
 
 /* An empty place, with a lock and no memory for values. */

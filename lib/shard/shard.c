@@ -5,6 +5,8 @@
 #include "shard/copy.h"
 #include "shard/hand.h"
 #include "shard/mean.h"
+#include "shard/robust.h"
+#include "shard/watch.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -21,6 +23,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	sync_init(&s->gate.sync, cfg->mode);
 	if (cfg->restore)
 		s->gate.sync.closed = ckpt_step(cfg->restore);
+	s->watch = cfg->watched ? watch_new() : NULL;
 	*out = s;
 	return ERR_OK;
 }
@@ -45,6 +48,7 @@ void shard_free(struct shard *s)
 	}
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
+	watch_free(s->watch);
 	pthread_mutex_destroy(&s->gate.lock);
 	free(s);
 }
@@ -189,7 +193,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
-	bool wake, settle;
+	bool wake, settle, barred, good;
 	uint64_t step;
 
 	if (!codec)
@@ -200,12 +204,13 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	check = check_push(p, codec, push);
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
-	a = gate_push(s, push);
+	a = gate_push(s, push, &barred);
 	if (a != SHARD_OK)
 		return a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->cfg, &s->budget, push), r);
+	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) && part_has_room(p, &s->cfg, &s->budget, push);
+	a = push_here(s, p, push, good && !barred, r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
@@ -215,6 +220,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	settle = p->step != step && gate_caught_up(s, p);
 	pthread_mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good)
+		gate_refused(s, push->slot);
 	if (settle)
 		shard_settle(s);
 	else if (wake)

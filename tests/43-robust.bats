@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# Gradients that would spoil a model: robust sums, and quarantine of who sends them.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	need_data digits8x8/digits.csv.gz
+	RUN=$T/digits.run
+}
+teardown() { teardown_dir; }
+
+event() { ps-ctl events -C "$RUN" "$@"; }
+over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
+is_there() { [ "$(worker "$1" .pid)" -gt 0 ] 2>/dev/null; }
+
+# clean FILE; poison FILE: the same digits with other labels, and values SCALE times as large.
+clean() { zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1500 >"$1"; }
+poison() {
+	zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1500 | awk -F, -v OFS=, -v scale="$2" '{
+		for (i = 1; i < NF; i++) $i *= scale
+		$NF = (9 - $NF)
+		print
+	}' >"$1"
+}
+
+# digits STEPS [members of the file]
+digits() {
+	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
+	cat >digits.json <<-END
+	{ "servers": 2, "workers": 4, "heartbeat": "100ms" ${2:-},
+	  "job": { "model": "softmax", "data": "train.csv?label=last", "eval": "test.csv?label=last",
+	  "steps": $1, "batch": 16, "optimizer": "sgd", "lr": 0.002 } }
+	END
+}
+
+# One after the other: the last worker reads what poison() has written in the meantime.
+cluster() {
+	rm -rf "$RUN"
+	clean train.csv
+	background ps-serve digits.json --no-store
+	server=$pid
+	wait_for 10 test -S "$RUN/ctl.sock"
+	for i in 0 1; do
+		ps-serve -C "$RUN" --name server-$i >>servers.out 2>&1 3>&- &
+		pids+=($!)
+	done
+	for i in 0 1 2; do
+		ps-work train -C "$RUN" --slot $i >worker-$i.out 2>&1 3>&- &
+		pids+=($!)
+	done
+	for i in 0 1 2; do wait_for 20 is_there $i; done
+	[ "$1" = 0 ] || poison train.csv "$1"
+	ps-work train -C "$RUN" --slot 3 >worker-3.out 2>&1 3>&- &
+	pids+=($!)
+}
+
+# accuracy SCALE: of the whole job.
+accuracy() {
+	cluster "$1"
+	wait_for 60 over
+	http GET /v1/result | jq -r '.eval.accuracy'
+	ps-ctl -C "$RUN" stop >/dev/null
+	wait "$server" || true
+}
+
+@test "one worker of four sends garbage: with robust the model is as good as without it" {
+	digits 400
+	good=$(accuracy 0)
+	bad=$(accuracy 40)
+	figure "accuracy with 4 good workers $good, with 3 good ones and a bad one $bad"
+	jq -ne "$good > 0.85 and $bad < $good - 0.05" >/dev/null
+	for robust in median trimmed:1 clip:1; do
+		digits 400 ", \"robust\": \"$robust\""
+		with=$(accuracy 40)
+		figure "$robust: $with"
+		jq -ne "$with > $good - 0.03" >/dev/null
+	done
+}

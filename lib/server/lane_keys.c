@@ -71,6 +71,38 @@ void lanes_recheck(struct server *s, uint64_t made)
 		loop_post(s->lane[i].loop, recheck, r);
 }
 
+/* ---- from a view -------------------------------------------------------------------- */
+
+void store_take_keys(struct server *s, const json_t *view)
+{
+	const json_t *keys = json_object_get(view, "keys"), *k;
+	uint64_t made = (uint64_t)json_int(view, "keys_made", 0);
+	struct keyring *ring, *old;
+	struct err e;
+	size_t i;
+
+	/* Most views tell of something else. */
+	if (made == s->keys_made)
+		return;
+	ring = keyring_new();
+	json_array_foreach(keys, i, k) {
+		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
+
+		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
+		if (!role_parse(json_str(k, "role", ""), &entry.role) || !key_from_text(json_str(k, "key", ""), entry.pk) ||
+		    keyring_add(ring, &entry, &e))
+			log_warn(s->cfg.log, "a key in the view is not understood");
+	}
+	pthread_rwlock_wrlock(&s->keys_lock);
+	old = s->ring;
+	s->ring = ring;
+	s->keys_made = made;
+	atomic_store(&s->keys_known, true);
+	pthread_rwlock_unlock(&s->keys_lock);
+	keyring_free(old);
+	lanes_recheck(s, made);
+}
+
 /* ---- expired ------------------------------------------------------------------------ */
 
 void lane_expire(struct lane *l)

@@ -302,7 +302,7 @@ enum err_code relay_start(struct server *s, struct err *e);
 void relay_stop(struct server *s);
 /* store.c: its figures, for heartbeats; ctx is the server */
 json_t *store_stats(void *server);
-/* Keys of all who may have a session. */
+/* lane_keys.c: of a view, the keys of all who may have a session. */
 void store_take_keys(struct server *s, const json_t *view);
 /* store.c: this process as one of the cluster's stores */
 enum err_code store_start(struct server *s, struct err *e);

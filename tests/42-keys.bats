@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Keys while the cluster runs: admitted, listed, revoked (P9), and the cluster's secret renewed.
+# Keys while the cluster runs: admitted, listed, revoked (P9), and the cluster's secret renewed; and what
+# a worker may push in a second.
 
 bats_require_minimum_version 1.5.0
 load lib/helper
@@ -167,5 +168,36 @@ job() {
 	chmod 600 new.join
 	mv new.join far.join
 	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" admin server-1 | grep -q admitted'
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+w0_is_past() { [ "$(worker 0 .step)" -gt "$1" ]; }
+# rate STEPS: steps a second of worker 0, over so many.
+rate() {
+	local from begin
+	from=$(worker 0 .step)
+	begin=$(now_ms)
+	wait_for 20 w0_is_past $((from + $1))
+	echo $(($1 * 1000 / ($(now_ms) - begin)))
+}
+
+@test "a worker is held back by its quota, not dropped, and says so; the quota can be changed" {
+	job quota asp ', "quota_pushes": 40'
+	begin quota.json
+	wait_for 20 step_is_past 30
+	slow=$(rate 40)
+	run -0 ps-stat -C "$RUN" why
+	[[ $output == *"worker-"*" waits for its quota"*"is held back by its quota: quota_bytes 0, quota_pushes 40 a second and server"* ]]
+	[ "$(http GET /v1/workers | jq '.workers[0].quota_seconds > 0.5')" = true ]
+	ps-ctl set -C "$RUN" quota_pushes=0 >/dev/null
+	fast=$(rate 400)
+	figure "steps a second with 40 pushes a second: $slow, without: $fast"
+	[ "$slow" -le 60 ]
+	[ "$fast" -gt $((4 * slow)) ]
+	[ "$(http GET /v1/servers | jq '[.servers[] | .pushes_refused + .pushes_late] | add')" -eq 0 ]
+	ps-ctl set -C "$RUN" quota_bytes=4K >/dev/null
+	slow=$(rate 60)
+	figure "with 4 KiB a second: $slow"
+	[ "$fast" -gt $((4 * slow)) ]
 	ps-ctl stop -C "$RUN" >/dev/null
 }

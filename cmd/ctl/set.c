@@ -112,7 +112,7 @@ const struct ctl_cmd ctl_cmd_set = {
 	{
 		.prog = "ps-ctl set", .args = "key=value ...",
 		.about = "change settings while the job runs",
-		.more = "codec, feedback and filter can change; all that are named do, or none.  Returns when every worker\n"
+		.more = "codec, feedback, filter, quota_bytes and quota_pushes can change; all that are named do, or none.  Returns when every worker\n"
 		        "goes by them, and says from which step on.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
 		.examples = "  ps-ctl set codec=topk:0.01\n  ps-ctl set codec=int8 feedback=off\n",

@@ -21,6 +21,7 @@ static const struct column columns[] = {
 	{ "push%", "push_seconds", COL_SHARE, true },
 	{ "wait%", "wait_seconds", COL_SHARE, true },
 	{ "pull%", "pull_seconds", COL_SHARE, true },
+	{ "quota%", "quota_seconds", COL_SHARE, false },
 	{ "seen", "seen_seconds", COL_SECONDS, true },
 	{ "rss", "rss_bytes", COL_BYTES, true },
 	{ "cpu", "cpu_seconds", COL_SECONDS, false },

@@ -45,6 +45,8 @@ struct conf {
 	int64_t replicas;
 	struct sync_mode sync;
 	int64_t backup;
+	uint64_t quota_bytes;
+	int64_t quota_pushes;
 	char *robust;
 	bool quarantine;
 	bool deterministic;

@@ -60,6 +60,8 @@ struct member_worker {
 	 * released; 0: they do not); since when. */
 	uint64_t barred, barred_until;
 	int64_t barred_at;
+	double quota_seconds;           /* that servers have held its pushes for its quota */
+	int64_t quota_since, quota_at;  /* of late: since when; when they did so last */
 	uint64_t refused;               /* pushes, of which an event has told; when */
 	int64_t refused_at;
 	int relay;                      /* that it goes through; -1: none */
@@ -215,6 +217,8 @@ void keys_told(struct coord *c, uint64_t *made, const json_t *msg);
 void watch_beat(struct coord *c, const json_t *stats, int64_t now);
 void watch_decided(struct coord *c, const struct change *ch, uint64_t step);
 void watch_joined(struct coord *c, unsigned slot, int64_t now);
+/* Is it held back by its quota? */
+bool worker_held(const struct member_worker *w, int64_t now);
 bool worker_barred(const struct member_worker *w);
 const char *barred_because(const struct coord *c, const struct member_worker *w);
 

@@ -276,6 +276,7 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "id", json_string(id));
 		json_object_set_new(o, "state", json_string(w->lost_at ? "lost" :
 		    w->state == WORKER_ACTIVE && worker_barred(w) ? "quarantined" : worker_state_name(w->state)));
+		json_object_set_new(o, "quota_seconds", json_real(w->quota_seconds));
 		json_object_set_new(o, "quarantine", worker_barred(w) ? json_string(barred_because(c, w)) : json_null());
 		json_object_set_new(o, "pid", json_integer(w->pid));
 		json_object_set_new(o, "host", json_string(w->host));

@@ -163,7 +163,30 @@ const char *coord_key_barred(const struct coord *c, const char *key)
 	return json_str(json_object_get(c->barred, key), "because", NULL);
 }
 
-/* ---- both --------------------------------------------------------------------------- */
+/* ---- quotas ------------------------------------------------------------------------- */
+
+/* Its pushes were held this long ago, at most, and no longer apart. */
+#define HELD_LATELY NSEC_PER_SEC
+
+bool worker_held(const struct member_worker *w, int64_t now)
+{
+	return w->quota_at && now - w->quota_at < HELD_LATELY;
+}
+
+/* Of the server that holds it most. */
+static void tell_held(struct coord *c, unsigned slot, double seconds, int64_t now)
+{
+	struct member_worker *w = &c->worker[slot];
+
+	if (seconds <= w->quota_seconds)
+		return;
+	if (!worker_held(w, now))
+		w->quota_since = now;
+	w->quota_at = now;
+	w->quota_seconds = seconds;
+}
+
+/* ---- all --------------------------------------------------------------------------- */
 
 void watch_beat(struct coord *c, const json_t *stats, int64_t now)
 {
@@ -175,6 +198,12 @@ void watch_beat(struct coord *c, const json_t *stats, int64_t now)
 
 		if (slot >= 0 && slot < (json_int_t)c->nworkers)
 			tell_refused(c, (unsigned)slot, now);
+	}
+	json_array_foreach(json_object_get(stats, "quota_held"), i, x) {
+		json_int_t slot = json_integer_value(json_array_get(x, 0));
+
+		if (slot >= 0 && slot < (json_int_t)c->nworkers)
+			tell_held(c, (unsigned)slot, json_number_value(json_array_get(x, 1)), now);
 	}
 	json_array_foreach(json_object_get(stats, "suspects"), i, x) {
 		int64_t slot = json_int(x, "slot", -1);

@@ -288,6 +288,25 @@ static void quarantined(struct why *y)
 	}
 }
 
+static void held_back(struct why *y)
+{
+	const struct coord *c = y->c;
+	char bytes[16], id[24];
+
+	num_human((double)json_int(c->cfg.config, "quota_bytes", 0), bytes);
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_ACTIVE || !worker_held(w, y->now))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		say(y, &(struct reason){ id, "its quota", (int64_t)worker_step(w), since(y, w->quota_since) },
+		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
+		    "%s is held back by its quota: quota_bytes %s, quota_pushes %lld a second and server", id, bytes,
+		    (long long)json_int(c->cfg.config, "quota_pushes", 0));
+	}
+}
+
 static void running(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -313,6 +332,7 @@ static void running(struct why *y)
 	}
 	if (!c->paused)
 		stragglers(y);
+	held_back(y);
 	quarantined(y);
 }
 

@@ -8,6 +8,7 @@
 #include "base/spin.h"
 #include "launch/rundir.h"
 #include "server/lane_keys.h"
+#include "server/quota.h"
 #include "server/save.h"
 
 /* Until its handshake is through, a connection may live this long, and so many
@@ -97,6 +98,7 @@ static void tick(void *ctx)
 			peer_retire(p);
 	}
 	lane_expire(l);
+	quota_tick(l);
 	for (p = l->peers; p && surplus && p->next; p = p->next)
 		;
 	for (; p && surplus; p = next) {

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "server/given.h"
+#include "server/quota.h"
 #include "server/uplink.h"
 
 /* This process as a relay: a shard of all partitions that makes no updates, and the
@@ -85,6 +86,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	if (rc)
 		return rc;
 	store_take_keys(s, view);
+	quota_know(s, json_object_get(view, "config"));
 	all_here(&layout);
 	server_know_tables(s, &layout);
 	if (layout.epoch != atomic_load(&s->epoch))

@@ -7,8 +7,9 @@
 #include "base/mem.h"
 #include "conf/conf_key.h"
 
-/* Those that only workers go by: each takes them over before a step of its own. */
-static const char *const changeable[] = { "codec", "feedback", "filter" };
+/* Those that only workers go by: each takes them over before a step of its own; and quotas, which
+ * servers take over with the view. */
+static const char *const changeable[] = { "codec", "feedback", "filter", "quota_bytes", "quota_pushes" };
 
 static bool may_change(const struct conf_key *k)
 {
@@ -30,7 +31,7 @@ static enum err_code apply(struct conf *c, const json_t *set, struct err *e)
 		if (!k)
 			return e->code;
 		if (!may_change(k))
-			rc = err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; codec, feedback and filter can", k->path);
+			rc = err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; codec, feedback, filter, quota_bytes and quota_pushes can", k->path);
 		else if (!json_is_string(v))
 			rc = err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
 		else

@@ -78,6 +78,10 @@ struct promise {
 	uint64_t step, seq;             /* receipt: step; else seq */
 };
 
+struct quota {
+	double left;                    /* may be below 0 */
+};
+
 struct peer {
 	struct peer *prev, *next;
 	struct lane *lane;
@@ -110,6 +114,8 @@ struct peer {
 	uint64_t *ids;                  /* of the last record, when they are not kept */
 	size_t ids_cap;                 /* how many there is room for */
 	struct record rows_rec;
+	struct quota quota_bytes, quota_pushes; /* quota.h */
+	int64_t quota_at, held_since;   /* when they were filled last; since when a push is held by them, 0: none is */
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
@@ -180,6 +186,8 @@ struct server {
 	_Atomic uint64_t asked;         /* bytes of questions that a session may have in flight */
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
+	_Atomic uint64_t quota_bytes, quota_pushes;     /* a second and worker; 0: any number */
+	_Atomic uint64_t held[COORD_WORKERS_MAX];       /* ns that pushes of each slot were held */
 	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */

@@ -12,6 +12,7 @@
 #include "server/far.h"
 #include "server/given.h"
 #include "server/heat.h"
+#include "server/quota.h"
 #include "server/repl.h"
 #include "server/save.h"
 #include "shard/watch.h"
@@ -244,6 +245,7 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
+	quota_know(s, json_object_get(view, "config"));
 	repl_prepare(s->repl, view);
 	if (layout.epoch != atomic_load(&s->epoch))
 		rc = install(s, view, &layout, e);
@@ -421,6 +423,7 @@ json_t *store_stats(void *ctx)
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
 	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
 	watch_stats(shard, o);
+	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
 	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));

@@ -193,11 +193,11 @@ rate() {
 	fast=$(rate 400)
 	figure "steps a second with 40 pushes a second: $slow, without: $fast"
 	[ "$slow" -le 60 ]
-	[ "$fast" -gt $((4 * slow)) ]
+	[ "$fast" -gt $((2 * slow)) ]
 	[ "$(http GET /v1/servers | jq '[.servers[] | .pushes_refused + .pushes_late] | add')" -eq 0 ]
-	ps-ctl set -C "$RUN" quota_bytes=4K >/dev/null
-	slow=$(rate 60)
-	figure "with 4 KiB a second: $slow"
-	[ "$fast" -gt $((4 * slow)) ]
+	ps-ctl set -C "$RUN" quota_bytes=1K >/dev/null
+	slow=$(rate 20)
+	figure "with 1 KiB a second: $slow"
+	[ "$fast" -gt $((2 * slow)) ]
 	ps-ctl stop -C "$RUN" >/dev/null
 }

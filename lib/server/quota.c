@@ -13,13 +13,12 @@ static double cost_pushes(const struct record *r)
 	return r->offset == 0;
 }
 
+/* Of a bucket that is not in use nothing is owed when it comes to be. */
 static void fill(struct quota *q, double rate, double seconds)
 {
-	double most = rate;
-
 	q->left += rate * seconds;
-	if (q->left > most)
-		q->left = most;
+	if (q->left > rate || rate <= 0)
+		q->left = rate;
 }
 
 static void stop_waiting(struct peer *p, int64_t now)

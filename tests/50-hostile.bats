@@ -77,12 +77,20 @@ hostile() {
 
 @test "wrong secret, wrong server key, unknown key: one sentence, exit 5" {
 	cp -r "$RUN/keys" "$T/keys"
-	for file in psk coordinator.pub admin.key; do
+	# A secret that comes to stand in the run directory is the cluster's: the wrong one is a guest's.
+	ps-ctl keygen --role admin --name other -o "$T/other.key" >/dev/null
+	ps-ctl invite -C "$RUN" --role admin --name guest 2>/dev/null |
+		jq -c --arg psk "$(cut -d' ' -f2 "$T/other.key")" '.psk = $psk' >"$T/guest.join"
+	chmod 600 "$T/guest.join"
+	run ps-work pull w --join "$T/guest.join" --timeout 5s
+	echo "psk: $output"
+	[ "$status" -eq 5 ]
+	[ "${#lines[@]}" -eq 1 ]
+	for file in coordinator.pub admin.key; do
 		other=$T/other.key
 		rm -f "$other"
 		line=$(ps-ctl keygen --role admin --name other -o "$other")
 		case $file in
-		psk) sed 's/pskit-secret-key1/pskit-psk1/' "$other" > "$RUN/keys/psk" ;;
 		coordinator.pub) printf '%s\n' "$line" | sed 's/.*x25519:\([^ ]*\).*/\1/' > "$RUN/keys/coordinator.pub" ;;
 		admin.key) cat "$other" > "$RUN/keys/admin.key" ;;
 		esac

@@ -118,8 +118,7 @@ bool keyring_remove(struct keyring *kr, const char *name)
 	return false;
 }
 
-/* RFC 3339: "YYYY-MM-DD", or that and "THH:MM:SSZ". */
-static bool parse_date(const char *s, int64_t *out)
+bool keyring_date(const char *s, int64_t *out)
 {
 	static const char form[] = "0000-00-00T00:00:00Z";
 	size_t n = strlen(s);
@@ -208,7 +207,7 @@ static enum err_code parse_words(char *const *word, size_t n, struct keyring_ent
 	/* A name that is too long is cut one past the limit, and refused for it. */
 	memcpy(entry->name, word[2], strnlen(word[2], sizeof(entry->name)));
 	if (n == 4 && (strncmp(word[3], EXPIRES_PREFIX, strlen(EXPIRES_PREFIX)) != 0 ||
-	               !parse_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
+	               !keyring_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
 		log_escape(shown, sizeof(shown), word[3], strlen(word[3]));
 		return err_set(e, ERR_FORMAT, "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or "
 		               "with THH:MM:SSZ after it", shown);
@@ -345,8 +344,6 @@ void keyring_each(const struct keyring *kr,
 void keyring_line(const struct keyring_entry *entry, struct buf *out)
 {
 	char text[2 * KEY_BYTES + 1];
-	time_t t = (time_t)entry->expires;
-	struct tm tm;
 
 	if (entry->is_token)
 		sodium_bin2hex(text, sizeof(text), entry->pk, KEY_BYTES);
@@ -354,13 +351,32 @@ void keyring_line(const struct keyring_entry *entry, struct buf *out)
 		key_to_text(entry->pk, text);
 	buf_printf(out, "%s %s%s %s", role_name(entry->role),
 	           entry->is_token ? TOKEN_PREFIX : KEY_PREFIX, text, entry->name);
-	if (entry->expires != 0 && gmtime_r(&t, &tm) != NULL) {
-		buf_printf(out, " " EXPIRES_PREFIX "%04d-%02d-%02d", tm.tm_year + 1900,
-		           tm.tm_mon + 1, tm.tm_mday);
-		if (entry->expires % 86400 != 0)
-			buf_printf(out, "T%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
+	if (entry->expires != 0) {
+		buf_puts(out, " " EXPIRES_PREFIX);
+		keyring_put_date(entry->expires, out);
 	}
 	buf_puts(out, "\n");
+}
+
+void keyring_put_date(int64_t seconds, struct buf *out)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) == NULL)
+		return;
+	buf_printf(out, "%04d-%02d-%02d", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday);
+	if (seconds % 86400 != 0)
+		buf_printf(out, "T%02d:%02d:%02dZ", tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+void keyring_fingerprint(const struct keyring_entry *entry, char out[static KEYRING_FINGERPRINT])
+{
+	uint8_t hash[32];
+
+	/* Of a token the hash of its hash: what is shown says nothing of how it is known. */
+	crypto_generichash(hash, sizeof(hash), entry->pk, KEY_BYTES, NULL, 0);
+	sodium_bin2hex(out, KEYRING_FINGERPRINT, hash, (KEYRING_FINGERPRINT - 1) / 2);
 }
 
 void keyring_token_new(char out[static 48])

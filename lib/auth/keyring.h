@@ -68,6 +68,12 @@ void keyring_each(const struct keyring *kr,
 
 /* Append the entry's line, with its newline, as keyring_parse reads it. */
 void keyring_line(const struct keyring_entry *entry, struct buf *out);
+/* "YYYY-MM-DD", or that and "THH:MM:SSZ" (RFC 3339), <-> seconds since 1970, above 0. */
+bool keyring_date(const char *s, int64_t *out);
+void keyring_put_date(int64_t seconds, struct buf *out);
+/* 24 hexadecimal digits by which people compare keys: of BLAKE2b-256 over the 32 bytes. */
+#define KEYRING_FINGERPRINT 25
+void keyring_fingerprint(const struct keyring_entry *entry, char out[static KEYRING_FINGERPRINT]);
 
 /* A fresh bearer token of 43 characters that fit a header and a URL, and the
  * hash by which a token is known. */

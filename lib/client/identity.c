@@ -11,13 +11,6 @@
 
 #define JOIN_FILE_MAX 16384
 
-void identity_cluster_id(const uint8_t psk[static 32], uint8_t out[static HS_CLUSTER_BYTES])
-{
-	static const char label[] = "pskit-cluster-id";
-
-	crypto_generichash(out, HS_CLUSTER_BYTES, (const uint8_t *)label, sizeof label - 1, psk, 32);
-}
-
 static enum err_code load_public(const char *run_dir, uint8_t pk[static 32], struct err *e)
 {
 	char *path = rundir_path(run_dir, "keys/coordinator.pub");
@@ -47,35 +40,37 @@ static enum err_code local_address(struct identity *id, struct err *e)
 	return rc;
 }
 
-static void finish(struct identity *id, const struct key_pair *key, const uint8_t psk[static 32])
+static void finish(struct identity *id, const struct key_pair *key, const struct secret_pair *pair, char *path, char *where,
+    secrets_read *read)
 {
-	hs_identity_init(&id->conn.hs, key, psk);
-	identity_cluster_id(psk, id->conn.cluster);
+	hs_identity_init(&id->conn.hs, key, pair->now);
+	secrets_cluster(pair->now, id->conn.cluster);
+	id->conn.secrets = secrets_new(key, pair, path, where, read);
 }
 
 enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e)
 {
 	char *key_path = mem_printf("%s/keys/%s.key", run_dir, name);
-	char *psk_path = rundir_path(run_dir, "keys/psk");
+	struct secret_pair pair = { .until = 0 };
 	struct key_pair key;
-	uint8_t psk[32];
+	char *keys = rundir_path(run_dir, "keys");
 	enum err_code rc;
 
 	*out = (struct identity){ .dirfd = -1, .run_dir = mem_strdup(run_dir) };
 	snprintf(out->name, sizeof out->name, "%s", name);
 	rc = key_pair_load(key_path, &key, e);
 	if (!rc)
-		rc = psk_load(psk_path, psk, e);
+		rc = secrets_read_dir(keys, &pair, e);
 	if (!rc)
 		rc = load_public(run_dir, out->server_key, e);
 	if (!rc)
 		rc = local_address(out, e);
 	if (!rc)
-		finish(out, &key, psk);
+		finish(out, &key, &pair, rundir_path(run_dir, "keys/psk"), mem_strdup(keys), secrets_read_dir);
 	key_pair_wipe(&key);
-	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(&pair, sizeof pair);
 	free(key_path);
-	free(psk_path);
+	free(keys);
 	if (rc)
 		identity_release(out);
 	return rc;
@@ -105,32 +100,64 @@ static bool take_key(const json_t *j, const char *name, uint8_t out[static 32])
 	return key_from_text(json_str(j, name, ""), out);
 }
 
-enum err_code identity_from_join(const char *file, struct identity *out, struct err *e)
+static json_t *parse_join_file(const char *file, struct err *e)
 {
 	static const char *const keys[] = { "v", "cluster", "role", "name", "data", "http", "server_key", "psk", "key", NULL };
+	uint8_t psk[32], sk[32], server[32];
+	json_t *j = read_join_file(file, e);
+	bool good;
+
+	if (!j)
+		return NULL;
+	good = json_only(j, "", keys, e) && take_key(j, "server_key", server) && take_key(j, "psk", psk) && take_key(j, "key", sk) &&
+	    *json_str(j, "data", "");
+	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(sk, sizeof sk);
+	if (good)
+		return j;
+	json_decref(j);
+	err_set(e, ERR_FORMAT, "\"%s\" is no join file: make one with ps-ctl invite", file);
+	return NULL;
+}
+
+/* The file has been given the cluster's new secret.  All else of it is as it was. */
+static enum err_code read_again(const char *file, struct secret_pair *pair, struct err *e)
+{
+	json_t *j = parse_join_file(file, e);
+
+	if (!j)
+		return ERR_FORMAT;
+	take_key(j, "psk", pair->now);
+	json_decref(j);
+	return ERR_OK;
+}
+
+enum err_code identity_from_join(const char *file, struct identity *out, struct err *e)
+{
+	struct secret_pair pair = { .until = 0 };
 	struct key_pair key;
-	uint8_t psk[32], sk[32];
-	char *credential;
+	char *path, *credential;
+	uint8_t sk[32];
 	json_t *j;
 
 	*out = (struct identity){ .dirfd = -1 };
 	credential = access(file, F_OK) == 0 ? NULL : authfile_credential(file);
-	j = read_join_file(credential ? credential : file, e);
-	free(credential);
-	if (!j)
+	path = credential ? credential : path_absolute(file);
+	j = parse_join_file(path, e);
+	if (!j) {
+		free(path);
 		return e ? e->code : ERR_FORMAT;
-	if (!json_only(j, "", keys, e) || !take_key(j, "server_key", out->server_key) || !take_key(j, "psk", psk) ||
-	    !take_key(j, "key", sk) || !*json_str(j, "data", "")) {
-		json_decref(j);
-		return err_set(e, ERR_FORMAT, "\"%s\" is no join file: make one with ps-ctl invite", file);
 	}
+	take_key(j, "server_key", out->server_key);
+	take_key(j, "psk", pair.now);
+	take_key(j, "key", sk);
 	key_pair_from_secret(&key, sk);
-	finish(out, &key, psk);
+	finish(out, &key, &pair, mem_strdup(path), path, read_again);
 	snprintf(out->name, sizeof out->name, "%s", json_str(j, "name", "guest"));
 	out->data = mem_strdup(json_str(j, "data", ""));
 	out->http = mem_strdup(json_str(j, "http", ""));
 	key_pair_wipe(&key);
-	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(&pair, sizeof pair);
 	sodium_memzero(sk, sizeof sk);
 	json_decref(j);
 	return ERR_OK;
@@ -139,6 +166,7 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 void identity_release(struct identity *id)
 {
 	hs_identity_wipe(&id->conn.hs);
+	secrets_free(id->conn.secrets);
 	if (id->dirfd >= 0)
 		close(id->dirfd);
 	free(id->run_dir);

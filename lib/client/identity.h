@@ -19,12 +19,10 @@ struct identity {
 	int dirfd;                      /* kept open for `local` when its path is long; -1 */
 };
 
-/* RUN/keys/NAME.key, RUN/keys/psk, RUN/keys/coordinator.pub. */
+/* RUN/keys/NAME.key, RUN/keys/psk, RUN/keys/coordinator.pub.  Of either, a secret that comes to
+ * stand there later is taken over (auth/secrets.h). */
 enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e);
 enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
 void identity_release(struct identity *id);
-
-/* The cluster's number, made from its secret. */
-void identity_cluster_id(const uint8_t psk[static 32], uint8_t out[static HS_CLUSTER_BYTES]);
 
 #endif

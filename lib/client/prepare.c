@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "auth/authfile.h"
+#include "auth/keyfile.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -252,22 +253,35 @@ enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struc
 enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, struct err *e)
 {
 	char *path = rundir_path(dir, KEYS_FILE);
-	struct buf text = BUF_INIT;
-	struct keyring *ring = NULL;
-	enum err_code rc = keyring_load(path, &ring, e);
+	enum err_code rc = keyfile_add(path, entry, e);
 
-	if (!rc)
-		rc = keyring_add(ring, entry, e);
-	if (!rc)
-		rc = file_read(path, 1 << 20, &text, e);
-	if (!rc) {
-		keyring_line(entry, &text);
-		rc = file_replace(path, text.data, text.len, 0600, e);
-	}
-	keyring_free(ring);
-	buf_release(&text);
 	free(path);
 	return rc;
+}
+
+/* A key file of this host goes with it: a process that is to have the name again gets a
+ * fresh key. */
+enum err_code run_revoke(const char *dir, const char *name, struct keyring_entry *was, struct err *e)
+{
+	char *path = rundir_path(dir, KEYS_FILE), *secret;
+	enum err_code rc = keyfile_remove(path, name, was, e);
+
+	if (!rc) {
+		secret = mem_printf("%s/keys/%s.key", dir, name);
+		unlink(secret);
+		free(secret);
+	}
+	free(path);
+	return rc;
+}
+
+bool run_has_secret(const char *dir, const char *name)
+{
+	char *path = mem_printf("%s/keys/%s.key", dir, name);
+	bool has = access(path, F_OK) == 0;
+
+	free(path);
+	return has;
 }
 
 enum err_code run_add_key(const char *dir, const char *name, enum role role, struct err *e)
@@ -277,7 +291,7 @@ enum err_code run_add_key(const char *dir, const char *name, enum role role, str
 	struct key_pair key;
 	enum err_code rc = ERR_OK;
 
-	if (access(path, F_OK) == 0)
+	if (run_has_secret(dir, name))
 		rc = err_set(e, ERR_EXISTS, "there is a key for %s", name);
 	if (!rc)
 		rc = key_pair_create(path, &key, e);

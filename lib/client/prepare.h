@@ -21,5 +21,10 @@ enum err_code run_add_key(const char *dir, const char *name, enum role role, str
 /* Admit one more key: append its line to the run directory's authorized_keys.
  * ERR_EXISTS when the name is there. */
 enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, struct err *e);
+/* Admit it no longer: its line goes (*was is what it said; may be NULL), and its key file if
+ * there is one.  ERR_NOTFOUND. */
+enum err_code run_revoke(const char *dir, const char *name, struct keyring_entry *was, struct err *e);
+/* Is its secret key kept here?  Else it was given away, in a join file or as a token. */
+bool run_has_secret(const char *dir, const char *name);
 
 #endif

@@ -47,6 +47,10 @@ struct conf {
 	struct sync_mode sync;
 	int64_t backup;
 	char *adapt;                            /* none, or a list: see conf_adapts */
+	uint64_t quota_bytes;
+	int64_t quota_pushes;
+	char *robust;
+	bool quarantine;
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;

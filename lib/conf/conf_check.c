@@ -17,6 +17,7 @@
 #include "model/model.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "sync/robust.h"
 
 #define NAMES_MAX 64
 #define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
@@ -220,6 +221,33 @@ static enum err_code check_frozen(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Each worker's gradient of a step must come by itself, and all of them be there to be compared. */
+static enum err_code check_robust(const struct conf *c, struct err *e)
+{
+	struct robust robust;
+	struct err why;
+	const char *want;
+
+	if (robust_parse(c->robust, &robust, &why))
+		return err_set(e, ERR_CONFIG, "robust: %s", why.msg);
+	if (c->quarantine && robust.kind == ROBUST_NONE)
+		return err_set(e, ERR_CONFIG, "quarantine: goes by what robust compares, which is none");
+	if (c->quarantine && c->deterministic)
+		return err_set(e, ERR_CONFIG, "quarantine: must be false when deterministic: when it is decided depends on the clock");
+	want = c->sync.kind != SYNC_bsp ? "sync: must be bsp" : c->backup ? "backup: must be 0" :
+	    strcmp(c->via, "servers") != 0 ? "via: must be servers" :
+	    c->fragments > 1 ? "fragments: must be 1" : NULL;
+	if (robust.kind != ROBUST_NONE && want)
+		return err_set(e, ERR_CONFIG, "%s with robust %s, which compares the gradients of all workers", want, c->robust);
+	if (c->quarantine && c->workers.min < 3)
+		return err_set(e, ERR_CONFIG, "quarantine: of less than 3 workers nobody can say which one is wrong, and workers may be %lld",
+		               (long long)c->workers.min);
+	if (robust.kind == ROBUST_TRIMMED && 2 * (int64_t)robust.trim >= c->workers.min)
+		return err_set(e, ERR_CONFIG, "robust: trimmed:%u leaves nothing of workers %lld: K must be less than half of them",
+		               robust.trim, (long long)c->workers.min);
+	return ERR_OK;
+}
+
 static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
 	if (c->prefetch && c->sync.kind != SYNC_bsp)
@@ -358,7 +386,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 enum err_code conf_validate(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_prefetch, check_local, check_via, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -48,7 +48,7 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 
 bool conf_holds_at_once(const json_t *set)
 {
-	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level", "on_worker_loss" };
+	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level", "on_worker_loss", "quota_bytes", "quota_pushes" };
 	const char *name;
 	json_t *v;
 

@@ -29,6 +29,8 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 		c->worker[i].relay = -1;
 	c->nworkers = cfg->workers;
 	c->changes_last = &c->changes;
+	c->cut = json_object();
+	c->barred = json_object();
 	c->evaluator = -1;
 	c->layout.generation = 1;
 	settings_begin(c);
@@ -74,6 +76,8 @@ void coord_free(struct coord *c)
 	json_decref(c->result);
 	json_decref(c->last_eval);
 	settings_release(c);
+	json_decref(c->cut);
+	json_decref(c->barred);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

@@ -70,7 +70,7 @@ uint64_t coord_leases(const struct coord *c);
 bool coord_is_placed(const struct coord *c);
 
 /* What a peer asks: op is "server_join", "worker_join", "relay_join", "ack", "vote",
- * "beat", "lease", "done", "result", "eval", "fail", "leave", "table".  `self` is what
+ * "beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table".  `self` is what
  * the session is: its server number or slot, and its incarnation, set by a
  * join.  The answer is a new object, or NULL with e (and for one-way ops NULL
  * with e->code ERR_OK).  ERR_CLOSED: the session is to be ended, so that the peer
@@ -101,6 +101,22 @@ void coord_end(struct coord *c);
 bool coord_ended(const struct coord *c);
 void coord_fail(struct coord *c, const char *why, int64_t now);
 
+/* A key (as in struct coord_self) was revoked, by whom: who has it is lost at once.  The view
+ * that tells of it is the next one.  Sessions that were cut of it are counted from now on. */
+void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now);
+/* What this process's own lanes have cut, by which keys; others say so by "keys". */
+void coord_keys_checked(struct coord *c, const json_t *msg);
+/* Have all that are here looked at their sessions by the keys of that number, or later ones?  `missing` gets the
+ * names of those that have not, of *checked that have; *cut: how many sessions of that
+ * name. */
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
+    json_t *missing);
+/* Who has this key: "worker-2", and how long ago it was heard of; false: nobody that lives. */
+bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age);
+/* Who has this key counts again.  ERR_NOTFOUND: it is not in quarantine. */
+enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now, struct err *e);
+/* Why it is; NULL: it is not. */
+const char *coord_key_barred(const struct coord *c, const char *key);
 /* Something that goes out with the view (the keys) has changed. */
 void coord_touch(struct coord *c);
 uint64_t coord_rev(const struct coord *c);

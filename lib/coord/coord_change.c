@@ -147,7 +147,7 @@ struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slo
 static json_t *proposal_text(const struct coord *c)
 {
 	const struct proposal *p = &c->prop;
-	static const char *const kind[] = { "join", "resume", "leave", "set" };
+	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set" };
 	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
 	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
 	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
@@ -252,6 +252,11 @@ static void decide(struct coord *c, uint64_t step)
 	c->prop.open = false;
 	c->decided = c->prop.id;
 	if (!stands(c, ch)) {
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_BAR || ch->kind == CHANGE_RELEASE) {
+		watch_decided(c, ch, step);
 		coord_changed(c);
 		return;
 	}

@@ -101,7 +101,7 @@ json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg,
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;
-	s->acked = 0;
+	s->acked = s->keys_made = 0;
 	s->own = false;
 	s->shunned = s->shun_for = 0;
 	json_decref(s->stats);
@@ -145,6 +145,9 @@ static enum err_code add_tables(struct coord *c, const json_t *tables, struct er
 		rc = table_from_json(item, &shape, e);
 		if (rc)
 			return rc;
+		if (shape.sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
+			return err_set(e, ERR_CONFIG, "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
+			    "must be none", shape.name);
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
 			return err_set(e, ERR_CONFIG, "the model of the running job has no table \"%s\"", shape.name);
 		rc = layout_add(&c->layout, &shape, &t, e);
@@ -251,6 +254,8 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
+	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
+	watch_joined(c, (unsigned)slot, now);
 	copy_text(w->host, sizeof w->host, msg, "host");
 	copy_text(w->zone, sizeof w->zone, msg, "zone");
 	ring_join(w, json_object_get(msg, "ring"));

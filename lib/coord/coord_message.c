@@ -50,6 +50,8 @@ static void beat(struct coord *c, const struct coord_self *self, const json_t *m
 		json_decref(*keep);
 		*keep = json_incref(stats);
 		settings_settle(c);
+		if (self->kind == COORD_SERVER)
+			watch_beat(c, stats, now);
 	}
 }
 
@@ -72,6 +74,8 @@ static json_t *from_server(struct coord *c, struct coord_self *self, const char 
 	s->seen = now;
 	if (strcmp(op, "ack") == 0)
 		s->acked = (uint64_t)json_int(msg, "rev", 0);
+	else if (strcmp(op, "keys") == 0)
+		keys_told(c, &s->keys_made, msg);
 	else if (strcmp(op, "snap") == 0)
 		snap_answer(c, self->index, msg);
 	else if (strcmp(op, "leave") == 0)

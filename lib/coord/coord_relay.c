@@ -135,6 +135,7 @@ static enum err_code may_join(const struct coord *c, const char *zone, struct er
 	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
 	    c->cfg.deterministic ? "the job is not deterministic" :
 	    c->reduces ? "via is servers" :
+	    strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none" :
 	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" :
 	    /* A worker is at one part of the model while another's is still being fetched. */
 	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1" : NULL;
@@ -149,7 +150,7 @@ static enum err_code may_join(const struct coord *c, const char *zone, struct er
 	return ERR_OK;
 }
 
-static void lost(struct coord *c, unsigned i, const char *how)
+void relay_lost(struct coord *c, unsigned i, const char *how)
 {
 	struct member_relay *r = &c->relay[i];
 
@@ -163,7 +164,7 @@ static void replaced(struct coord *c, const char *key)
 {
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
-			lost(c, i, "it was started again");
+			relay_lost(c, i, "it was started again");
 }
 
 json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
@@ -280,10 +281,10 @@ void relays_check(struct coord *c, int64_t now)
 		const struct member_relay *r = &c->relay[i];
 
 		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
-			lost(c, i, "its connection broke");
+			relay_lost(c, i, "its connection broke");
 		} else if (r->live && now - r->seen > c->cfg.server_lost) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - r->seen) / NSEC_PER_MSEC));
-			lost(c, i, how);
+			relay_lost(c, i, how);
 		}
 	}
 }
@@ -291,7 +292,9 @@ void relays_check(struct coord *c, int64_t now)
 json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
 {
 	if (strcmp(op, "leave") == 0)
-		lost(c, self->index, "it leaves");
+		relay_lost(c, self->index, "it leaves");
+	else if (strcmp(op, "keys") == 0)
+		keys_told(c, &c->relay[self->index].keys_made, msg);
 	else if (strcmp(op, "relay_missed") == 0)
 		upstream_missed(c, self->index, msg);
 	else

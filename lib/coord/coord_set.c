@@ -261,6 +261,18 @@ static json_t *setting_row(const struct setting *s)
 	    "what", s->what, "who", s->who);
 }
 
+/* What processes go by that is for no step. */
+static json_t *of_no_step(const json_t *config)
+{
+	static const char *const keys[] = { "log_level", "quota_bytes", "quota_pushes" };
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (json_object_get(config, keys[i]))
+			json_object_set(o, keys[i], json_object_get(config, keys[i]));
+	return o;
+}
+
 void settings_view(const struct coord *c, json_t *v)
 {
 	json_t *list = json_array();
@@ -272,7 +284,7 @@ void settings_view(const struct coord *c, json_t *v)
 	json_object_set_new(v, "settings_base", json_integer(c->base_number));
 	json_object_set_new(v, "regimes", list);
 	json_object_set_new(v, "settings", json_integer(c->nsettings));
-	json_object_set_new(v, "log_level", json_string(json_str(c->cfg.config, "log_level", "info")));
+	json_object_set_new(v, "now", of_no_step(c->cfg.config));
 }
 
 json_t *coord_settings(const struct coord *c)

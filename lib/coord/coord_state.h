@@ -14,6 +14,7 @@
 struct member_server {
 	bool live, ever;
 	uint64_t incarnation, acked;    /* acked: view revision that it has taken over */
+	uint64_t keys_made;              /* by which keys it has looked at its sessions */
 	int64_t seen, gone_at;          /* gone_at: its connection broke then; 0: it stands */
 	int64_t shunned, shun_for;      /* another could not reach it: no copies to it until then */
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
@@ -26,7 +27,7 @@ struct member_server {
 
 struct member_relay {
 	bool live;
-	uint64_t incarnation;
+	uint64_t incarnation, keys_made;
 	int64_t seen, gone_at, pid;
 	int upstream;                   /* the relay that it sends to; -1: the servers */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
@@ -54,6 +55,15 @@ struct member_worker {
 	int64_t seen, lost_at;
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
+	char key_name[64];              /* by which authorized_keys has it */
+	/* Its pushes count as refused, from this step on and up to that one (UINT64_MAX: until it is
+	 * released; 0: they do not); since when. */
+	uint64_t barred, barred_until;
+	int64_t barred_at;
+	double quota_seconds;           /* that servers have held its pushes for its quota */
+	int64_t quota_since, quota_at;  /* of late: since when; when they did so last */
+	uint64_t refused;               /* pushes, of which an event has told; when */
+	int64_t refused_at;
 	int relay;                      /* that it goes through; -1: none */
 	uint64_t shunned;               /* incarnation of one that it could not reach */
 	struct ring_seat ring;
@@ -72,7 +82,7 @@ struct members {
 	unsigned *slot, n;
 };
 
-enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET };
+enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE, CHANGE_SET };
 
 struct change {
 	struct change *next;
@@ -168,6 +178,9 @@ struct coord {
 	struct tasks *tasks;
 	uint64_t leases;                /* times that they have changed */
 	struct snap snap;
+	uint64_t keys_made;              /* as member_server's, of the coordinator's process */
+	json_t *barred;                 /* keys in quarantine: {"name","because"} */
+	json_t *cut;                    /* sessions that were cut, by names that were revoked */
 	int evaluator;                  /* slot, -1 none yet */
 	json_t *result, *last_eval;     /* what the evaluator reported */
 };
@@ -226,6 +239,19 @@ void resume_members(struct coord *c);
 void resume_tasks(struct coord *c);
 const json_t *resumed_tasks(const struct coord *c);     /* NULL or null: none were leased */
 
+/* coord_keys.c */
+void keys_told(struct coord *c, uint64_t *made, const json_t *msg);
+
+/* coord_watch.c */
+/* A server's figures have come; a bar was decided; a worker has joined. */
+void watch_beat(struct coord *c, const json_t *stats, int64_t now);
+void watch_decided(struct coord *c, const struct change *ch, uint64_t step);
+void watch_joined(struct coord *c, unsigned slot, int64_t now);
+/* Is it held back by its quota? */
+bool worker_held(const struct member_worker *w, int64_t now);
+bool worker_barred(const struct member_worker *w);
+const char *barred_because(const struct coord *c, const struct member_worker *w);
+
 /* coord_job.c: data, completion, result */
 json_t *job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
 /* How far the job is: what status and result say. */
@@ -274,6 +300,7 @@ bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *ms
 void relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
 json_t *from_relay(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
 void relays_check(struct coord *c, int64_t now);
+void relay_lost(struct coord *c, unsigned relay, const char *how);
 json_t *relays_view(const struct coord *c);
 bool relays_from_json(struct coord *c, const json_t *list, int64_t seen);
 

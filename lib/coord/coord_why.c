@@ -394,6 +394,42 @@ static void stragglers(struct why *y)
 
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
+static void quarantined(struct why *y)
+{
+	const struct coord *c = y->c;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+		char id[24], whom[100];
+
+		if (w->state != WORKER_ACTIVE || !worker_barred(w))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
+		say(y, &(struct reason){ id, whom, (int64_t)worker_step(w), since(y, w->barred_at) }, "look at its data before you do",
+		    "it is in quarantine from step %llu on: %s", (unsigned long long)w->barred, barred_because(c, w));
+	}
+}
+
+static void held_back(struct why *y)
+{
+	const struct coord *c = y->c;
+	char bytes[16], id[24];
+
+	num_human((double)json_int(c->cfg.config, "quota_bytes", 0), bytes);
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_ACTIVE || !worker_held(w, y->now))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		say(y, &(struct reason){ id, "its quota", (int64_t)worker_step(w), since(y, w->quota_since) },
+		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
+		    "%s is held back by its quota: quota_bytes %s, quota_pushes %lld a second and server", id, bytes,
+		    (long long)json_int(c->cfg.config, "quota_pushes", 0));
+	}
+}
+
 static void running(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -421,6 +457,8 @@ static void running(struct why *y)
 		relay_waiting(y, i);
 	if (!c->paused)
 		stragglers(y);
+	held_back(y);
+	quarantined(y);
 }
 
 static void finishing(struct why *y)

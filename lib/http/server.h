@@ -79,7 +79,7 @@ struct http_server_config {
 	size_t nroutes;
 	void *ctx;
 	struct key_pair keys;
-	uint8_t psk[KEY_BYTES];
+	uint8_t psk[KEY_BYTES];         /* as of start: http_server_secrets */
 	/* Fill role and name, or say no.  Called by the listeners' threads. */
 	bool (*find_key)(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
 	bool (*find_token)(void *ctx, const char *token, struct http_peer *peer);  /* may be NULL */
@@ -100,6 +100,11 @@ void http_server_stop(struct http_server *s);
 /* Call the handlers of all parked requests again, those alone whose key or token
  * still stands: so also after a key is revoked.  Any thread, handlers too. */
 void http_server_kick(struct http_server *s);
+
+/* From now on requests may be signed with this secret, and up to `until` (wall seconds) with
+ * the one before.  Any thread. */
+void http_server_secrets(struct http_server *s, const uint8_t psk[static KEY_BYTES], const uint8_t before[static KEY_BYTES],
+                         int64_t until);
 
 uint16_t http_server_port(const struct http_server *s);         /* 0 without TCP */
 const char *http_server_address(const struct http_server *s);   /* "127.0.0.1:4242", or the path */

@@ -92,9 +92,11 @@ struct http_server {
 	uint64_t kicks;
 	bool stopping, reaping;
 
-	pthread_mutex_t auth_lock;
+	pthread_mutex_t auth_lock;              /* to boot, and cfg.psk */
 	struct replay *replay;
 	struct http_key keys[HTTP_KEY_CACHE];
+	uint8_t before[KEY_BYTES];              /* the secret before cfg.psk, up to then */
+	int64_t before_until;
 
 	struct log_limit limit;
 	_Atomic uint64_t refused;

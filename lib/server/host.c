@@ -5,6 +5,7 @@
 #include "server/keep.h"
 #include "server/remember.h"
 #include "server/row.h"
+#include "server/secret.h"
 #include "server/settings.h"
 #include "server/tensorboard.h"
 #include "server/tracing.h"
@@ -121,6 +122,7 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 
 json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct err *e)
 {
+	const char *op = json_str(msg, "op", "");
 	json_t *answer;
 
 	host_lock(h);
@@ -130,9 +132,12 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 		return NULL;
 	}
 	answer = coord_handle(h->coord, self, msg, clock_now(), e);
+	/* Who has revoked a key waits for it. */
+	if (strcmp(op, "keys") == 0)
+		host_kick(h);
 	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
 	 * seen at the next tick. */
-	unlock(h, strcmp(json_str(msg, "op", ""), "beat") != 0);
+	unlock(h, strcmp(op, "beat") != 0);
 	return answer;
 }
 
@@ -149,6 +154,14 @@ void host_touch(struct host *h)
 {
 	host_lock(h);
 	coord_touch(h->coord);
+	host_unlock(h);
+}
+
+void host_keys_checked(struct host *h, const json_t *msg)
+{
+	host_lock(h);
+	coord_keys_checked(h->coord, msg);
+	host_kick(h);
 	host_unlock(h);
 }
 
@@ -202,6 +215,7 @@ static void on_time(struct host *h, int64_t now)
 	settings_tick(h, now);
 	write_metrics(h, now);
 	tracing_tick(h, now);
+	secret_tick(h);
 }
 
 static void *tick(void *ctx)
@@ -233,13 +247,6 @@ static void *tick(void *ctx)
 
 static struct coord_config configure(struct host *h, const struct conf *c)
 {
-	char hex[3] = "";
-
-	h->cluster_id[0] = 0;
-	for (int i = 0; i < HS_CLUSTER_BYTES; i++) {
-		snprintf(hex, sizeof hex, "%02x", h->server->cfg.id->conn.cluster[i]);
-		memcpy(h->cluster_id + 2 * i, hex, 3);
-	}
 	return (struct coord_config){
 		.name = h->server->cfg.conf->name ? h->server->cfg.conf->name : "cluster",
 		.resume = h->resume,
@@ -298,6 +305,8 @@ static enum err_code start_http(struct host *h, struct err *e)
 	/* Its threads are at work, and look here under the lock. */
 	host_lock(h);
 	h->http = started;
+	if (!rc)
+		secret_tell(h);
 	host_unlock(h);
 	return rc;
 }
@@ -376,6 +385,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	h->board = board_new();
 	h->tensorboard = tensorboard_new(s->cfg.id->run_dir, s->cfg.log);
 	h->tracing = tracing_new();
+	secret_begin(h);
 	s->host = h;
 	rc = find_resume(h, e);
 	if (rc)

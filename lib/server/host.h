@@ -27,7 +27,8 @@ struct host {
 	int64_t pace_at;                /* of the fastest worker, then; in steps a second */
 	uint64_t pace_step;
 	double pace;
-	char cluster_id[40];
+	char cluster_id[40];            /* secret.c, with this one */
+	int64_t secret_until;           /* wall seconds: then the secret before is to be forgotten; 0: it is */
 	bool dirty;                     /* the view must go out */
 	bool deferred;                  /* the ticker knows that it must */
 	struct views *views;            /* what went out last */
@@ -78,7 +79,6 @@ void host_send_view(struct host *h, int64_t now);
 int64_t host_view_due(const struct host *h);
 /* The view, if it has changed and its time has come, and what was kept. */
 void host_send(struct host *h);
-json_t *host_keys(struct host *h);
 
 extern const struct http_route host_routes[];
 extern const size_t host_nroutes;

@@ -40,14 +40,17 @@ static void add_key(void *ctx, const struct keyring_entry *entry)
 	    "name", entry->name, "expires", (json_int_t)entry->expires));
 }
 
-json_t *host_keys(struct host *h)
+static void add_keys(struct host *h, json_t *view)
 {
 	json_t *keys = json_array();
+	uint64_t made;
 
 	pthread_rwlock_rdlock(&h->server->keys_lock);
 	keyring_each(h->server->ring, add_key, keys);
+	made = h->server->keys_made;
 	pthread_rwlock_unlock(&h->server->keys_lock);
-	return keys;
+	json_object_set_new(view, "keys", keys);
+	json_object_set_new(view, "keys_made", json_integer((json_int_t)made));
 }
 
 void host_send_view(struct host *h, int64_t now)
@@ -55,7 +58,7 @@ void host_send_view(struct host *h, int64_t now)
 	json_t *view = coord_view(h->coord);
 	struct views *fresh;
 
-	json_object_set_new(view, "keys", host_keys(h));
+	add_keys(h, view);
 	if (tracing_id(h->tracing))
 		json_object_set_new(view, "trace", json_integer((json_int_t)tracing_id(h->tracing)));
 	fresh = views_make(view, h->views);

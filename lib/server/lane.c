@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "base/spin.h"
 #include "launch/rundir.h"
+#include "server/lane_keys.h"
+#include "server/quota.h"
 #include "server/save.h"
 
 /* Until its handshake is through, a connection may live this long, and so many
@@ -103,6 +105,8 @@ static void tick(void *ctx)
 		else if (now - p->opened > PEER_LIFETIME && peer_is_idle(p))
 			peer_retire(p);
 	}
+	lane_expire(l);
+	quota_tick(l);
 	for (p = l->peers; p && surplus && p->next; p = p->next)
 		;
 	for (; p && surplus; p = next) {
@@ -269,26 +273,6 @@ void lanes_tell(struct server *s, const char *text, unsigned server)
 		t->server = server;
 		loop_post(s->lane[i].loop, tell, t);
 	}
-}
-
-static void recheck(void *ctx)
-{
-	struct lane *l = ctx;
-	struct peer *p, *next;
-
-	for (p = l->peers; p; p = next) {
-		next = p->next;
-		if (conn_is_live(p->conn) && !server_knows(l->server, p->key, p->role)) {
-			log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
-			peer_close(p);
-		}
-	}
-}
-
-void lanes_recheck(struct server *s)
-{
-	for (unsigned i = 0; i < s->nlanes; i++)
-		loop_post(s->lane[i].loop, recheck, &s->lane[i]);
 }
 
 /* ---- threads --------------------------------------------------------------------- */

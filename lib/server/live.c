@@ -44,7 +44,7 @@ static enum err_code take_regimes(struct server *s, struct conf *c, const json_t
 /* From the second on: the first is what the process was started with. */
 static void take_level(struct server *s, const json_t *view)
 {
-	const char *level = json_str(view, "log_level", "");
+	const char *level = json_str(json_object_get(view, "now"), "log_level", "");
 
 	if (s->live.level[0] && strcmp(s->live.level, level) != 0 && log_level_parse(level) >= 0)
 		atomic_store(&s->cfg.log->level, log_level_parse(level));

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "server/files.h"
+#include "server/quota.h"
 
 /* What a view costs who reads it, who may be on this host; counted with what
  * it costs to send. */
@@ -176,6 +177,18 @@ static bool ahead(const struct server *s, const struct record *r)
 	return r->epoch > atomic_load(&s->epoch) || r->generation > atomic_load(&s->generation);
 }
 
+static enum conn_verdict on_push(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	enum conn_verdict v;
+
+	if (p->slot != SLOT_NONE && !quota_takes(p, r))
+		return CONN_HOLD;
+	v = r->type == REC_PUSH ? peer_push(p, r, payload) : peer_push_rows(p, r, payload);
+	if (v == CONN_HOLD)
+		quota_returns(p, r);
+	return v;
+}
+
 static enum conn_verdict one_record(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->lane->server;
@@ -205,9 +218,8 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 		return CONN_HOLD;
 	switch (r->type) {
 	case REC_PUSH:
-		return peer_push(p, r, payload);
 	case REC_PUSH_ROWS:
-		return peer_push_rows(p, r, payload);
+		return on_push(p, r, payload);
 	case REC_CLOCK:
 		return peer_clock(p, r, payload);
 	case REC_DONE:

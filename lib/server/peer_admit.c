@@ -12,6 +12,7 @@ static enum err_code look_up(struct server *s, const uint8_t key[32], struct pee
 	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
 	if (entry) {
 		p->role = entry->role;
+		p->expires = entry->expires;
 		snprintf(p->name, sizeof p->name, "%s", entry->name);
 	} else if (!atomic_load(&s->keys_known)) {
 		rc = err_set(e, ERR_NOTREADY, "no keys are known yet: the coordinator has not sent them");

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "client/tracer.h"
 #include "server/given.h"
+#include "server/quota.h"
 #include "server/uplink.h"
 
 /* This process as a relay: a shard of all partitions that makes no updates, and the
@@ -85,7 +86,8 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
 	if (rc)
 		return rc;
-	store_take_keys(s, json_object_get(view, "keys"));
+	store_take_keys(s, view);
+	quota_know(s, json_object_get(view, "now"));
 	all_here(&layout);
 	server_know_tables(s, &layout);
 	if (layout.epoch != atomic_load(&s->epoch))

@@ -1,8 +1,8 @@
 #ifndef SERVER_ROUTES_H
 #define SERVER_ROUTES_H
 
-/* Inside of the control plane's routes: routes.c asks, routes_post.c changes,
- * routes_web.c and routes_web_feed.c are for the dashboard. */
+/* Inside of the control plane's routes: routes.c asks, routes_post.c changes, routes_key.c sees to
+ * keys, routes_web.c and routes_web_feed.c are for the dashboard. */
 #include "server/host.h"
 
 /* What is answered; each gives HTTP_DONE. */
@@ -26,5 +26,12 @@ int host_post_session_end(void *ctx, const struct http_request *req, struct http
 int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a);
+
+/* routes_key.c */
+int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a);
 
 #endif

@@ -1,5 +1,7 @@
 #include "server/routes.h"
 
+#include <sodium.h>
+
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -171,6 +173,7 @@ static enum err_code invite_key(struct host *h, enum role role, const char *name
 	const struct identity *id = h->server->cfg.id;
 	struct keyring_entry entry = { .role = role };
 	char token[48], key[48], psk[48], server[48];
+	struct secret_pair secret;
 	struct key_pair pair;
 	enum err_code rc;
 
@@ -195,12 +198,16 @@ static enum err_code invite_key(struct host *h, enum role role, const char *name
 		return ERR_OK;
 	}
 	key_to_text(pair.sk, key);
-	key_to_text(id->conn.hs.psk, psk);
+	secrets_both(id->conn.secrets, &secret);
+	key_to_text(secret.now, psk);
 	key_to_text(id->conn.hs.key.pk, server);
 	*out = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", h->cfg.name, "role",
 	    role_name(role), "name", name, "data", h->server->advertised, "http",
 	    h->http ? http_server_address(h->http) : "", "server_key", server, "psk", psk, "key", key);
 	key_pair_wipe(&pair);
+	sodium_memzero(&secret, sizeof secret);
+	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(key, sizeof key);
 	return ERR_OK;
 }
 

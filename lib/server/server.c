@@ -9,6 +9,7 @@
 #include "ckpt/read.h"
 #include "server/live.h"
 #include "server/given.h"
+#include "server/lane_keys.h"
 #include "server/remember.h"
 #include "server/repl.h"
 #include "server/save.h"
@@ -77,7 +78,15 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	return rc;
 }
 
-enum err_code server_reload(struct server *s, struct err *e)
+/* Later than any that a coordinator before this one has made. */
+static uint64_t next_number(uint64_t last)
+{
+	uint64_t now = (uint64_t)(clock_wall() / (NSEC_PER_MSEC / 1000));
+
+	return now > last ? now : last + 1;
+}
+
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e)
 {
 	struct keyring *ring, *old;
 	char *path;
@@ -93,11 +102,19 @@ enum err_code server_reload(struct server *s, struct err *e)
 	pthread_rwlock_wrlock(&s->keys_lock);
 	old = s->ring;
 	s->ring = ring;
+	s->keys_made = *made = next_number(s->keys_made);
 	pthread_rwlock_unlock(&s->keys_lock);
 	keyring_free(old);
-	lanes_recheck(s);
+	lanes_recheck(s, *made);
 	host_touch(s->host);
 	return ERR_OK;
+}
+
+enum err_code server_reload(struct server *s, struct err *e)
+{
+	uint64_t made;
+
+	return server_reload_keys(s, &made, e);
 }
 
 static enum err_code first_keys(struct server *s, struct err *e)
@@ -112,6 +129,7 @@ static enum err_code first_keys(struct server *s, struct err *e)
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
 	rc = keyring_load(path, &s->ring, e);
 	free(path);
+	s->keys_made = next_number(0);
 	atomic_store(&s->keys_known, !rc);
 	return rc;
 }

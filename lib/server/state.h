@@ -83,6 +83,10 @@ struct promise {
 	uint64_t step, seq;             /* receipt: step; else seq */
 };
 
+struct quota {
+	double left;                    /* may be below 0 */
+};
+
 struct peer {
 	struct peer *prev, *next;
 	struct lane *lane;
@@ -93,6 +97,7 @@ struct peer {
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1], keytext[48];
 	uint8_t key[KEY_BYTES];
+	int64_t expires;                /* its key, seconds since 1970; 0: never */
 	uint64_t incarnation;
 	uint32_t slot;
 	bool doomed;                    /* close when what is queued has been written */
@@ -114,6 +119,8 @@ struct peer {
 	uint64_t *ids;                  /* of the last record, when they are not kept */
 	size_t ids_cap;                 /* how many there is room for */
 	struct record rows_rec;
+	struct quota quota_bytes, quota_pushes; /* quota.h */
+	int64_t quota_at, held_since;   /* when they were filled last; since when a push is held by them, 0: none is */
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
@@ -184,9 +191,10 @@ struct server {
 	_Atomic uint32_t members;       /* membership entries known, for PULLED */
 	_Atomic uint64_t next_peer;
 
-	pthread_rwlock_t keys_lock;     /* ring */
+	pthread_rwlock_t keys_lock;     /* ring, keys_made */
 	struct keyring *ring;
 	_Atomic bool keys_known;        /* a store's come with its first view */
+	uint64_t keys_made;             /* another number for each ring of the coordinator's: greater ones are later */
 	struct given *given;            /* the relays (given.h), under keys_lock; NULL: none */
 
 	pthread_mutex_t end_lock;       /* ended, end_why */
@@ -199,6 +207,8 @@ struct server {
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic uint64_t memory_bound;  /* P6, as it was said at the start; 0: not yet */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
+	_Atomic uint64_t quota_bytes, quota_pushes;     /* a second and worker; 0: any number */
+	_Atomic uint64_t held[COORD_WORKERS_MAX];       /* ns that pushes of each slot were held */
 	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
 	json_t *heat;                   /* of the partitions (heat.h), as of then */
@@ -227,9 +237,9 @@ void lanes_spin(struct server *s, int64_t span_ns);
 void lanes_show(struct server *s, struct views *v);
 /* Send text as CTL to one server. */
 void lanes_tell(struct server *s, const char *text, unsigned server);
-/* Look every peer's key up again, and cut those that have none any more. */
-void lanes_recheck(struct server *s);
 void server_end(struct server *s, const struct err *why);
+/* server_reload; *made: keys_made of what it has read. */
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e);
 /* Start s->agent, which joins as a store or a relay: who this is, where it listens and its
  * figures are filled into cfg, the rest is the caller's. */
 struct agent_config;
@@ -311,6 +321,8 @@ bool host_checkpoint(struct host *h);
 /* Was it told to end, or has the job? */
 bool host_ended(struct host *h);
 void host_touch(struct host *h);
+/* This process's lanes have looked at their sessions (lane_keys.h). */
+void host_keys_checked(struct host *h, const json_t *msg);
 
 /* What a session may make this server hold: as mem_limit reckons, whatever tables may come. */
 uint64_t server_session_memory(struct server *s);
@@ -326,8 +338,8 @@ enum err_code relay_start(struct server *s, struct err *e);
 void relay_stop(struct server *s);
 /* store.c: its figures, for heartbeats; ctx is the server */
 json_t *store_stats(void *server);
-/* Keys of all who may have a session, from a view. */
-void store_take_keys(struct server *s, const json_t *keys);
+/* lane_keys.c: of a view, the keys of all who may have a session. */
+void store_take_keys(struct server *s, const json_t *view);
 /* store.c: this process as one of the cluster's stores */
 enum err_code store_start(struct server *s, struct err *e);
 void store_stop(struct server *s);

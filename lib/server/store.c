@@ -14,8 +14,10 @@
 #include "server/given.h"
 #include "server/heat.h"
 #include "server/live.h"
+#include "server/quota.h"
 #include "server/repl.h"
 #include "server/save.h"
+#include "shard/watch.h"
 
 /* This process as a store: it joins, takes every view over, votes. */
 
@@ -132,7 +134,11 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.deterministic = conf.deterministic;
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
-	rc = conf_server_rule(&conf, &rule, e);
+	cfg.slots = conf.has_job ? (unsigned)conf.workers.max : 0;
+	cfg.watched = conf.quarantine;
+	rc = robust_parse(conf.robust, &cfg.robust, e);
+	if (!rc)
+		rc = conf_server_rule(&conf, &rule, e);
 	cfg.rule = rule.rule;
 	cfg.hyper = rule.hyper;
 	cfg.schedule = rule.schedule;
@@ -158,30 +164,6 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 
 /* ---- views ------------------------------------------------------------------------------ */
 
-void store_take_keys(struct server *s, const json_t *keys)
-{
-	struct keyring *ring = keyring_new(), *old;
-	const json_t *k;
-	struct err e;
-	size_t i;
-
-	json_array_foreach(keys, i, k) {
-		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
-
-		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
-		if (!role_parse(json_str(k, "role", ""), &entry.role) || !key_from_text(json_str(k, "key", ""), entry.pk) ||
-		    keyring_add(ring, &entry, &e))
-			log_warn(s->cfg.log, "a key in the view is not understood");
-	}
-	pthread_rwlock_wrlock(&s->keys_lock);
-	old = s->ring;
-	s->ring = ring;
-	atomic_store(&s->keys_known, true);
-	pthread_rwlock_unlock(&s->keys_lock);
-	keyring_free(old);
-	lanes_recheck(s);
-}
-
 static void take_workers(struct shard *shard, const json_t *workers)
 {
 	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
@@ -197,7 +179,8 @@ static void take_workers(struct shard *shard, const json_t *workers)
 		if (!gone && !done && strcmp(state, "active") != 0 && (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i, .state = gone ? MEMBER_GONE : done ? MEMBER_DONE : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0) };
+			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
+			.barred = json_u64s(w, "barred", 0), .barred_until = json_u64s(w, "barred_until", 0) };
 	}
 	shard_take_members(shard, m, n);
 	free(m);
@@ -262,10 +245,11 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	if (rc)
 		return rc;
 	if (!s->host)
-		store_take_keys(s, json_object_get(view, "keys"));
+		store_take_keys(s, view);
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
+	quota_know(s, json_object_get(view, "now"));
 	repl_prepare(s->repl, view);
 	if (layout.epoch != atomic_load(&s->epoch))
 		rc = install(s, view, &layout, e);
@@ -373,6 +357,32 @@ static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
 	return json_incref(s->heat);
 }
 
+static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
+{
+	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
+}
+
+static void add_suspect(void *ctx, const struct suspect *x)
+{
+	json_array_append_new(ctx, json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
+	    json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step, "steps", (int)x->steps, "figure", x->figure));
+}
+
+/* Who is refused, and who is an outlier: most of the time nobody. */
+static void watch_stats(struct shard *shard, json_t *o)
+{
+	json_t *refused = json_array(), *suspects = json_array();
+
+	shard_refusals(shard, add_refusal, refused);
+	json_object_set_new(o, "watched_elements", json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
+	if (json_array_size(refused))
+		json_object_set(o, "refused", refused);
+	if (json_array_size(suspects))
+		json_object_set(o, "suspects", suspects);
+	json_decref(refused);
+	json_decref(suspects);
+}
+
 json_t *store_stats(void *ctx)
 {
 	struct server *s = ctx;
@@ -402,6 +412,8 @@ json_t *store_stats(void *ctx)
 	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
 	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	watch_stats(shard, o);
+	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
 	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
@@ -441,7 +453,10 @@ enum err_code store_start(struct server *s, struct err *e)
 
 void store_stop(struct server *s)
 {
+	/* No lane tells the agent anything from now on. */
+	pthread_rwlock_wrlock(&s->keys_lock);
 	atomic_store(&s->stopping, true);
+	pthread_rwlock_unlock(&s->keys_lock);
 	if (s->uplink)
 		return;
 	save_stop(s->save);

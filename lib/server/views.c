@@ -49,6 +49,7 @@ struct views *views_make(json_t *view, const struct views *before)
 	json_object_del(view, "rev");
 	json_object_del(view, "workers");
 	json_object_del(view, "keys");
+	json_object_del(view, "keys_made");
 	part_make(&v->common, members_text(view), v->rev, before ? &before->common : NULL);
 	v->nrows = json_array_size(rows);
 	v->row = mem_array(v->nrows + 1, sizeof *v->row);

@@ -1,14 +1,15 @@
 #include "shard/regime.h"
+#include "shard/robust.h"
 
 /* mem_limit: what the partitions may take, booked before it is. */
 
 /* All that a dense partition may ever have here: values, optimizer state, two
- * accumulators, a previous version, when each value was changed. */
+ * accumulators, a previous version, when each value was changed, what is kept of workers. */
 static uint64_t most(const struct part *p, const struct shard *s, const struct optim_rule *rule, bool bsp)
 {
 	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (bsp ? 2 : 0);
 
-	return copies * p->n * sizeof(float) + (s->cfg.deltas ? stamps_bytes(p->n) : 0);
+	return copies * p->n * sizeof(float) + (s->cfg.deltas ? stamps_bytes(p->n) : 0) + robust_bytes(p, &s->cfg);
 }
 
 /* The step that is open, and those to come. */

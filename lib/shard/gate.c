@@ -2,6 +2,8 @@
 #include "shard/hand.h"
 #include "shard/mean.h"
 #include "shard/regime.h"
+#include "shard/robust.h"
+#include "shard/watch.h"
 
 #include "base/fail.h"
 
@@ -65,15 +67,30 @@ static unsigned dismiss(struct sync *sync, const struct member *m)
 	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
 }
 
+/* Whose pushes are refused; of another holder, or of one that is let in again, nothing is known. */
+static void bar(struct shard *s, const struct member *m, uint64_t holder)
+{
+	struct sync_slot *x = sync_at(&s->gate.sync, m->slot);
+
+	if (s->watch && (m->barred != x->barred || m->barred_until != x->barred_until || holder != x->incarnation))
+		watch_begin(s->watch, m->slot, x->incarnation);
+	x->barred = m->barred;
+	x->barred_until = m->barred_until;
+}
+
 void shard_take_members(struct shard *s, const struct member *m, size_t n)
 {
 	struct sync *sync = &s->gate.sync;
 	unsigned news = 0;
 
 	pthread_mutex_lock(&s->gate.lock);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		uint64_t holder = sync_at(sync, m[i].slot)->incarnation;
+
 		news |= m[i].state == MEMBER_ACTIVE ? admit(sync, &m[i]) : m[i].state == MEMBER_DONE ? absolve(sync, &m[i]) :
 		    dismiss(sync, &m[i]);
+		bar(s, &m[i], holder);
+	}
 	s->gate.slowest = 0;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (news & RECAP)
@@ -302,6 +319,8 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	}
 	snap_before_update(s, p, step);
 	part_turn(s, p, r);
+	if (s->cfg.robust.kind)
+		examples = robust_combine(s, p);
 	part_close(p, examples);
 	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
 	part_reopen(p);
@@ -384,6 +403,7 @@ static bool close_part(struct shard *s, struct part *p, void *ctx)
 static void close_steps(struct shard *s, bool force)
 {
 	struct gate *g = &s->gate;
+	uint64_t closed;
 
 	pthread_mutex_lock(&g->lock);
 	/* Outside of bsp only what is left of it, where a partition has another head now. */
@@ -413,7 +433,10 @@ static void close_steps(struct shard *s, bool force)
 		else if (!g->again && sync_clocked(&g->sync) == clocked)
 			break;
 	}
+	closed = g->sync.closed;
 	pthread_mutex_unlock(&g->lock);
+	if (s->watch)
+		watch_closed(s->watch, closed);
 }
 
 void gate_close(struct shard *s)

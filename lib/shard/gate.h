@@ -7,7 +7,10 @@
 bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation);
 /* The gate's side of a push: may it come in now?  Notes the step for votes.
  * OUTSIDE slots always may. */
-enum shard_answer gate_push(struct shard *s, const struct push *p);
+/* *barred: it may be taken, but as one that was refused. */
+enum shard_answer gate_push(struct shard *s, const struct push *p, bool *barred);
+/* Its own fault: count it. */
+void gate_refused(struct shard *s, uint32_t slot);
 
 /* Has every slot given what it will give to this partition's open step, and can
  * the next copy be told of it?  Then

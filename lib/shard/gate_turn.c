@@ -6,11 +6,12 @@
 
 /* The gate's side of one push or pull: is it its turn, has all come that was to come? */
 
-enum shard_answer gate_push(struct shard *s, const struct push *p)
+enum shard_answer gate_push(struct shard *s, const struct push *p, bool *barred)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
 
+	*barred = false;
 	if (p->slot == SHARD_OUTSIDE)
 		return SHARD_OK;
 	pthread_mutex_lock(&s->gate.lock);
@@ -20,8 +21,19 @@ enum shard_answer gate_push(struct shard *s, const struct push *p)
 		a = SHARD_HOLD;
 	else if (sync->slot[p->slot].last <= p->step)
 		sync->slot[p->slot].last = p->step + 1;
+	if (a == SHARD_OK)
+		*barred = p->step >= sync->slot[p->slot].barred && p->step < sync->slot[p->slot].barred_until;
 	pthread_mutex_unlock(&s->gate.lock);
 	return a;
+}
+
+void gate_refused(struct shard *s, uint32_t slot)
+{
+	if (slot == SHARD_OUTSIDE)
+		return;
+	pthread_mutex_lock(&s->gate.lock);
+	sync_at(&s->gate.sync, slot)->refused++;
+	pthread_mutex_unlock(&s->gate.lock);
 }
 
 static struct shard_table *claimed_table(struct shard *s, uint32_t slot, uint64_t incarnation, uint16_t table, uint32_t first,

@@ -6,6 +6,7 @@
 #include "kern/vec.h"
 #include "shard/copy.h"
 #include "shard/regime.h"
+#include "shard/robust.h"
 
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
 {
@@ -203,6 +204,7 @@ void part_retire(struct part *p, struct budget *b)
 	p->stamps = NULL;
 	p->w = p->state = p->acc = p->spare = p->prev = NULL;
 	part_rows_free(p);
+	robust_free(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }
@@ -360,9 +362,12 @@ static void accumulate_dense(struct part *p, const struct push *push)
 	codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
 }
 
-bool part_accumulate(struct part *p, const struct push *push)
+bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
-	if (p->table->sparse) {
+	if (cfg->robust.kind) {
+		if (!robust_keep(p, push))
+			return false;
+	} else if (p->table->sparse) {
 		if (!part_rows_accumulate(p, push))
 			return false;
 	} else {
@@ -423,6 +428,7 @@ void part_reopen(struct part *p)
 {
 	if (p->contributions && p->table->sparse)
 		rows_clear(p->acc_rows);
+	robust_reopen(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
 }

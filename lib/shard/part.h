@@ -81,6 +81,9 @@ struct part {
 	size_t nshare;
 	struct { uint64_t end; enum push_status status; } said[SAID];
 	uint64_t have;
+	/* Of a robust sum: each slot's gradient of the open step; examples 0: there is none. */
+	struct kept { float *g; uint32_t examples; } *kept;
+	size_t nkept;
 	float *spare;                   /* an accumulator's memory while another is in `sent` */
 	_Atomic unsigned copies;        /* in its chain */
 	_Atomic bool gone;              /* it has left: no promise about it is kept */
@@ -133,6 +136,7 @@ struct shard {
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
 	_Atomic uint64_t alone;         /* see shard_alone */
 	struct hist staleness, apply_time;
+	struct watch *watch;            /* of outliers; NULL: not wanted */
 };
 
 /* An empty place, with a lock and no memory for values. */
@@ -177,7 +181,7 @@ void part_init_state(const struct optim_rule *rule, size_t n, float *state);
  * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples);
 /* acc += examples * gradient; of a dense table the first contribution fills acc. */
-bool part_accumulate(struct part *p, const struct push *push);
+bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
 /* The open step's update from what was accumulated; the sum stays until
  * part_reopen. */
 bool part_close(struct part *p, uint64_t examples);

@@ -6,6 +6,8 @@
 #include "shard/hand.h"
 #include "shard/mean.h"
 #include "shard/regime.h"
+#include "shard/robust.h"
+#include "shard/watch.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -23,6 +25,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	regimes_begin(s);
 	if (cfg->restore)
 		s->gate.sync.closed = ckpt_step(cfg->restore);
+	s->watch = cfg->watched ? watch_new() : NULL;
 	*out = s;
 	return ERR_OK;
 }
@@ -48,6 +51,7 @@ void shard_free(struct shard *s)
 	regimes_end(s);
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
+	watch_free(s->watch);
 	pthread_mutex_destroy(&s->gate.lock);
 	free(s);
 }
@@ -127,7 +131,7 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	if (finite && push->examples && !part_accumulate(p, push))
+	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
 	if (s->cfg.relay)
@@ -199,7 +203,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
-	bool wake, settle;
+	bool wake, settle, barred, good;
 	uint64_t step;
 
 	if (!codec)
@@ -210,12 +214,13 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	check = check_push(p, codec, push);
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
-	a = gate_push(s, push);
+	a = gate_push(s, push, &barred);
 	if (a != SHARD_OK)
 		return a;
 	pthread_mutex_lock(&p->lock);
 	step = p->step;
-	a = push_here(s, p, push, check == CODEC_GOOD && part_has_room(p, &s->budget, push), r);
+	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) && part_has_room(p, &s->budget, push);
+	a = push_here(s, p, push, good && !barred, r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
@@ -225,6 +230,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	settle = p->step != step && gate_caught_up(s, p);
 	pthread_mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good)
+		gate_refused(s, push->slot);
 	if (settle)
 		shard_settle(s);
 	else if (wake)

@@ -10,6 +10,7 @@
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "sync/receipt.h"
+#include "sync/robust.h"
 #include "sync/sync.h"
 #include "wire/sums.h"
 
@@ -38,6 +39,9 @@ struct shard_config {
 	struct sync_mode mode;
 	bool deterministic;
 	bool reduced;                   /* its dense tables are (mean.h) */
+	struct robust robust;           /* how bsp sums dense tables; there are no others then */
+	bool watched;                   /* look for outliers (watch.h) among what robust compares */
+	unsigned slots;                 /* that there may be: room for them is booked */
 	bool deltas;                    /* pulls may ask for what has changed since a version */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
@@ -102,6 +106,8 @@ struct member {
 	uint32_t slot;
 	enum member_state state;
 	uint64_t incarnation, at;
+	/* Its pushes of these steps are refused: from, and up to this one.  Both 0: of none. */
+	uint64_t barred, barred_until;
 };
 /* All that is new together: a step that one of them is at is not complete before it, whoever
  * of the others is beyond. */
@@ -335,6 +341,12 @@ void shard_stats(struct shard *s, struct shard_stats *out);
  * again; the last time was so many seconds and completed steps ago. */
 typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
 void shard_heat(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
+/* The slots whose pushes were refused, and how many of them: values that are not finite or out of
+ * bounds, or rows that there is no room for. */
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx);
+/* The slots whose gradients are outliers (watch.h); returns elements of a step that were compared. */
+struct suspect;
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct suspect *x), void *ctx);
 /* Bytes that the partitions may take. */
 struct shard_memory {
 	uint64_t tables;                /* parameters, and what the update rule keeps of them; rows as there are now */

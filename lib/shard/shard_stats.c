@@ -1,4 +1,5 @@
 #include "shard/part.h"
+#include "shard/watch.h"
 
 #include <math.h>
 
@@ -95,7 +96,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 		return true;
 	x->out.parts++;
 	x->out.tables += tables;
-	x->out.beside += vectors * BLOCK(floats) + (p->stamps ? BLOCK(stamps_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	x->out.beside += vectors * BLOCK(floats) + (s->cfg.robust.kind ? x->slots * BLOCK(floats + sizeof *p->kept) : 0) + (p->stamps ? BLOCK(stamps_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->slots * (sizeof *p->last + (claimed ? sizeof *p->debt : 0) + (s->cfg.relay ? sizeof *p->share : 0)));
 	if (!p->rows)
 		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
@@ -128,4 +129,18 @@ const struct hist *shard_staleness(const struct shard *s)
 const struct hist *shard_apply_time(const struct shard *s)
 {
 	return &s->apply_time;
+}
+
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx)
+{
+	pthread_mutex_lock(&s->gate.lock);
+	for (size_t i = 0; i < s->gate.sync.nslots; i++)
+		if (s->gate.sync.slot[i].refused)
+			fn(ctx, (uint32_t)i, s->gate.sync.slot[i].refused);
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct suspect *x), void *ctx)
+{
+	return s->watch ? watch_suspects(s->watch, fn, ctx) : 0;
 }

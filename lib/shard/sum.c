@@ -76,7 +76,7 @@ static enum shard_answer finish(struct shard *s, const struct part *p, const str
 }
 
 /* Pushes that say how many examples they have, as one that has them summed. */
-static bool accumulate(struct part *p, const struct sum *sum)
+static bool accumulate(struct part *p, const struct shard_config *cfg, const struct sum *sum)
 {
 	struct push push = { .table = sum->table, .part = sum->part, .examples = 1, .nrows = sum->body.nrows,
 		.ids = sum->body.ids, .payload = sum->body.values, .len = sum->body.len };
@@ -84,7 +84,7 @@ static bool accumulate(struct part *p, const struct sum *sum)
 
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		examples += sum_who(&sum->body, i).examples;
-	if (sum->body.len && !part_accumulate(p, &push))
+	if (sum->body.len && !part_accumulate(p, cfg, &push))
 		return false;
 	/* part_accumulate has counted the one. */
 	p->acc_examples += examples - (sum->body.len ? 1 : 0);
@@ -114,7 +114,7 @@ static enum shard_answer sum_here(struct shard *s, struct part *p, const struct 
 	}
 	if (split)
 		return finish(s, p, sum, r, PUSH_SPLIT);
-	if (!accumulate(p, sum))
+	if (!accumulate(p, &s->cfg, sum))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < sum->body.n; i++) {
 		struct sum_who w = sum_who(&sum->body, i);

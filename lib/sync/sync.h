@@ -46,6 +46,8 @@ struct sync_slot {
 	uint64_t until;
 	uint64_t told;                  /* steps that CLOCKs have told of, whoever's */
 	uint64_t said;                  /* those of before `until` became what it is */
+	uint64_t barred, barred_until;  /* pushes of these steps count as refused */
+	uint64_t refused;               /* pushes that were, of themselves */
 	/* The relay that may speak for the holder `given`, by its incarnation; 0: none. */
 	uint64_t relay, given;
 };

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "auth/handshake.h"
+#include "auth/secrets.h"
 #include "auth/session.h"
 #include "base/err.h"
 #include "wire/record.h"
@@ -41,10 +42,11 @@ struct conn_handler {
 };
 
 /* What both sides must know before the first byte.  Borrowed for the conn's
- * life. */
+ * life.  With `secrets` the secret of hs, and the cluster, are those of then alone. */
 struct conn_identity {
 	struct hs_identity hs;
 	uint8_t cluster[HS_CLUSTER_BYTES];
+	struct secrets *secrets;        /* NULL: they stay as they are */
 };
 
 /* Server side; the hello is queued at once.  suite is the one that the server

@@ -1,3 +1,4 @@
+#include <sodium.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -5,6 +6,8 @@
 #include "wire/conn_state.h"
 
 #define HANDSHAKE (3 * NSEC_PER_SEC)
+/* A stranger has us look for a new secret no more often than this. */
+#define SECRET_PAUSE (50 * NSEC_PER_MSEC)
 
 static struct conn *conn_new(int fd, const struct conn_identity *id, const struct conn_handler *handler, void *ctx)
 {
@@ -70,6 +73,33 @@ static const uint8_t *message(struct conn *c, size_t n)
 	return p;
 }
 
+/* By the secrets that hold; once more when it turns out that there is a newer one. */
+static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_peer *peer, struct err *e)
+{
+	struct secrets *secrets = c->id->secrets;
+	struct hs_identity ids[2];
+	struct secret s[2];
+	enum err_code rc;
+	bool ours = false;
+
+	if (!secrets) {
+		rc = hs_server_read1(c->hs_server, &c->id->hs, 1, msg, peer, e);
+		return rc || memcmp(peer->info.cluster, c->id->cluster, HS_CLUSTER_BYTES) == 0 ? rc :
+		    err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+	}
+	do {
+		size_t n = secrets_accepted(secrets, s);
+
+		for (size_t i = 0; i < n; i++)
+			ids[i] = s[i].id;
+		rc = hs_server_read1(c->hs_server, ids, n, msg, peer, e);
+		ours = !rc && memcmp(peer->info.cluster, s[peer->identity].cluster, HS_CLUSTER_BYTES) == 0;
+	} while (rc == ERR_AUTH && secrets_look(secrets, SECRET_PAUSE));
+	sodium_memzero(ids, sizeof ids);
+	sodium_memzero(s, sizeof s);
+	return rc || ours ? rc : err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+}
+
 static enum err_code on_msg1(struct conn *c, struct err *e)
 {
 	const uint8_t *msg = message(c, HS_MSG1_BYTES);
@@ -80,11 +110,9 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 
 	if (!msg)
 		return ERR_OK;
-	rc = hs_server_read1(c->hs_server, &c->id->hs, 1, msg, &peer, e);
+	rc = read_msg1(c, msg, &peer, e);
 	if (rc)
 		return rc;
-	if (memcmp(peer.info.cluster, c->id->cluster, sizeof peer.info.cluster) != 0)
-		return err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
 	rc = c->handler->admit(c->ctx, peer.pk, &peer.info, &reply, e);
 	if (rc) {
 		/* It has the cluster's secret, so it may know why. */
@@ -108,6 +136,21 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
+static enum err_code write_msg1(struct conn *c, uint8_t msg1[static HS_MSG1_BYTES], struct err *e)
+{
+	const struct key_pair *self = &c->id->hs.key;
+	struct secret s;
+	enum err_code rc;
+
+	if (!c->id->secrets)
+		return hs_client_write1(c->hs_client, self, c->server_key, c->id->hs.psk, c->suite, &c->info, msg1, e);
+	secrets_offered(c->id->secrets, c->server_key, &s);
+	memcpy(c->info.cluster, s.cluster, sizeof c->info.cluster);
+	rc = hs_client_write1(c->hs_client, self, c->server_key, s.id.psk, c->suite, &c->info, msg1, e);
+	sodium_memzero(&s, sizeof s);
+	return rc;
+}
+
 static enum err_code on_hello(struct conn *c, struct err *e)
 {
 	const uint8_t *msg = message(c, HS_HELLO_BYTES);
@@ -125,7 +168,7 @@ static enum err_code on_hello(struct conn *c, struct err *e)
 	for (unsigned s = 1; s < 8; s++)
 		if (suites >> s & 1)
 			c->suite = (enum suite)s;
-	rc = hs_client_write1(c->hs_client, &c->id->hs.key, c->server_key, c->id->hs.psk, c->suite, &c->info, msg1, e);
+	rc = write_msg1(c, msg1, e);
 	if (rc)
 		return rc;
 	conn_queue_raw(c, msg1, sizeof msg1);
@@ -173,6 +216,9 @@ enum err_code conn_handshake(struct conn *c, struct err *e)
 
 void conn_forget_keys(struct conn *c)
 {
+	/* It may know only the secret before, or another that has yet to come here. */
+	if (c->state == CONN_WAIT_MSG2 && c->id->secrets)
+		secrets_refused(c->id->secrets, c->server_key);
 	if (c->hs_server)
 		hs_server_wipe(c->hs_server);
 	if (c->hs_client)

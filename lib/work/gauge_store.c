@@ -53,7 +53,7 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 		rc = shard_install(x->shard, &x->layout, NULL, e);
 	x->table = layout_find(&x->layout, "w");
 	for (uint32_t i = 0; i < SLOTS; i++)
-		member[i] = (struct member){ i, MEMBER_ACTIVE, i + 1, 0 };
+		member[i] = (struct member){ .slot = i, .state = MEMBER_ACTIVE, .incarnation = i + 1 };
 	if (!rc)
 		shard_take_members(x->shard, member, SLOTS);
 	return rc;

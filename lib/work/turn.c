@@ -95,7 +95,7 @@ static enum err_code take(struct worker *w, bool only_bsp, bool *turned, struct 
 
 static void take_level(struct worker *w)
 {
-	const char *level = json_str(w->view, "log_level", "");
+	const char *level = json_str(json_object_get(w->view, "now"), "log_level", "");
 
 	/* The first is what the process was started with. */
 	if (w->level[0] && strcmp(w->level, level) != 0 && log_level_parse(level) >= 0)

@@ -201,8 +201,8 @@ static void order(void)
 
 	open_relay(&x, 0);
 	part = part_of(&x, id);
-	shard_take_members(x.shard, (struct member[]){ { 0, MEMBER_ACTIVE, inc_of(0), 8 }, { 1, MEMBER_ACTIVE, inc_of(1), 8 },
-	    { 2, MEMBER_ACTIVE, inc_of(2), 0 } }, 3);
+	shard_take_members(x.shard, (struct member[]){ { .slot = 0, .incarnation = inc_of(0), .at = 8 }, { .slot = 1, .incarnation = inc_of(1), .at = 8 },
+	    { .slot = 2, .incarnation = inc_of(2) } }, 3);
 	clock_of(&x, 2, 6, 1);
 	ok(shard_closed(x.shard) == 7 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8),
 	   "a relay that is new asks for no step before all are through with the one before");

@@ -1,0 +1,249 @@
+#include "server/routes.h"
+
+#include <sodium.h>
+
+#include "base/json.h"
+#include "client/prepare.h"
+#include "server/lane_keys.h"
+#include "server/secret.h"
+
+/* Keys while the cluster runs. */
+
+/* How long a revocation waits for servers to say that they have cut. */
+#define CUT_PATIENCE_MS 1000
+
+static enum err_code needs_run_dir(const struct host *h, struct err *e)
+{
+	return h->server->cfg.id->run_dir ? ERR_OK :
+	    err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
+}
+
+/* ---- listed ------------------------------------------------------------------------- */
+
+struct listing {
+	struct host *h;
+	json_t *list, *sessions;
+	int64_t now, wall;
+};
+
+static json_t *date_or_null(int64_t expires)
+{
+	struct buf text = BUF_INIT;
+	json_t *o;
+
+	if (!expires)
+		return json_null();
+	keyring_put_date(expires, &text);
+	o = json_string((const char *)text.data);
+	buf_release(&text);
+	return o;
+}
+
+static void list_key(void *ctx, const struct keyring_entry *entry)
+{
+	struct listing *l = ctx;
+	char key[48], id[32], print[KEYRING_FINGERPRINT];
+	const char *run = l->h->server->cfg.id->run_dir, *because;
+	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role", role_name(entry->role), "type",
+	    entry->is_token ? "token" : "x25519");
+	int64_t age;
+
+	keyring_fingerprint(entry, print);
+	key_to_text(entry->pk, key);
+	json_object_set_new(o, "fingerprint", json_string(print));
+	json_object_set_new(o, "expires", date_or_null(entry->expires));
+	json_object_set_new(o, "expired", json_boolean(entry->expires && l->wall >= entry->expires));
+	json_object_set_new(o, "here", json_boolean(run && run_has_secret(run, entry->name)));
+	json_object_set_new(o, "sessions", json_integer(json_int(l->sessions, entry->name, 0)));
+	if (!entry->is_token && coord_key_held(l->h->coord, key, l->now, id, &age)) {
+		json_object_set_new(o, "held_by", json_string(id));
+		json_object_set_new(o, "seen_seconds", json_of_num((double)age / (double)NSEC_PER_SEC));
+	} else {
+		json_object_set_new(o, "held_by", json_null());
+		json_object_set_new(o, "seen_seconds", json_null());
+	}
+	because = entry->is_token ? NULL : coord_key_barred(l->h->coord, key);
+	json_object_set_new(o, "quarantine", because ? json_string(because) : json_null());
+	json_array_append_new(l->list, o);
+}
+
+int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct host *h = ctx;
+	struct listing l = { .h = h, .list = json_array(), .sessions = lanes_census(h->server), .now = clock_now(),
+		.wall = clock_wall() / NSEC_PER_SEC };
+
+	(void)req;
+	host_lock(h);
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, list_key, &l);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	host_unlock(h);
+	json_decref(l.sessions);
+	return route_answer(a, json_pack("{s:o}", "keys", l.list));
+}
+
+/* ---- added -------------------------------------------------------------------------- */
+
+static bool take_hash(const char *hex, uint8_t out[static KEY_BYTES])
+{
+	size_t n;
+
+	return strlen(hex) == 2 * KEY_BYTES && sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
+	    n == KEY_BYTES;
+}
+
+static enum err_code read_entry(const json_t *body, struct keyring_entry *entry, struct err *e)
+{
+	const char *name = json_str(body, "name", ""), *date = json_str(body, "expires", NULL);
+
+	if (!role_parse(json_str(body, "role", ""), &entry->role))
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor or admin");
+	if (strlen(name) > KEYRING_NAME_MAX)
+		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
+	snprintf(entry->name, sizeof entry->name, "%s", name);
+	entry->is_token = json_object_get(body, "token_hash") != NULL;
+	if (entry->is_token ? !take_hash(json_str(body, "token_hash", ""), entry->pk) :
+	    !key_from_text(json_str(body, "key", ""), entry->pk))
+		return err_set(e, ERR_USAGE, "key: must be %d characters of base64 (or token_hash, %d hexadecimal digits)",
+		    KEY_TEXT_LEN, 2 * KEY_BYTES);
+	if (date && !keyring_date(date, &entry->expires))
+		return err_set(e, ERR_USAGE, "expires: must be YYYY-MM-DD, or with THH:MM:SSZ after it");
+	return ERR_OK;
+}
+
+int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "role", "name", "key", "token_hash", "expires", NULL };
+	struct host *h = ctx;
+	struct keyring_entry entry = { 0 };
+	struct err e = { 0 };
+	char print[KEYRING_FINGERPRINT];
+
+	if (!json_only(req->body, "", keys, &e) || needs_run_dir(h, &e) || read_entry(req->body, &entry, &e) ||
+	    run_authorize(h->server->cfg.id->run_dir, &entry, &e) || server_reload(h->server, &e))
+		return route_fail(a, &e);
+	keyring_fingerprint(&entry, print);
+	host_lock(h);
+	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name, role_name(entry.role), req->peer.name);
+	host_unlock(h);
+	return route_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
+}
+
+/* ---- revoked ------------------------------------------------------------------------ */
+
+static enum err_code revoke(struct host *h, const char *name, const char *who, uint64_t *made, struct err *e)
+{
+	const struct identity *id = h->server->cfg.id;
+	struct keyring_entry was;
+	char key[48];
+	enum err_code rc = needs_run_dir(h, e);
+
+	if (!rc && strcmp(name, id->name) == 0)
+		rc = err_set(e, ERR_USAGE, "%s is the coordinator's own key, which it is known by: it cannot be revoked while it runs",
+		    name);
+	if (!rc)
+		rc = run_revoke(id->run_dir, name, &was, e);
+	if (rc)
+		return rc;
+	key_to_text(was.pk, key);
+	host_lock(h);
+	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
+	host_unlock(h);
+	/* What counts cut sessions knows the name now. */
+	return server_reload_keys(h->server, made, e);
+}
+
+/* Parked until all have cut who had it, or for a second. */
+int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "name", NULL };
+	struct host *h = ctx;
+	const char *name = json_str(req->body, "name", "");
+	json_t *missing = json_array();
+	struct err e = { 0 };
+	unsigned checked;
+	int64_t cut;
+	bool settled;
+
+	a->park_ms = CUT_PATIENCE_MS;
+	if (!*req->memo && (!json_only(req->body, "", keys, &e) || revoke(h, name, req->peer.name, req->memo, &e))) {
+		json_decref(missing);
+		return route_fail(a, &e);
+	}
+	host_lock(h);
+	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
+	host_unlock(h);
+	if (!settled && !req->late) {
+		json_decref(missing);
+		return HTTP_PARK;
+	}
+	return route_answer(a, json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut, "servers",
+	    (json_int_t)checked, "unreached", missing));
+}
+
+/* ---- released ----------------------------------------------------------------------- */
+
+int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "name", NULL };
+	struct host *h = ctx;
+	const char *name = json_str(req->body, "name", "");
+	const struct keyring_entry *entry;
+	struct err e = { 0 };
+	char key[48] = "";
+	enum err_code rc;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	entry = keyring_find_name(h->server->ring, name);
+	if (entry)
+		key_to_text(entry->pk, key);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	host_lock(h);
+	rc = entry ? coord_release_key(h->coord, name, key, clock_now(), &e) :
+	    err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:s}", "name", name));
+}
+
+/* ---- the cluster's secret ----------------------------------------------------------- */
+
+struct guests {
+	const char *run;
+	json_t *list;
+};
+
+/* Whose secret key is not here came by a join file, which has the cluster's secret of then. */
+static void add_guest(void *ctx, const struct keyring_entry *entry)
+{
+	struct guests *g = ctx;
+
+	if (!entry->is_token && !run_has_secret(g->run, entry->name))
+		json_array_append_new(g->list, json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
+}
+
+int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "grace_seconds", NULL };
+	struct host *h = ctx;
+	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
+	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = clock_wall() / NSEC_PER_SEC + grace;
+	struct err e = { 0 };
+	enum err_code rc = json_only(req->body, "", keys, &e) ? needs_run_dir(h, &e) : e.code;
+
+	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
+		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d", SECRET_GRACE_MAX);
+	if (!rc)
+		rc = secret_renew(h, until, req->peer.name, &e);
+	if (rc) {
+		json_decref(g.list);
+		return route_fail(a, &e);
+	}
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, add_guest, &g);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	return route_answer(a, json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until", date_or_null(until), "guests",
+	    g.list));
+}

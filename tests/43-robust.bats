@@ -1,0 +1,167 @@
+#!/usr/bin/env bats
+# Gradients that would spoil a model: robust sums, and quarantine of who sends them.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	need_data digits8x8/digits.csv.gz
+	RUN=$T/digits.run
+}
+teardown() { teardown_dir; }
+
+event() { ps-ctl events -C "$RUN" "$@"; }
+over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
+is_there() { [ "$(worker "$1" .pid)" -gt 0 ] 2>/dev/null; }
+
+# clean FILE; poison FILE: the same digits with other labels, and values SCALE times as large.
+clean() { zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1500 >"$1"; }
+poison() {
+	zcat "$DATA/digits8x8/digits.csv.gz" | head -n 1500 | awk -F, -v OFS=, -v scale="$2" '{
+		for (i = 1; i < NF; i++) $i *= scale
+		$NF = (9 - $NF)
+		print
+	}' >"$1"
+}
+
+# digits STEPS [members of the file]
+digits() {
+	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
+	cat >digits.json <<-END
+	{ "servers": 2, "workers": 4, "heartbeat": "100ms" ${2:-},
+	  "job": { "model": "softmax", "data": "train.csv?label=last", "eval": "test.csv?label=last",
+	  "steps": $1, "batch": 16, "optimizer": "sgd", "lr": 0.002 } }
+	END
+}
+
+# One after the other: the last worker reads what poison() has written in the meantime.
+cluster() {
+	rm -rf "$RUN"
+	clean train.csv
+	background ps-serve digits.json --no-store
+	server=$pid
+	wait_for 10 test -S "$RUN/ctl.sock"
+	for i in 0 1; do
+		ps-serve -C "$RUN" --name server-$i >>servers.out 2>&1 3>&- &
+		pids+=($!)
+	done
+	for i in 0 1 2; do
+		ps-work train -C "$RUN" --slot $i >worker-$i.out 2>&1 3>&- &
+		pids+=($!)
+	done
+	for i in 0 1 2; do wait_for 20 is_there $i; done
+	[ "$1" = 0 ] || poison train.csv "$1"
+	ps-work train -C "$RUN" --slot 3 >worker-3.out 2>&1 3>&- &
+	pids+=($!)
+}
+
+# accuracy SCALE: of the whole job.
+accuracy() {
+	cluster "$1"
+	wait_for 60 over
+	http GET /v1/result | jq -r '.eval.accuracy'
+	ps-ctl -C "$RUN" stop >/dev/null
+	wait "$server" || true
+}
+
+@test "one worker of four sends garbage: with robust the model is as good as without it" {
+	digits 400
+	good=$(accuracy 0)
+	bad=$(accuracy 40)
+	figure "accuracy with 4 good workers $good, with 3 good ones and a bad one $bad"
+	jq -ne "$good > 0.85 and $bad < $good - 0.05" >/dev/null
+	for robust in median trimmed:1 clip:1; do
+		digits 400 ", \"robust\": \"$robust\""
+		with=$(accuracy 40)
+		figure "$robust: $with"
+		jq -ne "$with > $good - 0.03" >/dev/null
+	done
+}
+
+held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
+
+@test "who sends garbage is named, left out by all servers from one step on, and counts again when released" {
+	digits 100000000 ', "robust": "median", "quarantine": true, "replicas": 2'
+	cluster 40
+	wait_for 20 held 1
+	run -0 event quarantined
+	[ "${#lines[@]}" -eq 1 ]
+	[[ $output =~ "worker-3 (key worker-3) quarantined from step "[0-9]+" on: its gradients were "[0-9.e+]+" times longer than the median in "[0-9]+" steps running" ]]
+	figure "${output#* }"
+	wait_for 10 worker_is 3 quarantined
+	[ "$(worker 0 .state) $(worker 1 .state) $(worker 2 .state)" = "active active active" ]
+	run -0 ps-stat -C "$RUN" why
+	[[ $output == *"worker-3 waits for ps-ctl key release worker-3"*"it is in quarantine from step"*"times longer than the median"* ]]
+	[ "$(ps-ctl key list -C "$RUN" --json | jq -r 'select(.quarantine).name')" = worker-3 ]
+	# It goes on, and is refused; the others are not held up.
+	at=$(status .step)
+	wait_for 20 step_is_past $((at + 50))
+	wait_for 10 eval '[ "$(http GET /v1/servers | jq "[.servers[].pushes_refused] | add")" -gt 20 ]'
+	run -4 ps-ctl key release -C "$RUN" worker-0
+	run -0 ps-ctl key release -C "$RUN" worker-3
+	wait_for 10 eval '[ "$(event released | wc -l)" -eq 1 ]'
+	wait_for 20 held 2
+	# Another coordinator keeps to it.
+	kill -9 "$server"
+	wait "$server" || true
+	background ps-serve -C "$RUN" --coordinator --no-store
+	server=$pid
+	wait_for 20 eval '[ "$(status .servers)" = 2 ] && worker_is 3 quarantined'
+	http POST /v1/keys/release '{"name":"worker-3"}'
+	wait_for 10 eval '[ "$(event released | wc -l)" -eq 2 ]'
+	wait_for 20 held 3
+	http POST /v1/stop '{"why":"test"}' >/dev/null
+	wait "$server" || true
+}
+
+@test "a worker whose labels are turned round goes against the others, and is found by that" {
+	digits 100000000 ', "robust": "trimmed:1", "quarantine": true'
+	cluster 1
+	wait_for 30 held 1
+	run -0 event quarantined
+	figure "${output#* }"
+	[[ $output == *"worker-3 (key worker-3) quarantined"* ]]
+	[[ $output =~ "pointed against those of all (cosine -0."[0-9]+") in "[0-9]+" steps running" ]] ||
+		[[ $output == *"times longer than the median"* ]]
+	at=$(status .step)
+	wait_for 20 step_is_past $((at + 300))
+	[ "$(event quarantined | wc -l)" -eq 1 ]
+	ps-ctl -C "$RUN" stop >/dev/null
+	wait "$server" || true
+}
+
+@test "what cannot be compared is refused, each with one sentence" {
+	digits 10
+	refused() {
+		run -78 ps-ctl run digits.json --set robust="$1" "${@:3}"
+		[[ $output == *"$2"* ]] || { echo "$output"; false; }
+	}
+	clean train.csv
+	refused median "sync: must be bsp with robust median" --set sync=asp
+	refused median "backup: must be 0" --set backup=1
+	refused median "via: must be servers" --set via=allreduce
+	refused trimmed:2 "leaves nothing of workers 4"
+	refused mean "robust: must be none, median, trimmed:K"
+	refused none "quarantine: goes by what robust compares" --set quarantine=true
+	refused median "deterministic" --set quarantine=true --set deterministic=true
+	printf '%s\n' '1 1:1 7:2' '0 2:1 9:1' '1 1:1 9:3' '0 3:1' >train.svm
+	run ps-ctl run digits.json --set data=train.svm --set eval=train.svm --set model=logistic --set robust=median
+	[ "$status" -ne 0 ]
+	[[ $output == *'robust: table "w" is sparse'* ]]
+}
+
+@test "equal bits with robust, whatever the order and the number of servers; a copy that takes over has them" {
+	digits 60 ', "deterministic": true, "robust": "trimmed:1"'
+	clean train.csv
+	train digits.json --set name=one
+	first=$(res .model_digest)
+	train digits.json --set name=two --set servers=3 --set replicas=2
+	has .model_digest "$first"
+	digits 60 ', "robust": "median"'
+	train digits.json --set name=three
+	first=$(res .model_digest)
+	train digits.json --set name=four --set servers=3 --set replicas=2
+	has .model_digest "$first"
+}

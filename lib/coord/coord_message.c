@@ -100,6 +100,23 @@ static json_t *who_is_behind(const struct coord *c, unsigned asker, int64_t step
 	return json_pack("{s:s}", "text", text);
 }
 
+/* With the measures that the model has. */
+static void take_eval(struct coord *c, const json_t *msg)
+{
+	const json_t *eval = json_object_get(msg, "eval");
+	char text[200] = "";
+	const char *key;
+	json_t *v;
+	size_t n = 0;
+
+	json_object_foreach((json_t *)(uintptr_t)eval, key, v)
+		if (json_is_number(v) && strcmp(key, "loss") != 0 && n < sizeof text - 40)
+			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key, json_number_value(v));
+	json_decref(c->last_eval);
+	c->last_eval = json_deep_copy(msg);
+	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)json_int(msg, "step", 0), json_num(eval, "loss", 0), text);
+}
+
 static json_t *from_worker(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
     struct err *e)
 {
@@ -129,11 +146,7 @@ static json_t *from_worker(struct coord *c, struct coord_self *self, const char 
 	else if (strcmp(op, "result") == 0)
 		job_result(c, self->index, msg, now);
 	else if (strcmp(op, "eval") == 0) {
-		json_decref(c->last_eval);
-		c->last_eval = json_deep_copy(msg);
-		coord_event(c, "eval", "step %lld: loss %.6g accuracy %.4f", (long long)json_int(msg, "step", 0),
-		    json_num(json_object_get(msg, "eval"), "loss", 0),
-		    json_num(json_object_get(msg, "eval"), "accuracy", 0));
+		take_eval(c, msg);
 	} else if (strcmp(op, "relay_missed") == 0)
 		relay_missed(c, self->index, msg);
 	else if (strcmp(op, "fail") == 0)

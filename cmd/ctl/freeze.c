@@ -46,7 +46,6 @@ static char *list_of(const char *now, char **word, int n, bool off)
 		add(&b, word[i], strlen(word[i]));
 	if (!b.len)
 		buf_puts(&b, "none");
-	buf_append(&b, "", 1);
 	return (char *)b.data;
 }
 

@@ -1,4 +1,5 @@
-/* Spinning ends when it should, and gives way: where another thread wants the core it stops. */
+/* Spinning ends when it should, and gives way: where another thread wants the core it stops.
+ * Alone: beside others it would have to. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -260,6 +260,15 @@ static int block_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+static bool contradicts(const struct options *o, int nargs)
+{
+	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))
+		return contradiction("--join stands alone: the join file says which cluster it is");
+	if (o->relay && (!o->join || !o->zone))
+		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
+	return o->set.n && !nargs && contradiction("--set needs a cluster file to override");
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { 0 };
@@ -282,12 +291,8 @@ int main(int argc, char **argv)
 		break;
 	}
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
-	if (o.join && (nargs || o.run_dir || o.coordinator || o.no_store))
-		return contradiction("--join stands alone: the join file says which cluster it is");
-	if (o.relay && (!o.join || !o.zone))
-		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
-	if (o.set.n && !nargs)
-		return contradiction("--set needs a cluster file to override");
+	if (contradicts(&o, nargs))
+		return 2;
 	signals = block_signals();
 	if (key_init(&e))
 		return die(&e);

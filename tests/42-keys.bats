@@ -87,7 +87,7 @@ job() {
 	printf '{"name":"exp","servers":1,"sync":"asp","heartbeat":"100ms"}' >exp.json
 	begin exp.json
 	run -2 key add old --role admin --expires 2001-01-01
-	run -0 key add short --role admin --expires 2s --json
+	run -0 key add short --role admin --expires 5s --json
 	[ "$(jq -r .file <<<"$output")" = "$RUN/keys/short.key" ]
 	python3 "$LIB/knock.py" "$RUN" short server-0 30 >knocked 3>&- &
 	pids+=($!)

@@ -143,7 +143,7 @@ is_new_holder() {
 	finished done
 	ps-ctl stop -C "$RUN" >/dev/null
 
-	begin waits.json --set on_worker_loss=wait:1s
+	begin waits.json --set on_worker_loss=wait:1s --set steps=100000000
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-1)"
 	finished failed

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "ctl.h"
 
 struct options {
@@ -49,22 +50,43 @@ static char *list_of(const char *now, char **word, int n, bool off)
 	return (char *)b.data;
 }
 
-static enum err_code change(struct http_client *client, const struct options *o, char **word, int n, json_t **answer, struct err *e)
+/* What is frozen now, fresh; NULL and e. */
+static char *frozen(struct http_client *client, struct err *e)
 {
-	json_t *config = NULL, *body;
-	enum err_code rc = http_call(client, "GET", "/v1/config", NULL, CTL_CALL, NULL, &config, e);
-	char *list;
+	json_t *config = NULL;
+	char *now = NULL;
 
-	if (rc != ERR_OK)
-		return rc;
-	list = list_of(json_str(json_object_get(config, "job"), "frozen", "none"), word, n, o->off);
+	if (http_call(client, "GET", "/v1/config", NULL, CTL_CALL, NULL, &config, e) == ERR_OK)
+		now = mem_strdup(json_str(json_object_get(config, "job"), "frozen", "none"));
+	json_decref(config);
+	return now;
+}
+
+/* *done: it is as it is to be, whatever others have set meanwhile. */
+static enum err_code change(struct http_client *client, const struct options *o, char **word, int n, json_t **answer, bool *done,
+    struct err *e)
+{
+	char *now = frozen(client, e), *list;
+	enum err_code rc;
+	json_t *body;
+
+	if (!now)
+		return e->code;
+	list = list_of(now, word, n, o->off);
+	*done = *answer && strcmp(list, now) == 0;
+	free(now);
+	if (*done) {
+		free(list);
+		return ERR_OK;
+	}
+	json_decref(*answer);
+	*answer = NULL;
 	body = json_pack("{s:{s:s}}", "set", "job.frozen", list);
 	rc = http_call(client, "POST", "/v1/set", body, o->timeout, NULL, answer, e);
 	if (rc == ERR_OK)
 		json_object_set_new(*answer, "frozen", json_string(list));
 	free(list);
 	json_decref(body);
-	json_decref(config);
 	return rc;
 }
 
@@ -73,6 +95,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	struct http_client *client = NULL;
 	json_t *answer = NULL;
+	bool done = false;
 	int nargs, code;
 	struct err e = { 0 };
 	enum err_code rc;
@@ -80,8 +103,8 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	rc = ctl_reach(o.dir, &client, &e);
-	if (rc == ERR_OK)
-		rc = change(client, &o, argv + 1, nargs, &answer, &e);
+	while (rc == ERR_OK && !done)
+		rc = change(client, &o, argv + 1, nargs, &answer, &done, &e);
 	if (rc == ERR_OK && o.json)
 		ctl_line("set", answer);
 	else if (rc == ERR_OK)

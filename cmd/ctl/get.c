@@ -20,7 +20,9 @@ static const struct opt opts[] = {
 /* "file", or "set by local, from step 120 on". */
 static void print_origin(const json_t *o)
 {
-	if (strcmp(json_str(o, "origin", ""), "set") == 0)
+	if (strcmp(json_str(o, "origin", ""), "set") == 0 && !json_is_integer(json_object_get(o, "step")))
+		printf("  (set by %s)", json_str(o, "who", ""));
+	else if (strcmp(json_str(o, "origin", ""), "set") == 0)
 		printf("  (set by %s, from step %lld on)", json_str(o, "who", ""), (long long)json_int(o, "step", 0));
 	else
 		printf("  (%s)", json_str(o, "origin", ""));

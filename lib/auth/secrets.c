@@ -34,17 +34,18 @@ void secrets_cluster(const uint8_t psk[static KEY_BYTES], uint8_t out[static HS_
 	crypto_generichash(out, HS_CLUSTER_BYTES, (const uint8_t *)label, sizeof label - 1, psk, KEY_BYTES);
 }
 
-static bool is_another(struct secrets *s)
+/* *st: which one it is, for was_read. */
+static bool is_another(const struct secrets *s, struct stat *st)
 {
-	struct stat st;
-	bool other;
-
-	if (s->path == NULL || stat(s->path, &st) != 0)
+	if (s->path == NULL || stat(s->path, st) != 0)
 		return false;
-	other = st.st_ino != s->inode || st.st_ctim.tv_sec != s->changed.tv_sec || st.st_ctim.tv_nsec != s->changed.tv_nsec;
-	s->inode = st.st_ino;
-	s->changed = st.st_ctim;
-	return other;
+	return st->st_ino != s->inode || st->st_ctim.tv_sec != s->changed.tv_sec || st->st_ctim.tv_nsec != s->changed.tv_nsec;
+}
+
+static void was_read(struct secrets *s, const struct stat *st)
+{
+	s->inode = st->st_ino;
+	s->changed = st->st_ctim;
 }
 
 struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair *pair, char *path, char *where,
@@ -79,12 +80,14 @@ static bool look(struct secrets *s, int64_t pause)
 	struct secret_pair fresh = s->pair;
 	int64_t now = clock_now();
 	bool changed = false;
+	struct stat st;
 
 	if (s->read == NULL || (s->looked && now - s->looked < pause))
 		return false;
 	s->looked = now;
 	/* One that cannot be read, as it is being replaced by hand, changes nothing. */
-	if (is_another(s) && s->read(s->where, &fresh, NULL) == ERR_OK) {
+	if (is_another(s, &st) && s->read(s->where, &fresh, NULL) == ERR_OK) {
+		was_read(s, &st);
 		changed = sodium_memcmp(fresh.now, s->pair.now, KEY_BYTES) != 0 || fresh.until != s->pair.until;
 		s->pair = fresh;
 		if (changed)

@@ -93,6 +93,8 @@ enum err_code conf_set(struct conf *c, const char *assignment, struct err *e);
  * keys that fit together, data that is there.  ERR_CONFIG, and the sentence
  * begins with the offending key's path. */
 enum err_code conf_validate(const struct conf *c, struct err *e);
+/* The same, but no file is looked for: those of a job that runs may be gone. */
+enum err_code conf_validate_keys(const struct conf *c, struct err *e);
 
 /* The effective configuration: every key that has a value, in the table's
  * order, job nested (absent when there is none).  conf_from_json reads it back

@@ -374,16 +374,29 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
 	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
-	    (rc = check_init(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
 	if (job->epochs == 0 && job->steps == 0)
 		return err_set(e, ERR_CONFIG,
 		               "job.epochs: this or job.steps must say when training ends");
-	return check_data(c, e);
+	return ERR_OK;
+}
+
+static enum err_code check_files(const struct conf *c, struct err *e)
+{
+	enum err_code rc = c->has_job ? check_init(&c->job, e) : ERR_OK;
+
+	return rc == ERR_OK && c->has_job ? check_data(c, e) : rc;
 }
 
 enum err_code conf_validate(const struct conf *c, struct err *e)
+{
+	enum err_code rc = conf_validate_keys(c, e);
+
+	return rc == ERR_OK ? check_files(c, e) : rc;
+}
+
+enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
 		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_job,

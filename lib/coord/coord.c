@@ -215,7 +215,7 @@ static void form(struct coord *c, int64_t now)
 			if (c->cfg.resume)
 				resume_members(c);
 			members_begin(c);
-			job_begin(c);
+			job_begin(c, resumed_tasks(c));
 		}
 		coord_event(c, "layout", "epoch %u: %zu tables over %u servers", c->layout.epoch,
 		    c->layout.ntables, c->nservers);

@@ -150,11 +150,14 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
 bool coord_is_setting(const struct coord *c);
+bool coord_may_set(const struct coord *c);
 /* The last that was decided (borrowed); and all: an array of step, number, set, what, who. */
 json_t *coord_config_now(const struct coord *c);
 json_t *coord_settings(const struct coord *c);
+json_t *coord_settings_past(const struct coord *c);     /* of keys that those do not have: step (null: at once), who */
 int64_t coord_settings_made(const struct coord *c);
 bool coord_is_bsp(const struct coord *c);
+uint64_t coord_batch(const struct coord *c);            /* examples of a worker's step */
 bool coord_has_relays(const struct coord *c);
 /* Are there all tables of a list "w,b" ("none": no table)?  Else one that is not, in unknown. */
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);

@@ -9,7 +9,7 @@
 /* Ranges that a worker has at once: that which it works on, and the next. */
 #define HELD_MAX 2
 
-void job_begin(struct coord *c)
+void job_begin(struct coord *c, const json_t *saved)
 {
 	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
 
@@ -22,6 +22,9 @@ void job_begin(struct coord *c)
 		range = c->cfg.batch;
 	if (range > 64 * c->cfg.batch)
 		range = 64 * c->cfg.batch;
+	/* As it was cut, whatever the batch is now. */
+	if (json_int(saved, "range", 0) > 0)
+		range = (uint64_t)json_int(saved, "range", 0);
 	c->tasks = tasks_new(c->examples, range, c->cfg.epochs);
 	if (c->cfg.resume)
 		resume_tasks(c);

@@ -183,7 +183,7 @@ static bool changes_in(struct coord *c, const json_t *list)
 		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1), after = json_int(o, "after", -1);
 		struct change *ch;
 
-		if (kind < 0 || kind > CHANGE_SET || slot < 0 || slot >= c->nworkers || after < 0 || after > WORKER_LEFT)
+		if (kind < 0 || kind > CHANGE_SET || slot < 0 || (slot >= c->nworkers && kind != CHANGE_SET) || after < 0 || after > WORKER_LEFT)
 			return false;
 		ch = change_queue(c, (enum change_kind)kind, (unsigned)slot, (enum worker_state)after);
 		ch->incarnation = json_u64s(o, "incarnation", 0);
@@ -245,7 +245,7 @@ static void job_in(struct coord *c, const json_t *state, int64_t now)
 		return;
 	c->leases_data = json_is_object(json_object_get(state, "tasks"));
 	c->leased_from = (uint64_t)json_int(state, "leased_from", 0);
-	job_begin(c);
+	job_begin(c, json_object_get(state, "tasks"));
 	if (c->tasks)
 		tasks_from_json(c->tasks, json_object_get(state, "tasks"), true);
 }

@@ -29,6 +29,20 @@ void settings_release(struct coord *c)
 	setting_free(c->wish);
 	json_decref(c->base);
 	json_decref(c->planned);
+	json_decref(c->past);
+}
+
+/* Of each key who has set it. */
+static void pass(struct coord *c, const struct setting *s, json_t *step)
+{
+	const char *key;
+	json_t *v;
+
+	if (!c->past)
+		c->past = json_object();
+	json_object_foreach(s->set, key, v)
+		json_object_set_new(c->past, key, json_pack("{s:O, s:s}", "step", step, "who", s->who));
+	json_decref(step);
 }
 
 /* The configuration and what follows from it. */
@@ -49,6 +63,7 @@ static void keep(struct coord *c, struct setting *s)
 		json_decref(c->base);
 		c->base = json_incref(first->config);
 		c->base_number = first->number;
+		pass(c, first, json_integer((json_int_t)first->step));
 		setting_free(first);
 		memmove(c->kept, c->kept + 1, --c->nkept * sizeof *c->kept);
 	}
@@ -75,6 +90,7 @@ static void hold_at_once(struct coord *c, const struct coord_setting *from)
 {
 	struct setting *s = setting_new(from);
 
+	pass(c, s, json_null());
 	/* Of what the last ones of a step are, this is a part. */
 	if (!c->nkept) {
 		json_decref(c->base);
@@ -92,16 +108,27 @@ static void hold_at_once(struct coord *c, const struct coord_setting *from)
 	coord_changed(c);
 }
 
+/* Who is slowest must still find how its step is dealt, and what holds for it. */
+bool coord_may_set(const struct coord *c)
+{
+	uint64_t slowest = UINT64_MAX;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && worker_step(&c->worker[i]) < slowest)
+			slowest = worker_step(&c->worker[i]);
+	return !c->wish && !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
+	    !(c->nkept == SETTINGS_KEPT && c->kept[0]->step > slowest);
+}
+
 enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e)
 {
 	if (c->phase == COORD_FORMING && !s->at_once)
 		return err_set(e, ERR_NOTREADY, "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
-	if (c->wish)
-		return err_set(e, ERR_EXISTS, "another change is being decided");
+	if (c->wish || (!s->at_once && !coord_may_set(c)))
+		return err_set(e, ERR_EXISTS, c->wish ? "another change is being decided" : "so many changes are still to come that nobody could keep them");
 	*ticket = ++c->tickets;
-	c->refused[0] = 0;
 	if (s->at_once) {
 		hold_at_once(c, s);
 		c->settled_ticket = *ticket;
@@ -116,11 +143,12 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
 {
 	const struct setting *last = c->nkept ? c->kept[c->nkept - 1] : NULL;
+	const char *why = c->refusal[ticket % REFUSALS_KEPT].why;
 
 	if (ticket > c->settled_ticket)
 		return COORD_PENDING;
-	if (ticket == c->settled_ticket && c->refused[0]) {
-		err_set(e, ERR_CONFIG, "%s", c->refused);
+	if (c->refusal[ticket % REFUSALS_KEPT].ticket == ticket) {
+		err_set(e, ERR_CONFIG, "%s", why);
 		return COORD_REFUSED;
 	}
 	*step = last ? last->step : 0;
@@ -144,8 +172,11 @@ const json_t *setting_proposed(const struct coord *c)
 
 void setting_refused(struct coord *c, unsigned server, const char *why)
 {
-	snprintf(c->refused, sizeof c->refused, "server-%u has no room for it: %.220s", server, why);
-	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, c->refused);
+	char *said = c->refusal[c->tickets % REFUSALS_KEPT].why;
+
+	c->refusal[c->tickets % REFUSALS_KEPT].ticket = c->tickets;
+	snprintf(said, sizeof c->refusal[0].why, "server-%u has no room for it: %.220s", server, why);
+	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, said);
 	c->settled_ticket = c->tickets;
 	setting_free(c->wish);
 	c->wish = NULL;
@@ -164,7 +195,7 @@ static void lease_from(struct coord *c, uint64_t step)
 	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
 	c->leased_from = step;
-	job_begin(c);
+	job_begin(c, NULL);
 	tasks_begin_at(c->tasks, at.epoch, at.offset);
 }
 
@@ -201,8 +232,11 @@ void settings_settle(struct coord *c)
 		if (json_int(w->stats, "settings_step", 0) > last)
 			last = json_int(w->stats, "settings_step", 0);
 	}
-	if (last < 0)
+	/* Nobody takes steps: it holds from the first. */
+	if (last < 0 && (c->cfg.has_job || !c->nkept))
 		return;
+	if (last < 0)
+		last = (int64_t)c->kept[c->nkept - 1]->step;
 	c->settings_step = last;
 	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
 	coord_changed(c);
@@ -245,6 +279,11 @@ json_t *coord_planned(const struct coord *c)
 	return c->planned;
 }
 
+uint64_t coord_batch(const struct coord *c)
+{
+	return c->cfg.batch;
+}
+
 bool coord_is_bsp(const struct coord *c)
 {
 	return c->cfg.bsp;
@@ -285,6 +324,11 @@ void settings_view(const struct coord *c, json_t *v)
 	json_object_set_new(v, "regimes", list);
 	json_object_set_new(v, "settings", json_integer(c->nsettings));
 	json_object_set_new(v, "now", of_no_step(c->cfg.config));
+}
+
+json_t *coord_settings_past(const struct coord *c)
+{
+	return json_deep_copy(c->past);
 }
 
 json_t *coord_settings(const struct coord *c)
@@ -346,6 +390,10 @@ void settings_out(const struct coord *c, json_t *state)
 	json_object_set(state, "settings_config", c->base);
 	json_object_set_new(state, "settings_base", json_integer(c->base_number));
 	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
+	json_object_set_new(state, "settings_now", json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "bsp", c->cfg.bsp,
+	    "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait", (json_int_t)c->cfg.loss_wait));
+	if (c->past)
+		json_object_set(state, "settings_past", c->past);
 	if (c->planned)
 		json_object_set(state, "planned", c->planned);
 	if (c->wish)
@@ -372,6 +420,15 @@ bool settings_in(struct coord *c, const json_t *state)
 		if (!s)
 			return false;
 		keep(c, s);
+	}
+	c->past = json_deep_copy(json_object_get(state, "settings_past"));
+	if (json_is_object(json_object_get(state, "settings_now"))) {
+		const json_t *now = json_object_get(state, "settings_now");
+
+		c->cfg.batch = (uint64_t)json_int(now, "batch", (json_int_t)c->cfg.batch);
+		c->cfg.bsp = json_flag(now, "bsp");
+		c->cfg.on_worker_loss = (enum coord_policy)json_int(now, "on_worker_loss", 0);
+		c->cfg.loss_wait = json_int(now, "loss_wait", 0);
 	}
 	/* It is among the changes that are asked for again. */
 	c->wish = wish ? setting_in(wish) : NULL;

@@ -41,6 +41,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	s->id++;
 	s->step = s->frontier = step;
 	s->epoch = c->layout.epoch;
+	s->settings = c->nsettings;
 	s->state = SNAP_ASKED;
 	s->nasked = 0;
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -75,7 +76,7 @@ enum coord_snap coord_snap_state(const struct coord *c)
 {
 	const struct snap *s = &c->snap;
 
-	return s->state != SNAP_NONE && s->epoch != c->layout.epoch ? SNAP_BROKEN : s->state;
+	return s->state != SNAP_NONE && (s->epoch != c->layout.epoch || s->settings != c->nsettings) ? SNAP_BROKEN : s->state;
 }
 
 uint64_t coord_snap_id(const struct coord *c)

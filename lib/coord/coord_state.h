@@ -104,6 +104,7 @@ struct proposal {
 
 /* Settings kept in the view: who has to know of older ones is gone. */
 #define SETTINGS_KEPT 32u
+#define REFUSALS_KEPT 16u
 
 struct setting {
 	uint64_t step;                  /* from which on they hold */
@@ -116,6 +117,7 @@ struct setting {
 struct snap {
 	enum coord_snap state;
 	uint64_t id, step, frontier;
+	int64_t settings;               /* that hold when it is begun: with others it is of two minds */
 	uint32_t epoch;
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX];
@@ -150,7 +152,8 @@ struct coord {
 	unsigned nkept;
 	struct setting *wish;           /* that is being decided */
 	uint64_t tickets, settled_ticket;
-	char refused[300];              /* why the last one was */
+	struct { uint64_t ticket; char why[300]; } refusal[REFUSALS_KEPT];      /* of the last ones, by ticket */
+	json_t *past;                   /* of keys that no kept setting has: step (null: at once) and who */
 	json_t *planned;
 	int64_t nsettings;              /* how often they were changed */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
@@ -268,7 +271,8 @@ uint64_t coord_needed(const struct coord *c, uint64_t step);
 void why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n);
 void job_done(struct coord *c, unsigned slot);
 void job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
-void job_begin(struct coord *c);
+/* saved: how far the leases were, or NULL. */
+void job_begin(struct coord *c, const json_t *saved);
 void job_settle(struct coord *c, int64_t now);
 
 /* coord_set.c */

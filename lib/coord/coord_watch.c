@@ -28,17 +28,21 @@ static uint64_t refused_of(const struct coord *c, unsigned slot)
 static void tell_refused(struct coord *c, unsigned slot, int64_t now)
 {
 	struct member_worker *w = &c->worker[slot];
-	uint64_t all = refused_of(c, slot);
+	uint64_t all;
 
+	/* Servers tell of each that ever was with every heartbeat: looked at as seldom as told. */
+	if (w->refused_at && now - w->refused_at < REFUSED_PACE)
+		return;
+	w->refused_at = now;
+	all = refused_of(c, slot);
 	/* A server has gone, with what it had counted. */
 	if (all < w->refused)
 		w->refused = all;
-	if (all == w->refused || (w->refused_at && now - w->refused_at < REFUSED_PACE))
+	if (all == w->refused)
 		return;
 	coord_event(c, "refused", "%llu push%s of worker-%u (key %s) refused: values that are not finite or out of bounds, or no room",
 	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? " was" : "es were", slot, w->key_name);
 	w->refused = all;
-	w->refused_at = now;
 }
 
 /* ---- outliers ----------------------------------------------------------------------- */

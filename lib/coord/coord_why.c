@@ -22,6 +22,9 @@ struct why {
 	const struct coord *c;
 	int64_t now;
 	json_t *list;
+	bool slow_known;                /* the slowest of those below slow_need is looked up */
+	uint64_t slow_need;
+	int slow;
 };
 
 struct reason {
@@ -193,7 +196,8 @@ static void say_of(struct why *y, struct reason *r, unsigned i)
 }
 
 /* Nobody is behind: it is the servers. */
-static void say_servers(struct why *y, struct reason *r)
+/* One that is lost or silent.  False: there is none. */
+static bool say_silent(struct why *y, struct reason *r)
 {
 	const struct coord *c = y->c;
 	char id[24];
@@ -205,14 +209,23 @@ static void say_servers(struct why *y, struct reason *r)
 		r->whom = id;
 		if (s->ever && !s->live) {
 			say(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
-			return;
+			return true;
 		}
 		if (s->live && !s->own && is_silent(y, s->seen)) {
 			say(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
 			    (long long)s->pid, since(y, s->seen));
-			return;
+			return true;
 		}
 	}
+	return false;
+}
+
+static void say_servers(struct why *y, struct reason *r)
+{
+	const struct coord *c = y->c;
+
+	if (say_silent(y, r))
+		return;
 	r->whom = "the servers";
 	if (c->prop.open)
 		say(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
@@ -241,8 +254,20 @@ static bool say_relays(struct why *y, struct reason *r, int relay)
 /* Waits at a step, behind this relay (-1: none). */
 static void say_why(struct why *y, struct reason *r, int relay)
 {
-	int who = slowest(y->c, coord_needed(y->c, (uint64_t)r->step), UINT_MAX, ANY);
+	uint64_t need = coord_needed(y->c, (uint64_t)r->step);
+	int who;
 
+	/* Most wait for the same step. */
+	if (!y->slow_known || y->slow_need != need) {
+		y->slow_known = true;
+		y->slow_need = need;
+		y->slow = slowest(y->c, need, UINT_MAX, ANY);
+	}
+	who = y->slow;
+
+	/* Who is behind and only waits itself is not whom they wait for. */
+	if (who >= 0 && worker_does(&y->c->worker[who], "wait") && !is_silent(y, y->c->worker[who].seen) && say_silent(y, r))
+		return;
 	if (who >= 0)
 		say_of(y, r, (unsigned)who);
 	else if (!say_relays(y, r, relay))

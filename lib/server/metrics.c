@@ -123,7 +123,7 @@ static const struct family server_families[] = {
 	{ "ps_server_sent_bytes_total", "counter", "Bytes sent on data connections.", "sent_bytes" },
 	{ "ps_server_sessions", "gauge", "Authenticated sessions.", "sessions" },
 	{ "ps_server_auth_failures_total", "counter", "Connections refused for a wrong key, tag or record.", "auth_failures" },
-	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.", "pushes_refused" },
+	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.", "pushes_nonfinite" },
 };
 
 static const struct family worker_families[] = {
@@ -159,6 +159,14 @@ struct kind {
 	struct family up, seen;
 };
 
+/* One in quarantine works, though nothing of it counts. */
+static bool is_up(const json_t *row, const char *live)
+{
+	const char *state = json_str(row, "state", "");
+
+	return strcmp(state, live) == 0 || strcmp(state, "quarantined") == 0;
+}
+
 /* Is it there, and when was it heard of last? */
 static void put_up(struct buf *out, const struct kind *k)
 {
@@ -168,7 +176,7 @@ static void put_up(struct buf *out, const struct kind *k)
 
 	put_head(out, &k->up);
 	json_array_foreach(k->rows, i, row)
-		put_sample(out, k->up.name, k->label, json_str(row, "id", ""), strcmp(json_str(row, "state", ""), k->live) == 0);
+		put_sample(out, k->up.name, k->label, json_str(row, "id", ""), is_up(row, k->live));
 	put_head(out, &k->seen);
 	json_array_foreach(k->rows, i, row)
 		put_sample(out, k->seen.name, k->label, json_str(row, "id", ""),

@@ -308,17 +308,25 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 }
 
 /* The coordinator tells of all.  Where it listens on every address, by the host's name. */
-static void scrape_address(const struct host *h, char *out, size_t n)
+static bool scrape_address(struct host *h, char *out, size_t n)
 {
-	const char *bound = http_server_address(h->http), *port = strrchr(bound, ':');
-	char name[64] = "";
+	char name[64] = "", bound[128];
+	const char *port;
+
+	host_lock(h);
+	snprintf(bound, sizeof bound, "%s", h->http ? http_server_address(h->http) : "");
+	host_unlock(h);
+	port = strrchr(bound, ':');
+	if (!port)
+		return false;
 
 	if (strncmp(bound, "0.0.0.0:", 8) != 0 && strncmp(bound, "[::]:", 5) != 0) {
 		snprintf(out, n, "%s", bound);
-		return;
+		return true;
 	}
 	gethostname(name, sizeof name - 1);
 	snprintf(out, n, "%s%s", name, port);
+	return true;
 }
 
 static int get_targets(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -327,7 +335,10 @@ static int get_targets(void *ctx, const struct http_request *req, struct http_an
 	char address[160];
 
 	(void)req;
-	scrape_address(h, address, sizeof address);
+	if (!scrape_address(h, address, sizeof address)) {
+		http_fail(a, ERR_NOTREADY, NULL, "the coordinator does not listen yet, or no more");
+		return HTTP_DONE;
+	}
 	return route_answer(a, json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster", h->cfg.name,
 	    "__meta_ps_role", "coordinator"));
 }

@@ -229,14 +229,16 @@ int host_post_secret(void *ctx, const struct http_request *req, struct http_answ
 	static const char *const keys[] = { "grace_seconds", NULL };
 	struct host *h = ctx;
 	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
-	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = clock_wall() / NSEC_PER_SEC + grace;
+	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = 0;
 	struct err e = { 0 };
 	enum err_code rc = json_only(req->body, "", keys, &e) ? needs_run_dir(h, &e) : e.code;
 
 	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
 		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d", SECRET_GRACE_MAX);
-	if (!rc)
+	if (!rc) {
+		until = clock_wall() / NSEC_PER_SEC + grace;
 		rc = secret_renew(h, until, req->peer.name, &e);
+	}
 	if (rc) {
 		json_decref(g.list);
 		return route_fail(a, &e);

@@ -13,6 +13,9 @@
 
 /* Routes that change something. */
 
+/* So long who changes a setting waits for the servers to agree. */
+#define SET_PARK_MS 60000
+
 /* Parked until the one that it has asked for is made, or has failed. */
 int host_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
@@ -129,7 +132,7 @@ int host_post_set(void *ctx, const struct http_request *req, struct http_answer 
 	if (!*req->memo) {
 		enum err_code rc = settings_change(ctx, req->body, req->peer.name, req->memo, &a->json, &e);
 
-		a->park_ms = HTTP_PARK_MAX_MS;
+		a->park_ms = SET_PARK_MS;
 		/* Another one is being decided: after that. */
 		if (rc == ERR_EXISTS && !req->late)
 			return HTTP_PARK;

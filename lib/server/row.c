@@ -25,7 +25,7 @@ static json_t *learning_rate(const json_t *config, uint64_t step)
 /* Of all workers together examples are counted; a step is one of each. */
 static double steps_per_second(const struct host *h, const json_t *row)
 {
-	double each = (double)h->cfg.batch * json_num(row, "workers", 0);
+	double each = (double)coord_batch(h->coord) * json_num(row, "workers", 0);
 
 	return each > 0 ? json_num(row, "examples_per_second", 0) / each : 0;
 }
@@ -48,8 +48,8 @@ json_t *row_take(struct host *h, int64_t now)
 {
 	json_t *row = coord_row(h->coord, now);
 
-	json_object_set_new(row, "lr", learning_rate(h->config, (uint64_t)json_int(row, "step", 0)));
-	json_object_set_new(row, "optimizer", json_string(json_str(json_object_get(h->config, "job"), "optimizer", "")));
+	json_object_set_new(row, "lr", learning_rate(coord_config_now(h->coord), (uint64_t)json_int(row, "step", 0)));
+	json_object_set_new(row, "optimizer", json_string(json_str(json_object_get(coord_config_now(h->coord), "job"), "optimizer", "")));
 	json_object_set_new(row, "steps_per_second", json_of_num(steps_per_second(h, row)));
 	add_checkpoints(h, row);
 	json_object_set_new(row, "http_refused", json_integer(h->http ? (json_int_t)http_server_refused(h->http) : 0));

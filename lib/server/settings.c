@@ -24,14 +24,15 @@
 static enum err_code fits_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
 {
 	static const char *const of_mode[] = { "sync", "backup" };
+	static const char *const of_bsp[] = { "local_steps", "outer" };
 	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer", "optimizer" };
 	char unknown[64];
 	const char *name;
 	json_t *v;
 
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
-		return err_set(e, ERR_CONFIG, "via: with allreduce workers make the updates, and only checkpoint_every, log_level and "
-		    "on_worker_loss can change");
+		return err_set(e, ERR_CONFIG, "via: with allreduce workers make the updates, and only what is for no step "
+		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
 	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots && coord_has_sparse(h->coord))
 		return err_set(e, ERR_CONFIG, "local_steps: a table is sparse, and %s has state for each row; sgd has none", c->job.optimizer);
 	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
@@ -42,6 +43,10 @@ static enum err_code fits_job(const struct host *h, const struct conf *c, const 
 		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
 			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(h->coord))
 				return err_set(e, ERR_CONFIG, "%s: cannot change while relays sum for workers: they do so in bsp only", leaf);
+		/* What a push means changes with it, for all at one step. */
+		for (size_t i = 0; i < sizeof of_bsp / sizeof *of_bsp; i++)
+			if (strcmp(leaf, of_bsp[i]) == 0 && (c->sync.kind != SYNC_bsp || !coord_is_bsp(h->coord)))
+				return err_set(e, ERR_CONFIG, "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
 		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces; i++)
 			if (strcmp(leaf, of_pieces[i]) == 0)
 				return err_set(e, ERR_CONFIG, "%s: cannot change while the model is pushed in fragments", leaf);
@@ -60,7 +65,7 @@ static enum err_code changed(const struct host *h, const json_t *set, struct con
 		return rc;
 	rc = conf_apply(out, set, e);
 	if (!rc)
-		rc = conf_validate(out, e);
+		rc = conf_validate_keys(out, e);
 	if (!rc)
 		rc = fits_job(h, out, set, e);
 	if (rc)
@@ -161,7 +166,7 @@ static void planned(struct host *h, int64_t now)
 	struct err e = { 0 };
 	enum err_code rc;
 
-	if (!first || coord_phase(h->coord) != COORD_RUNNING || coord_is_setting(h->coord) ||
+	if (!first || coord_phase(h->coord) != COORD_RUNNING || !coord_may_set(h->coord) ||
 	    (uint64_t)json_int(first, "at", 0) > soon)
 		return;
 	json_incref(first);
@@ -321,8 +326,8 @@ static enum err_code change(struct host *h, const struct wish *w, const char *wh
 
 	host_lock(h);
 	rc = try_rest(h, w, &changes, e);
-	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 && coord_is_setting(h->coord))
-		rc = err_set(e, ERR_EXISTS, "another change is being decided");
+	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) && !coord_may_set(h->coord))
+		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
 	host_unlock(h);
 	if (!rc && w->dry) {
 		if (w->servers >= 0)
@@ -380,13 +385,19 @@ json_t *settings_now(struct host *h)
 	return copy;
 }
 
-static json_t *origin_of(const struct conf_key *k, json_t *value, const json_t *deflt, json_t *settings)
+static json_t *origin_of(const struct conf_key *k, json_t *value, const json_t *deflt, json_t *settings, json_t *past)
 {
 	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin", deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
 	const json_t *s, *set, *text;
 	const char *name;
+	json_t *at;
 	size_t i;
 
+	json_object_foreach(past, name, at)
+		if (conf_key_find(name, NULL) == k) {
+			json_object_set_new(o, "origin", json_string("set"));
+			json_object_update(o, at);
+		}
 	json_array_foreach(settings, i, s) {
 		set = json_object_get(s, "set");
 		json_object_foreach((json_t *)(uintptr_t)set, name, text)
@@ -401,7 +412,7 @@ static json_t *origin_of(const struct conf_key *k, json_t *value, const json_t *
 
 json_t *settings_origin(struct host *h)
 {
-	json_t *out = json_object(), *settings;
+	json_t *out = json_object(), *settings, *past;
 	struct conf c, deflt;
 	struct err e;
 	size_t n;
@@ -409,6 +420,7 @@ json_t *settings_origin(struct host *h)
 
 	host_lock(h);
 	settings = coord_settings(h->coord);
+	past = coord_settings_past(h->coord);
 	if (conf_from_json(coord_config_now(h->coord), &c, &e))
 		conf_init(&c);
 	host_unlock(h);
@@ -418,10 +430,11 @@ json_t *settings_origin(struct host *h)
 		json_t *d = conf_value_json(&k[i], &deflt);
 
 		if (v)
-			json_object_set_new(out, k[i].path, origin_of(&k[i], v, d, settings));
+			json_object_set_new(out, k[i].path, origin_of(&k[i], v, d, settings, past));
 		json_decref(d);
 	}
 	json_decref(settings);
+	json_decref(past);
 	conf_release(&c);
 	conf_release(&deflt);
 	return out;

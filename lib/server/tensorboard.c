@@ -12,6 +12,7 @@ struct tensorboard {
 	char *dir;                      /* NULL: there is none */
 	struct tfevents *events;        /* NULL: not yet, or it could not be made */
 	int64_t step, eval_step;        /* written last; -1: none */
+	double pushes;                  /* that the last histogram has */
 	bool warned;
 };
 
@@ -100,6 +101,19 @@ static bool is_well(struct tensorboard *b, enum err_code rc, const struct err *e
 	return !rc;
 }
 
+static double pushes_of(const json_t *row)
+{
+	const json_t *counts = json_object_get(json_object_get(row, "staleness"), "counts");
+
+	return json_number_value(json_array_get(counts, json_array_size(counts) - 1));
+}
+
+/* A step of its own; or the last one, of which more has come to be known. */
+static bool is_news(const struct tensorboard *b, const json_t *row, int64_t step)
+{
+	return step != b->step || (strcmp(json_str(row, "state", ""), "running") != 0 && pushes_of(row) != b->pushes);
+}
+
 static void put_step(struct tensorboard *b, const json_t *row, int64_t step, double wall)
 {
 	struct err e = { 0 };
@@ -107,8 +121,10 @@ static void put_step(struct tensorboard *b, const json_t *row, int64_t step, dou
 	tfevents_begin(b->events, wall, step);
 	put_curves(b->events, curve, sizeof curve / sizeof *curve, row);
 	put_staleness(b->events, json_object_get(row, "staleness"));
-	if (is_well(b, tfevents_end(b->events, &e), &e))
+	if (is_well(b, tfevents_end(b->events, &e), &e)) {
 		b->step = step;
+		b->pushes = pushes_of(row);
+	}
 }
 
 static void put_eval(struct tensorboard *b, const json_t *eval, int64_t step, double wall)
@@ -127,11 +143,11 @@ void tensorboard_row(struct tensorboard *b, const json_t *row)
 	double wall = (double)clock_wall() / NSEC_PER_SEC;
 	struct err e = { 0 };
 
-	if (!b->dir || (step == b->step && eval_step == b->eval_step))
+	if (!b->dir || (!is_news(b, row, step) && eval_step == b->eval_step))
 		return;
 	if (!b->events && !is_well(b, tfevents_open(b->dir, &b->events, &e), &e))
 		return;
-	if (step != b->step)
+	if (is_news(b, row, step))
 		put_step(b, row, step, wall);
 	if (eval_step >= 0 && eval_step != b->eval_step)
 		put_eval(b, json_object_get(row, "eval"), eval_step, wall);

@@ -6,6 +6,10 @@
 
 /* Rows that wait to be asked for; what comes beyond them is counted, and dropped. */
 #define ROWS_MAX 65536u
+/* With each heartbeat a process sends a page, if only of its clock. */
+#define PAGES_MAX 65536u
+#define ROW_MOST 16u
+#define TEXT_MOST 64u
 /* After the end: for the last rows, of processes that may be dead; then for who asks. */
 #define GRACE (3 * NSEC_PER_SEC)
 #define KEPT (30 * NSEC_PER_SEC)
@@ -22,7 +26,7 @@ struct tracing {
 	int64_t began, began_wall, until, asked;        /* asked: when somebody did last */
 	struct page *first, **last;
 	uint64_t next;                  /* the number of the first page that waits */
-	size_t rows;
+	size_t rows, pages;             /* that wait */
 	uint64_t dropped;
 	json_t *process;                /* id -> true: it has sent its last rows */
 };
@@ -44,6 +48,7 @@ static void drop_page(struct tracing *t)
 	if (!t->first)
 		t->last = &t->first;
 	t->rows -= p->rows;
+	t->pages--;
 	t->next++;
 	json_decref(p->json);
 	free(p);
@@ -137,8 +142,13 @@ void tracing_tick(struct host *h, int64_t now)
 		t->done = true;
 		host_kick(h);
 	}
-	if (t->done && t->process && now - t->asked > KEPT)
+	if (t->process && now - t->asked > KEPT) {
+		/* Nobody wants it any more. */
+		t->on = false;
+		t->done = true;
 		drop_all(t);
+		coord_touch(h->coord);
+	}
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
@@ -153,6 +163,29 @@ static bool name_of(const struct coord_self *self, char out[static 24])
 	return true;
 }
 
+/* What a process sends of itself it may not be long about. */
+static bool rows_are_short(const json_t *rows)
+{
+	const json_t *row, *x;
+	size_t i, k;
+
+	if (!json_is_array(rows))
+		return false;
+	json_array_foreach((json_t *)(uintptr_t)rows, i, row) {
+		if (!json_is_array(row) || json_array_size(row) > ROW_MOST)
+			return false;
+		json_array_foreach((json_t *)(uintptr_t)row, k, x)
+			if (json_is_array(x) || json_is_object(x) || (json_is_string(x) && json_string_length(x) > TEXT_MOST))
+				return false;
+	}
+	return true;
+}
+
+static bool is_number(const json_t *msg, const char *key)
+{
+	return json_is_number(json_object_get(msg, key));
+}
+
 void tracing_take(struct host *h, const struct coord_self *from, const json_t *msg, int64_t now)
 {
 	struct tracing *t = h->tracing;
@@ -160,13 +193,14 @@ void tracing_take(struct host *h, const struct coord_self *from, const json_t *m
 	struct page *p;
 	char id[24];
 
-	if (t->done || (uint64_t)json_int(msg, "id", 0) != t->id || !name_of(from, id))
+	if (t->done || (uint64_t)json_int(msg, "id", 0) != t->id || !name_of(from, id) ||
+	    !rows_are_short(json_object_get(msg, "rows")) || !is_number(msg, "now") || !is_number(msg, "wall"))
 		return;
 	if (json_flag(msg, "last"))
 		json_object_set_new(t->process, id, json_true());
 	t->dropped += (uint64_t)json_int(msg, "dropped", 0);
 	/* A page without rows tells of the process's clock. */
-	if (t->rows + rows > ROWS_MAX) {
+	if (t->rows + rows > ROWS_MAX || t->pages >= PAGES_MAX) {
 		t->dropped += rows;
 		return;
 	}
@@ -183,7 +217,10 @@ void tracing_take(struct host *h, const struct coord_self *from, const json_t *m
 	*t->last = p;
 	t->last = &p->next;
 	t->rows += rows;
-	host_kick(h);
+	t->pages++;
+	/* Who waits is told of the first. */
+	if (t->first == p)
+		host_kick(h);
 }
 
 json_t *tracing_page(struct host *h, uint64_t id, uint64_t page, int64_t now, bool *wait, struct err *e)
@@ -197,7 +234,8 @@ json_t *tracing_page(struct host *h, uint64_t id, uint64_t page, int64_t now, bo
 		return NULL;
 	}
 	t->asked = now;
-	while (t->first && t->next < page)
+	/* What was answered is not asked for again; more than that nobody has seen. */
+	while (t->first && t->next < page && page <= t->next + 1)
 		drop_page(t);
 	over = t->done && (!t->first || !t->first->next);
 	*wait = !t->first && !t->done;

@@ -15,7 +15,7 @@ static uint64_t most(const struct part *p, const struct shard *s, const struct o
 /* The step that is open, and those to come. */
 static bool sums(const struct part *p, const struct shard *s)
 {
-	return regime_is_bsp(s, p->step) || regime_last(s)->mode.kind == SYNC_bsp;
+	return regime_is_bsp(s, p->step) || regime_last(s)->mode.kind == SYNC_bsp || p->acc;
 }
 
 enum err_code part_book(struct part *p, struct shard *s, struct err *e)

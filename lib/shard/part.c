@@ -101,7 +101,8 @@ static bool spare_comes_back(const struct part *p)
 
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
-	if (!regime_is_bsp(s, p->step) && regime_last(s)->mode.kind != SYNC_bsp)
+	/* What is left of an earlier bsp is in use, too. */
+	if (!regime_is_bsp(s, p->step) && regime_last(s)->mode.kind != SYNC_bsp && !p->acc)
 		return ERR_OK;
 	if (p->table->sparse) {
 		if (!p->acc_rows)

@@ -109,7 +109,7 @@ struct gate {
 
 /* A checkpoint that is being taken: in bsp of `step`, else of whenever it is. */
 struct snaps {
-	_Atomic bool on, failed, begun;
+	_Atomic bool on, failed, begun, by_step;
 	_Atomic uint64_t step;
 };
 
@@ -133,7 +133,7 @@ struct shard {
 	struct budget budget;
 	struct shard_table *_Atomic *table;     /* SHARD_TABLES places; set once, then read freely */
 	_Atomic uint32_t ntables;
-	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls;
+	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls, nonfinite;
 	_Atomic uint64_t alone;         /* see shard_alone */
 	struct hist staleness, apply_time;
 	struct watch *watch;            /* of outliers; NULL: not wanted */

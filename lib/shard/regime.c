@@ -154,7 +154,8 @@ void gate_enter(struct shard *s, struct part *p)
 	const struct regime *now;
 
 	pthread_mutex_lock(&s->gate.lock);
-	now = s->gate.now;
+	/* It may have been gone over when this was not here yet. */
+	now = s->gate.turning ? next_mode(s) : s->gate.now;
 	pthread_mutex_unlock(&s->gate.lock);
 	if (now->mode.kind == SYNC_bsp && !regime_is_bsp(s, p->step))
 		enter(s, p, (void *)(uintptr_t)now);

@@ -232,6 +232,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
 	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good)
 		gate_refused(s, push->slot);
+	if (a == SHARD_OK && check == CODEC_UNBOUNDED)
+		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
 	if (settle)
 		shard_settle(s);
 	else if (wake)
@@ -346,10 +348,10 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
 
-	if (!p || p->table->sparse || s->cfg.relay || !k || k > p->by->rule->nslots)
+	if (!p || p->table->sparse || s->cfg.relay || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, step);
+	a = p->by && k <= p->by->rule->nslots ? may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;

@@ -331,6 +331,7 @@ void shard_snap_end(struct shard *s);
 
 struct shard_stats {
 	uint64_t status[PUSH_SPLIT + 1];
+	uint64_t nonfinite;             /* pushes that were refused for that */
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
 	uint64_t unsent;                /* changes that the next copies have not said they have */
 };

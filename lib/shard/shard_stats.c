@@ -30,7 +30,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 
 void shard_stats(struct shard *s, struct shard_stats *out)
 {
-	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls) };
+	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls), .nonfinite = atomic_load(&s->nonfinite) };
 	for (int i = 0; i <= PUSH_SPLIT; i++)
 		out->status[i] = atomic_load(&s->status[i]);
 	shard_each(s, add_stats, out);

@@ -69,11 +69,14 @@ static void copy_dense(const struct part *p, size_t n, const struct optim_rule *
 }
 
 /* Is it of a step, or of any moment?  At the end of bsp, of the last step that has an end. */
+static bool goes_by_step(const struct shard *s, uint64_t step)
+{
+	return regime_is_bsp(s, step) && (!step || regime_is_bsp(s, step - 1));
+}
+
 static bool by_step(const struct shard *s)
 {
-	uint64_t step = atomic_load(&s->snaps.step);
-
-	return regime_is_bsp(s, step) && (!step || regime_is_bsp(s, step - 1));
+	return atomic_load(&s->snaps.by_step);
 }
 
 /* That which goes on from the picture: its rule may not have begun here. */
@@ -134,6 +137,7 @@ static bool in_time(struct shard *s, struct part *p, void *ctx)
 bool shard_snap_begin(struct shard *s, uint64_t step)
 {
 	shard_snap_end(s);
+	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
 	atomic_store(&s->snaps.step, step);
 	atomic_store(&s->snaps.failed, false);
 	atomic_store(&s->snaps.on, true);

@@ -78,6 +78,8 @@ enum err_code local_turn(struct local *l, struct err *e)
 	const struct optim_rule *before = l->rule.rule;
 	enum err_code rc = measure(l, e);
 
+	if (l->rule.rule != before)
+		l->taken = 0;
 	for (size_t i = 0; !rc && i < l->job->ntables; i++) {
 		if (l->rule.rule == before && (l->state[i] || !alone(l)))
 			continue;
@@ -230,7 +232,7 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 	enum err_code rc = ERR_OK;
 
 	*loss = 0;
-	for (size_t i = 0; !rc && (alone(l) || l->pieces > 1) && i < l->job->ntables; i++)
+	for (size_t i = 0; !rc && (alone(l) || l->pieces > 1 || b->rows > l->piece) && i < l->job->ntables; i++)
 		rc = room(l, i, params_floats(p, b, i), e);
 	if (rc)
 		return rc;

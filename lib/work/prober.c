@@ -21,6 +21,7 @@ struct prober {
 	json_t *found;
 	pthread_t thread;
 	bool running;
+	json_t *next;                   /* the view that asks for another one meanwhile, or NULL */
 	json_t *view;                   /* the thread's, while it runs */
 	json_t *result;                 /* the thread's, until `done` */
 	atomic_bool stop, done;
@@ -115,17 +116,37 @@ void prober_view(struct prober *p, const json_t *view)
 	bool first = !p->seen;
 
 	p->seen = true;
-	if (number == p->number || p->running)
+	if (number == p->number)
 		return;
+	/* The next one, when this one is over. */
+	if (p->running) {
+		json_decref(p->next);
+		p->next = json_deep_copy(view);
+		return;
+	}
 	p->number = number;
 	if (!first && number)
 		begin(p, view);
 }
 
+static void begin_next(struct prober *p)
+{
+	json_t *view = p->next;
+
+	p->next = NULL;
+	p->number = json_int(view, "probe", 0);
+	if (p->number)
+		begin(p, view);
+	json_decref(view);
+}
+
 void prober_tell(struct prober *p, json_t *stats)
 {
-	if (p->running && atomic_load(&p->done))
+	if (p->running && atomic_load(&p->done)) {
 		collect(p);
+		if (p->next)
+			begin_next(p);
+	}
 	if (p->beats && p->found) {
 		json_object_set(stats, "probe", p->found);
 		p->beats--;
@@ -140,5 +161,6 @@ void prober_free(struct prober *p)
 	if (p->running)
 		collect(p);
 	json_decref(p->found);
+	json_decref(p->next);
 	free(p);
 }

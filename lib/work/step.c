@@ -35,7 +35,7 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	}
 	*other = feed_members(w->feed) != known && deals;
 	rc = turn_settle(w, &turned, e);
-	*other |= turned && deals;
+	*other |= turned;
 	return rc;
 }
 

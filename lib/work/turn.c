@@ -74,7 +74,8 @@ static enum err_code apply(struct worker *w, struct err *e)
 	return rc;
 }
 
-static enum err_code take(struct worker *w, bool only_bsp, bool *turned, struct err *e)
+/* due: nothing that this worker could also wait with. */
+static enum err_code take(struct worker *w, bool due, bool *turned, struct err *e)
 {
 	int64_t had = w->settings;
 	enum err_code rc = rebase(w, e);
@@ -84,7 +85,7 @@ static enum err_code take(struct worker *w, bool only_bsp, bool *turned, struct 
 	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
 		bool bsp = w->job.conf.sync.kind == SYNC_bsp;
 
-		if (rc || (only_bsp && !bsp) || (bsp && (uint64_t)json_int(r, "step", 0) > w->step))
+		if (rc || ((bsp || due) && (uint64_t)json_int(r, "step", 0) > w->step))
 			break;
 		if (json_int(r, "number", 0) > w->settings)
 			rc = take_one(w, r, e);

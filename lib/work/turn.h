@@ -9,7 +9,7 @@
  *
  * Between two steps. */
 enum err_code turn_take(struct worker *w, struct err *e);
-/* The same of a step of bsp whose parameters have come: only then is it sure what holds.
+/* The same of a step whose parameters have come: only then is it sure what holds for it.
  * *turned: something is another now. */
 enum err_code turn_settle(struct worker *w, bool *turned, struct err *e);
 

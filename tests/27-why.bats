@@ -24,7 +24,7 @@ is_quiet() { ! why | grep -v '^everybody' | grep -q ' waits\? for '; }
 three() {
 	write_csv train.csv
 	cat >three.json <<-END
-	{ "servers": 2, "workers": 3, "lease": "20s", "heartbeat": "100ms",
+	{ "servers": 2, "workers": 3, "lease": "20s", "heartbeat": "400ms",
 	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.001 } }
 	END
 }

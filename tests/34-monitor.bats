@@ -191,8 +191,8 @@ curves() { python3 "$LIB/tfevents.py" $(ls "$1"/events.out.tfevents.* | sort); }
 	done
 	[ "$(jq -s 'map(select(.tag == "eval/loss")) | last.step' c)" = "$(res .steps)" ]
 	jq -es --argjson want "$(res .eval.loss)" 'map(select(.tag == "eval/loss")) | last.value - $want | fabs <= 1e-6 * $want' c
-	# The histogram counts every push, and is whole.
-	jq -es --slurpfile row last 'map(select(.histogram)) | last.histogram | .num == $row[0].pushes_merged and
+	# The histogram counts every push that the row's has, and is whole.
+	jq -es --slurpfile row last 'map(select(.histogram)) | last.histogram | .num == $row[0].staleness.counts[-1] and .num > 0 and
 		(.counts | add) == .num and (.limits | length) == (.counts | length) and (.limits | sort) == .limits' c
 	# Another reader of protobuf finds the same fields.
 	if command -v protoc >/dev/null; then

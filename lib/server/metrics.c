@@ -220,7 +220,6 @@ static bool any_has(const json_t *rows, const char *key)
 static void put_workers(struct buf *out, const json_t *rows)
 {
 	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter", "Time in each phase of a step.", NULL };
-	/* What workers of another version do not tell comes last. */
 	static const char *const value[] = { "data", "pull", "compute", "push", "wait", "encode" };
 	static const char *const key[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds", "wait_seconds",
 		"encode_seconds" };
@@ -232,7 +231,7 @@ static void put_workers(struct buf *out, const json_t *rows)
 	put_up(out, &k);
 	put_rows(out, worker_families, COUNT(worker_families), rows, "worker");
 	put_split(out, &phase, rows, "worker",
-	    &(struct split){ "phase", value, key, COUNT(value) - !any_has(rows, "encode_seconds") });
+	    &(struct split){ "phase", value, key, COUNT(value) });
 	if (any_has(rows, "push_latency"))
 		put_histograms(out, &latency, rows, "worker");
 }

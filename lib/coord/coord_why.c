@@ -1,6 +1,5 @@
-#include "coord/coord_state.h"
+#include "coord/why.h"
 
-#include <math.h>
 #include <stdarg.h>
 
 #include "base/clock.h"
@@ -12,28 +11,8 @@
 
 /* Shorter waits are the ordinary course of a step. */
 #define WORTH_A_WORD 0.2
-/* A worker whose own part of a step takes so much longer than that of the one in the middle,
- * and so many seconds. */
-#define SLOW 1.5
-#define SLOW_BY 1e-3
-#define SLOW_STEPS 10u
 
-struct why {
-	const struct coord *c;
-	int64_t now;
-	json_t *list;
-	bool slow_known;                /* the slowest of those below slow_need is looked up */
-	uint64_t slow_need;
-	int slow;
-};
-
-struct reason {
-	const char *who, *whom;
-	int64_t step;                   /* -1: of none */
-	double seconds;
-};
-
-__attribute__((format(printf, 4, 5))) static void say(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
+void why_say(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
 {
 	json_t *o = json_event("why");
 	char because[300];
@@ -51,7 +30,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct why *y, const struc
 	json_array_append_new(y->list, o);
 }
 
-static double since(const struct why *y, int64_t t)
+double why_since(const struct why *y, int64_t t)
 {
 	return t ? (double)(y->now - t) / (double)NSEC_PER_SEC : 0;
 }
@@ -67,35 +46,35 @@ static bool is_silent(const struct why *y, int64_t seen)
 static void missing_server(struct why *y, unsigned i, const char *who)
 {
 	const struct member_server *s = &y->c->server[i];
-	struct reason r = { .who = who, .step = -1, .seconds = since(y, s->ever ? s->seen : y->c->started) };
+	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, s->ever ? s->seen : y->c->started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "server-%u", i);
 	r.whom = id;
 	if (s->ever)
-		say(y, &r, "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
+		why_say(y, &r, "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
-		say(y, &r, "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
+		why_say(y, &r, "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
 		    "it has not come yet");
 }
 
 static void missing_worker(struct why *y, unsigned i, const char *who)
 {
-	struct reason r = { .who = who, .step = -1, .seconds = since(y, y->c->started) };
+	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, y->c->started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
 	if (y->c->worker[i].coming)
-		say(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		why_say(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
-		say(y, &r, "mend that, and start it again: ps-work train -C DIR --slot K", "it cannot begin %s", y->c->worker[i].unfit);
+		why_say(y, &r, "mend that, and start it again: ps-work train -C DIR --slot K", "it cannot begin %s", y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
-		say(y, &r, "mend that, and start it again: ps-work train --join FILE", "one has come, and cannot begin %s", y->c->unfit);
+		why_say(y, &r, "mend that, and start it again: ps-work train --join FILE", "one has come, and cannot begin %s", y->c->unfit);
 	else
-		say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+		why_say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
 		    "it has not come yet");
 }
 
@@ -107,7 +86,7 @@ static void placing(struct why *y, unsigned i)
 
 	snprintf(id, sizeof id, "server-%u", i);
 	if (s->acked < y->c->rev)
-		say(y, &(struct reason){ "the start", id, -1, since(y, y->c->formed) }, "this passes by itself; ps-ctl logs tells what it does",
+		why_say(y, &(struct reason){ "the start", id, -1, why_since(y, y->c->formed) }, "this passes by itself; ps-ctl logs tells what it does",
 		    "it takes over what it is to hold");
 }
 
@@ -134,7 +113,7 @@ static const char *doing(const struct member_worker *w)
 
 static double busy_for(const struct why *y, const struct member_worker *w)
 {
-	return json_num(w->stats, "doing_seconds", 0) + since(y, w->seen);
+	return json_num(w->stats, "doing_seconds", 0) + why_since(y, w->seen);
 }
 
 uint64_t coord_needed(const struct coord *c, uint64_t step)
@@ -170,29 +149,29 @@ static int slowest(const struct coord *c, uint64_t below, unsigned but, int rela
 static void say_of(struct why *y, struct reason *r, unsigned i)
 {
 	const struct member_worker *w = &y->c->worker[i];
-	double quiet = since(y, w->seen), busy = busy_for(y, w);
+	double quiet = why_since(y, w->seen), busy = busy_for(y, w);
 	long long step = (long long)worker_step(w);
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
 	if (w->lost_at)
-		say(y, r, "start it again: ps-work train -C DIR --slot K, or --join FILE", "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		why_say(y, r, "start it again: ps-work train -C DIR --slot K, or --join FILE", "it is lost, and on_worker_loss lets %.0f s for it to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (is_silent(y, w->seen))
-		say(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
+		why_say(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
 		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost", w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (worker_does(w, "compute"))
-		say(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
+		why_say(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
 	else if (worker_does(w, "data"))
-		say(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
+		why_say(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (worker_does(w, "push"))
-		say(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
+		why_say(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
 	else if (worker_does(w, "evaluate"))
-		say(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
+		why_say(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
 	else
-		say(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *doing(w) ? ": " : "", doing(w));
+		why_say(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *doing(w) ? ": " : "", doing(w));
 }
 
 /* Nobody is behind: it is the servers. */
@@ -208,12 +187,12 @@ static bool say_silent(struct why *y, struct reason *r)
 		snprintf(id, sizeof id, "server-%u", i);
 		r->whom = id;
 		if (s->ever && !s->live) {
-			say(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
+			why_say(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
 			return true;
 		}
 		if (s->live && !s->own && is_silent(y, s->seen)) {
-			say(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
-			    (long long)s->pid, since(y, s->seen));
+			why_say(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
+			    (long long)s->pid, why_since(y, s->seen));
 			return true;
 		}
 	}
@@ -228,9 +207,9 @@ static void say_servers(struct why *y, struct reason *r)
 		return;
 	r->whom = "the servers";
 	if (c->prop.open)
-		say(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
+		why_say(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
 	else
-		say(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
+		why_say(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
 }
 
 /* On the way to the servers: has one of the relays gone quiet? */
@@ -244,8 +223,8 @@ static bool say_relays(struct why *y, struct reason *r, int relay)
 			continue;
 		snprintf(id, sizeof id, "relay-%d", relay);
 		r->whom = id;
-		say(y, r, "look whether it is stopped or cut off; when it is lost its workers go on without it",
-		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host, (long long)m->pid, m->zone, since(y, m->seen));
+		why_say(y, r, "look whether it is stopped or cut off; when it is lost its workers go on without it",
+		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host, (long long)m->pid, m->zone, why_since(y, m->seen));
 		return true;
 	}
 	return false;
@@ -342,81 +321,6 @@ void why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now,
 	json_decref(y.list);
 }
 
-/* ---- who is slow at every step ---------------------------------------------------------------- */
-
-/* What of a step is a worker's own, not the others'. */
-static const char *const own_key[] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds" };
-#define OWN_KEYS (sizeof own_key / sizeof *own_key)
-
-static double own_seconds(const struct member_worker *w)
-{
-	double own = 0;
-
-	for (size_t i = 0; i < OWN_KEYS; i++)
-		own += json_num(w->stats, own_key[i], 0);
-	return own;
-}
-
-/* The one that takes most. */
-static const char *most_of(const struct member_worker *w)
-{
-	size_t most = 0;
-
-	for (size_t i = 1; i < OWN_KEYS; i++)
-		if (json_num(w->stats, own_key[i], 0) > json_num(w->stats, own_key[most], 0))
-			most = i;
-	return own_key[most];
-}
-
-static double own_part(const struct member_worker *w)
-{
-	int64_t steps = json_int(w->stats, "step", 0) - (int64_t)w->from;
-
-	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS ? own_seconds(w) / (double)steps : NAN;
-}
-
-/* So many of the workers need less than x. */
-static double middle(const struct coord *c)
-{
-	double best = NAN;
-	unsigned n = 0, at = c->nworkers;
-
-	for (unsigned i = 0; i < c->nworkers; i++)
-		n += own_part(&c->worker[i]) >= 0;
-	for (unsigned i = 0; i < c->nworkers; i++) {
-		double x = own_part(&c->worker[i]);
-		unsigned below = 0;
-
-		for (unsigned k = 0; x >= 0 && k < c->nworkers; k++)
-			below += own_part(&c->worker[k]) < x || (own_part(&c->worker[k]) == x && k < i);
-		/* The lower one of the two in the middle. */
-		if (x >= 0 && n > 1 && below == (n - 1) / 2 && at != i)
-			best = x;
-	}
-	return best;
-}
-
-static void stragglers(struct why *y)
-{
-	const struct coord *c = y->c;
-	double usual = c->nworkers <= 256 ? middle(c) : NAN;
-
-	for (unsigned i = 0; usual >= 0 && coord_needed(c, 1 << 30) > 0 && i < c->nworkers; i++) {
-		const struct member_worker *w = &c->worker[i];
-		double own = own_part(w);
-		const char *most = most_of(w);
-		char id[24];
-
-		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
-			continue;
-		snprintf(id, sizeof id, "worker-%u", i);
-		say(y, &(struct reason){ "everybody", id, (int64_t)worker_step(w), own - usual },
-		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
-		    "each step takes it %.3g ms of its own, the others %.3g; %.0f %% of that is %.*s", own * 1e3, usual * 1e3,
-		    100 * json_num(w->stats, most, 0) / own_seconds(w), (int)strcspn(most, "_"), most);
-	}
-}
-
 /* ---- all of it ---------------------------------------------------------------------------------- */
 
 static void quarantined(struct why *y)
@@ -431,7 +335,7 @@ static void quarantined(struct why *y)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
 		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
-		say(y, &(struct reason){ id, whom, (int64_t)worker_step(w), since(y, w->barred_at) }, "look at its data before you do",
+		why_say(y, &(struct reason){ id, whom, (int64_t)worker_step(w), why_since(y, w->barred_at) }, "look at its data before you do",
 		    "it is in quarantine from step %llu on: %s", (unsigned long long)w->barred, barred_because(c, w));
 	}
 }
@@ -448,7 +352,7 @@ static void held_back(struct why *y)
 		if (w->state != WORKER_ACTIVE || !worker_held(w, y->now))
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		say(y, &(struct reason){ id, "its quota", (int64_t)worker_step(w), since(y, w->quota_since) },
+		why_say(y, &(struct reason){ id, "its quota", (int64_t)worker_step(w), why_since(y, w->quota_since) },
 		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
 		    "%s is held back by its quota: quota_bytes %s, quota_pushes %lld a second and server", id, bytes,
 		    (long long)json_int(c->cfg.config, "quota_pushes", 0));
@@ -461,7 +365,7 @@ static void running(struct why *y)
 	char id[24];
 
 	if (c->paused)
-		say(y, &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c), since(y, c->paused_at) }, "ps-ctl resume",
+		why_say(y, &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c), why_since(y, c->paused_at) }, "ps-ctl resume",
 		    "the job is paused, by %s", c->paused_by);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live && (c->server[i].called || (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
@@ -473,7 +377,7 @@ static void running(struct why *y)
 		if (w->state == WORKER_EMPTY && w->called)
 			missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
-			say(y, &(struct reason){ id, "the servers", -1, since(y, w->seen) }, "this passes by itself",
+			why_say(y, &(struct reason){ id, "the servers", -1, why_since(y, w->seen) }, "this passes by itself",
 			    "they settle from which step on it takes part");
 		else if (!c->paused)
 			waiting(y, i);
@@ -481,7 +385,7 @@ static void running(struct why *y)
 	for (unsigned i = 0; !c->paused && i < c->nrelays; i++)
 		relay_waiting(y, i);
 	if (!c->paused)
-		stragglers(y);
+		why_stragglers(y);
 	held_back(y);
 	quarantined(y);
 }

@@ -199,6 +199,7 @@ void server_stop(struct server *s)
 	keyring_free(s->ring);
 	given_free(s->given);
 	live_free(s);
+	json_decref(s->unvoted);
 	tracer_free(s->tracer);
 	trace_steps_free(s->steps);
 	if (s->cfg.unix_path)

@@ -274,27 +274,6 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	return ERR_OK;
 }
 
-static void on_view(void *ctx, const json_t *view)
-{
-	struct server *s = ctx;
-	struct err e = { 0 };
-	json_t *ack;
-
-	tracer_view(s->tracer, s->agent, view);
-	if (json_flag(view, "ended")) {
-		server_end(s, NULL);
-		return;
-	}
-	if (take_view(s, view, &e)) {
-		server_end(s, &e);
-		return;
-	}
-	FAIL_POINT("view_taken");
-	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
-	agent_tell(s->agent, ack);
-	json_decref(ack);
-}
-
 static void on_notice(void *ctx, const json_t *msg)
 {
 	struct server *s = ctx;
@@ -311,8 +290,14 @@ static void on_notice(void *ctx, const json_t *msg)
 	}
 	if (strcmp(op, "sure") == 0)
 		repl_ask(s->repl, json_int(msg, "server", -1));
-	if (save_notice(s->save, msg) || strcmp(op, "propose") != 0 || !shard)
+	if (save_notice(s->save, msg) || strcmp(op, "propose") != 0)
 		return;
+	/* Asked before the first view has come: the vote is cast when it has. */
+	if (!shard) {
+		json_decref(s->unvoted);
+		s->unvoted = json_deep_copy(msg);
+		return;
+	}
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
 	if (live_refuse(s, msg))
 		return;
@@ -323,6 +308,33 @@ static void on_notice(void *ctx, const json_t *msg)
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent, vote);
 	json_decref(vote);
+}
+
+static void on_view(void *ctx, const json_t *view)
+{
+	struct server *s = ctx;
+	struct err e = { 0 };
+	json_t *ack;
+
+	tracer_view(s->tracer, s->agent, view);
+	if (json_flag(view, "ended")) {
+		server_end(s, NULL);
+		return;
+	}
+	if (take_view(s, view, &e)) {
+		server_end(s, &e);
+		return;
+	}
+	if (s->unvoted) {
+		if (json_int(s->unvoted, "id", 0) > json_int(view, "decided", 0))
+			on_notice(s, s->unvoted);
+		json_decref(s->unvoted);
+		s->unvoted = NULL;
+	}
+	FAIL_POINT("view_taken");
+	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
+	agent_tell(s->agent, ack);
+	json_decref(ack);
 }
 
 static void on_joined(void *ctx, const json_t *answer)

@@ -95,10 +95,10 @@ static void say_logs(struct doctor *d, enum doctor_level level)
 
 static void say_limit(struct doctor *d, const char *id, pid_t pid)
 {
-	struct procstat ps;
+	struct procfiles files;
 
-	if (pid > 0 && procstat_files(pid, &ps))
-		doctor_descriptors(d, id, ps.max_fds, ps.open_fds, 0);
+	if (pid > 0 && procstat_files(pid, &files))
+		doctor_descriptors(d, id, files.most, files.open, 0);
 }
 
 void doctor_processes(struct doctor *d)

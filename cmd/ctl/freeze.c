@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "ctl.h"
 
 struct options {
@@ -27,10 +28,10 @@ static void add(struct buf *b, const char *name, size_t n)
 	buf_append(b, name, n);
 }
 
-static bool is_named(char **word, int n, const char *name, size_t len)
+static bool is_named(char **word, int n, const char *at)
 {
 	for (int i = 0; i < n; i++)
-		if (strlen(word[i]) == len && strncmp(word[i], name, len) == 0)
+		if (names_is(at, word[i]))
 			return true;
 	return false;
 }
@@ -40,11 +41,12 @@ static char *list_of(const char *now, char **word, int n, bool off)
 {
 	struct buf b = BUF_INIT;
 
-	for (const char *at = strcmp(now, "none") ? now : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (!is_named(word, n, at, strcspn(at, ",")))
+	for (const char *at = names_first(now); at; at = names_next(at))
+		if (!is_named(word, n, at))
 			add(&b, at, strcspn(at, ","));
 	for (int i = 0; i < n && !off; i++)
-		add(&b, word[i], strlen(word[i]));
+		if (!is_named(word, i, word[i]))
+			add(&b, word[i], strlen(word[i]));
 	if (!b.len)
 		buf_puts(&b, "none");
 	return (char *)b.data;

@@ -185,6 +185,17 @@ uint64_t json_u64s(const json_t *o, const char *key, uint64_t deflt)
 	return json_is_string(v) && num_uint(json_string_value(v), UINT64_MAX, &out) ? out : deflt;
 }
 
+bool json_keep(json_t **place, const json_t *o, const char *key)
+{
+	json_t *v = json_object_get(o, key);
+
+	if (!v)
+		return false;
+	json_decref(*place);
+	*place = json_incref(v);
+	return true;
+}
+
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e)
 {
 	const char *key, *near;

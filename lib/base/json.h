@@ -31,6 +31,9 @@ double json_num(const json_t *o, const char *key, double deflt);
 bool json_flag(const json_t *o, const char *key);
 uint64_t json_u64s(const json_t *o, const char *key, uint64_t deflt);
 
+/* Keep a member in the place of an older one; false: there is none, and the older one stays. */
+bool json_keep(json_t **place, const json_t *o, const char *key);
+
 /* Refuse members outside the NULL-ended list, with "did you mean". */
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e);
 

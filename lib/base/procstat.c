@@ -23,7 +23,6 @@ void procstat_read(struct procstat *out)
 	FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long long size, resident;
 	struct rusage ru;
-	struct rlimit files;
 
 	*out = (struct procstat){ 0 };
 	if (f) {
@@ -34,23 +33,22 @@ void procstat_read(struct procstat *out)
 	if (getrusage(RUSAGE_SELF, &ru) == 0)
 		out->cpu_seconds = (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) +
 		    (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * 1e-6;
-	out->max_fds = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY ? files.rlim_cur : UINT64_MAX;
-	out->open_fds = count("/proc/self/fd");
 }
 
-bool procstat_files(int pid, struct procstat *out)
+bool procstat_files(int pid, struct procfiles *out)
 {
 	char path[40], line[160];
+	int who = pid ? pid : getpid();
 	unsigned long long n;
 	FILE *f;
 
-	snprintf(path, sizeof path, "/proc/%d/fd", pid);
-	*out = (struct procstat){ .max_fds = UINT64_MAX, .open_fds = count(path) };
-	snprintf(path, sizeof path, "/proc/%d/limits", pid);
+	snprintf(path, sizeof path, "/proc/%d/fd", who);
+	*out = (struct procfiles){ count(path), UINT64_MAX };
+	snprintf(path, sizeof path, "/proc/%d/limits", who);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof line, f))
 		if (sscanf(line, "Max open files %llu", &n) == 1)
-			out->max_fds = n;
+			out->most = n;
 	if (f)
 		fclose(f);
 	return f != NULL;

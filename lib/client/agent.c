@@ -143,13 +143,13 @@ static const struct conn_handler handler = { .live = on_live, .record = on_recor
 /* What can be wrong with a process and its host, and is seen beside others' only. */
 static json_t *about(void)
 {
-	struct procstat ps;
+	struct procfiles files;
 	json_t *o;
 
-	procstat_read(&ps);
+	procstat_files(0, &files);
 	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol", PSKIT_PROTOCOL, "clock_seconds",
-	    (double)clock_wall() / (double)NSEC_PER_SEC, "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", ps.open_fds);
-	json_object_set_new(o, "max_fds", ps.max_fds < INT64_MAX ? json_integer((json_int_t)ps.max_fds) : json_null());
+	    (double)clock_wall() / (double)NSEC_PER_SEC, "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", files.open);
+	json_object_set_new(o, "max_fds", files.most < INT64_MAX ? json_integer((json_int_t)files.most) : json_null());
 	return o;
 }
 

@@ -32,7 +32,7 @@ struct conf_job {
 	double eps;                             /* 0: as the rule's paper */
 	double rho, ftrl_beta, l1, l2;
 	double clip_norm;                       /* 0: none */
-	char *frozen;                           /* none, or names (conf_names) */
+	char *frozen;                           /* none, or names (base/names.h) */
 	int64_t seed, eval_every;
 	char *init;                             /* auto, zeros, glorot, or an absolute path */
 };

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/names.h"
 #include "base/suggest.h"
 #include "codec/codec.h"
 #include "codec/filter.h"
@@ -214,7 +215,7 @@ static enum err_code check_frozen(const struct conf *c, struct err *e)
 	const char *list = c->job.frozen;
 	bool none = strcmp(list, "none") == 0;
 
-	if (!none && (*list == ',' || strstr(list, ",,") || list[strlen(list) - 1] == ',' || conf_names(list, "none")))
+	if (!none && (*list == ',' || strstr(list, ",,") || list[strlen(list) - 1] == ',' || names_has(list, "none")))
 		return err_set(e, ERR_CONFIG, "job.frozen: must be none or names of tables, separated by commas, got \"%.80s\"", list);
 	if (!none && (c->fragments > 1 || strcmp(c->via, "allreduce") == 0))
 		return err_set(e, ERR_CONFIG, "job.frozen: must be none with %s", c->fragments > 1 ? "fragments above 1" : "via allreduce");

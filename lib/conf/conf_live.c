@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/names.h"
 #include "conf/conf_key.h"
 #include "coord/tune.h"
 
@@ -71,28 +72,16 @@ enum err_code conf_adapts(const char *text, unsigned *keys, struct err *e)
 	} known[] = { { "backup", TUNE_BACKUP }, { "staleness", TUNE_STALENESS }, { "codec", TUNE_CODEC }, { "batch", TUNE_BATCH } };
 
 	*keys = 0;
-	if (strcmp(text, "none") == 0)
-		return ERR_OK;
-	for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-		size_t n = strcspn(at, ","), i = 0;
+	for (const char *at = names_first(text); at; at = names_next(at)) {
+		size_t i = 0;
 
-		while (i < sizeof known / sizeof *known && (strlen(known[i].name) != n || strncmp(known[i].name, at, n) != 0))
+		while (i < sizeof known / sizeof *known && !names_is(at, known[i].name))
 			i++;
 		if (i == sizeof known / sizeof *known)
 			return err_set(e, ERR_CONFIG, "adapt: must be none or a list of backup, staleness, codec and batch, got \"%.80s\"", text);
 		*keys |= known[i].key;
 	}
 	return ERR_OK;
-}
-
-bool conf_names(const char *list, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *at = strcmp(list, "none") ? list : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (strcspn(at, ",") == n && strncmp(at, name, n) == 0)
-			return true;
-	return false;
 }
 
 enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e)

@@ -14,8 +14,6 @@ enum err_code conf_may_change(const json_t *set, struct err *e);
 bool conf_holds_at_once(const json_t *set);
 /* The keys of enum tune_key that a value of `adapt` names: "none", or "backup,codec".  ERR_CONFIG. */
 enum err_code conf_adapts(const char *text, unsigned *keys, struct err *e);
-/* Is the name in a list such as "w0,b0"?  "none" has none. */
-bool conf_names(const char *list, const char *name);
 /* What of `from` may change while the job runs, but for how many take part. */
 enum err_code conf_take_live(struct conf *c, const struct conf *from, struct err *e);
 

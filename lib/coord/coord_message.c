@@ -22,36 +22,31 @@ static void heard(struct coord *c, unsigned slot, int64_t now)
 
 static void beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
 {
-	json_t *stats = json_object_get(msg, "stats"), *about = json_object_get(msg, "about"), **keep, **keep_about;
+	json_t **stats, **about;
 
 	if (relay_beat(c, self, msg, now))
 		return;
 	if (self->kind == COORD_SERVER && c->server[self->index].incarnation == self->incarnation) {
 		c->server[self->index].seen = now;
 		c->server[self->index].gone_at = 0;
-		keep = &c->server[self->index].stats;
-		keep_about = &c->server[self->index].about;
+		stats = &c->server[self->index].stats;
+		about = &c->server[self->index].about;
 	} else if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation) {
 		heard(c, self->index, now);
-		probe_heard(&c->worker[self->index], stats);
-		keep = &c->worker[self->index].stats;
-		keep_about = &c->worker[self->index].about;
+		probe_heard(&c->worker[self->index], json_object_get(msg, "stats"));
+		stats = &c->worker[self->index].stats;
+		about = &c->worker[self->index].about;
 	} else {
 		return;
 	}
 	/* It reads what the job begins with: that takes as long as it takes. */
 	if (c->phase == COORD_FORMING && json_flag(msg, "busy"))
 		c->formed = now;
-	if (about) {
-		json_decref(*keep_about);
-		*keep_about = json_incref(about);
-	}
-	if (stats) {
-		json_decref(*keep);
-		*keep = json_incref(stats);
+	json_keep(about, msg, "about");
+	if (json_keep(stats, msg, "stats")) {
 		settings_settle(c);
 		if (self->kind == COORD_SERVER)
-			watch_beat(c, stats, now);
+			watch_beat(c, *stats, now);
 	}
 }
 

@@ -240,20 +240,13 @@ static void upstream_missed(struct coord *c, unsigned i, const json_t *msg)
 bool relay_beat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
 {
 	struct member_relay *r = &c->relay[self->index];
-	json_t *stats = json_object_get(msg, "stats"), *about = json_object_get(msg, "about");
 
 	if (self->kind != COORD_RELAY || r->incarnation != self->incarnation || !r->live)
 		return false;
 	r->seen = now;
 	r->gone_at = 0;
-	if (stats) {
-		json_decref(r->stats);
-		r->stats = json_incref(stats);
-	}
-	if (about) {
-		json_decref(r->about);
-		r->about = json_incref(about);
-	}
+	json_keep(&r->stats, msg, "stats");
+	json_keep(&r->about, msg, "about");
 	return true;
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/names.h"
 
 /* Settings that change while the job runs.  Those that workers and servers go by are decided
  * for a step, as members are (coord_change.c), and go out with the view: each step has its
@@ -251,7 +252,7 @@ int64_t coord_settings_made(const struct coord *c)
 
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64])
 {
-	for (const char *at = strcmp(list, "none") ? list : NULL; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+	for (const char *at = names_first(list); at; at = names_next(at)) {
 		snprintf(unknown, 64, "%.*s", (int)strcspn(at, ","), at);
 		if (!layout_find(&c->layout, unknown))
 			return false;

@@ -58,9 +58,11 @@ json_t *row_take(struct host *h, int64_t now)
 
 json_t *row_process(const struct host *h)
 {
+	struct procfiles files;
 	struct procstat ps;
 
 	procstat_read(&ps);
+	procstat_files(0, &files);
 	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes, "cpu_seconds", ps.cpu_seconds, "open_fds",
-	    ps.open_fds, "start_unix_seconds", seconds(h->server->began));
+	    files.open, "start_unix_seconds", seconds(h->server->began));
 }

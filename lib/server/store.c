@@ -432,7 +432,6 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "pushes_nonfinite", json_integer((json_int_t)st.nonfinite));
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
-	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));

@@ -277,7 +277,6 @@ bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale)
 
 void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule)
 {
-	const struct optim_rule *before = p->by->rule;
 	uint32_t cols = p->table->cols, floats = cols * (1 + rule->nslots), stamps = p->stamp_at;
 	struct rows *old = p->rows;
 
@@ -292,13 +291,7 @@ void part_rows_turn(struct part *p, const struct shard *s, const struct optim_ru
 		if (!to)
 			mem_fail();
 		memcpy(to, from, cols * sizeof *to);
-		part_init_state(rule, cols, to + cols);
-		for (unsigned k = 0; k < rule->nslots; k++) {
-			int was = regime_slot(rule, k, before);
-
-			if (was >= 0)
-				memcpy(to + (k + 1) * cols, from + (size_t)(was + 1) * cols, cols * sizeof *to);
-		}
+		regime_carry(rule, p->by->rule, cols, from + cols, to + cols);
 		if (stamps)
 			memcpy(to + floats, from + stamps, sizeof *to);
 	}

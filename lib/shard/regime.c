@@ -100,18 +100,13 @@ uint64_t regime_closed_before(const struct shard *s, uint64_t step)
 
 /* ---- the gate: one mode after the other ----------------------------------------------- */
 
-static bool same_mode(const struct sync_mode *a, const struct sync_mode *b)
-{
-	return a->kind == b->kind && a->staleness == b->staleness && a->backup == b->backup;
-}
-
 /* What comes after the mode in force; the gate's lock is held. */
 static const struct regime *next_mode(struct shard *s)
 {
 	const struct regimes *l = atomic_load(&s->regimes);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->number > s->gate.now->number && !same_mode(&l->at[i]->mode, &s->gate.now->mode))
+		if (l->at[i]->number > s->gate.now->number && !sync_same(&l->at[i]->mode, &s->gate.now->mode))
 			return l->at[i];
 	return NULL;
 }
@@ -216,21 +211,26 @@ bool regime_keeps(const struct optim_rule *rule, const struct optim_rule *before
 	return false;
 }
 
+void regime_carry(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to)
+{
+	for (unsigned k = 0; k < rule->nslots; k++) {
+		int was = regime_slot(rule, k, before);
+
+		if (was >= 0)
+			memcpy(to + k * n, from + (size_t)was * n, n * sizeof *to);
+		for (size_t i = 0; was < 0 && i < n; i++)
+			to[k * n + i] = rule->slot_init[k];
+	}
+}
+
 static void turn_dense(struct part *p, const struct optim_rule *rule)
 {
-	const struct optim_rule *before = p->by->rule;
 	/* All servers have agreed: without memory this one ends. */
 	float *state = mem_try_array((size_t)p->n * rule->nslots + 1, sizeof *state);
 
 	if (!state)
 		mem_fail();
-	part_init_state(rule, p->n, state);
-	for (unsigned k = 0; k < rule->nslots; k++) {
-		int was = regime_slot(rule, k, before);
-
-		if (was >= 0)
-			memcpy(state + k * p->n, p->state + (size_t)was * p->n, p->n * sizeof *state);
-	}
+	regime_carry(rule, p->by->rule, p->n, p->state, state);
 	free(p->state);
 	p->state = state;
 }
@@ -241,12 +241,14 @@ void part_turn(struct shard *s, struct part *p, const struct regime *r)
 
 	if (r->number <= p->by->number)
 		return;
-	if (r->rule != before && p->rows)
-		part_rows_turn(p, s, r->rule);
-	else if (r->rule != before)
-		turn_dense(p, r->rule);
-	if (r->rule != before && !regime_keeps(r->rule, before))
-		p->born = p->version;
+	if (r->rule != before) {
+		if (p->rows)
+			part_rows_turn(p, s, r->rule);
+		else
+			turn_dense(p, r->rule);
+		if (!regime_keeps(r->rule, before))
+			p->born = p->version;
+	}
 	p->by = r;
 	part_rebook(p, s);
 }

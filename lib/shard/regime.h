@@ -29,6 +29,9 @@ void regimes_end(struct shard *s);
 /* The k-th vector that a rule keeps: which one of another rule's goes on as that, by its
  * name; -1: none does. */
 int regime_slot(const struct optim_rule *rule, unsigned k, const struct optim_rule *before);
+/* What a rule keeps of n values, from what another has kept of them: what goes on, else what it
+ * begins with.  Vector after vector, as part_slots has them. */
+void regime_carry(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to);
 /* Does any go on? */
 bool regime_keeps(const struct optim_rule *rule, const struct optim_rule *before);
 /* The partition's next updates are made by this one, where it is not behind it: what its rule

@@ -57,17 +57,6 @@ static void copy_rows(const struct part *p, size_t n, const struct optim_rule *r
 	free(order);
 }
 
-static void copy_dense(const struct part *p, size_t n, const struct optim_rule *rule, float *values)
-{
-	memcpy(values, p->w, n * sizeof *p->w);
-	for (unsigned k = 0; k < rule->nslots; k++) {
-		int had = regime_slot(rule, k, p->by->rule);
-
-		if (had >= 0)
-			memcpy(values + (k + 1) * n, p->state + (size_t)had * n, n * sizeof *p->state);
-	}
-}
-
 /* Is it of a step, or of any moment?  At the end of bsp, of the last step that has an end. */
 static bool goes_by_step(const struct shard *s, uint64_t step)
 {
@@ -105,11 +94,13 @@ static bool copy_part(const struct shard *sh, struct part *p)
 	}
 	for (unsigned k = 0; k < nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
-	part_init_state(rule, each, values + each);
-	if (sparse)
+	if (sparse) {
+		part_init_state(rule, each, values + each);
 		copy_rows(p, n, rule, ids, values);
-	else
-		copy_dense(p, n, rule, values);
+	} else {
+		memcpy(values, p->w, n * sizeof *p->w);
+		regime_carry(rule, p->by->rule, n, p->state, values + n);
+	}
 	if (!goes_on && !regime_keeps(rule, p->by->rule))
 		p->snap->born = p->version;
 	/* In bsp pushes of the open step may have been taken, but are not in the values. */

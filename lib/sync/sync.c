@@ -12,6 +12,11 @@ static const struct {
 #undef MODE
 };
 
+bool sync_same(const struct sync_mode *a, const struct sync_mode *b)
+{
+	return a->kind == b->kind && a->staleness == b->staleness && a->backup == b->backup;
+}
+
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
 {
 	*out = (struct sync_mode){ .kind = SYNC_bsp };

@@ -25,6 +25,7 @@ struct sync_mode {
 	unsigned backup;                /* of bsp: slots that a step does not wait for */
 };
 
+bool sync_same(const struct sync_mode *a, const struct sync_mode *b);
 /* "bsp", "ssp:3", "asp".  ERR_CONFIG with a sentence otherwise. */
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
 void sync_format(const struct sync_mode *m, char out[static 32]);

@@ -62,7 +62,6 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
 	/* 16 us to 4.3 s. */
 	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
-	json_object_set_new(o, "open_fds", json_integer(ps.open_fds));
 	json_object_set_new(o, "start_unix_seconds", json_of_num(seconds(w->began)));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "conf/live.h"
+#include "base/names.h"
 #include "coord/layout.h"
 #include "format/safetensors.h"
 
@@ -100,19 +100,19 @@ static enum err_code check_init(const struct job *j, struct err *e)
 
 bool job_is_frozen(const struct job *j, size_t i)
 {
-	return conf_names(j->conf.job.frozen, j->table[i].name);
+	return names_has(j->conf.job.frozen, j->table[i].name);
 }
 
 /* Every name is one of ours. */
 static enum err_code check_frozen(const struct job *j, struct err *e)
 {
-	for (const char *at = j->conf.job.frozen; strcmp(j->conf.job.frozen, "none") && at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-		size_t n = strcspn(at, ","), i = 0;
+	for (const char *at = names_first(j->conf.job.frozen); at; at = names_next(at)) {
+		size_t i = 0;
 
-		while (i < j->ntables && (strlen(j->table[i].name) != n || strncmp(j->table[i].name, at, n) != 0))
+		while (i < j->ntables && !names_is(at, j->table[i].name))
 			i++;
 		if (i == j->ntables)
-			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"", (int)n, at);
+			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"", (int)strcspn(at, ","), at);
 	}
 	return ERR_OK;
 }

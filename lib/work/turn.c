@@ -22,11 +22,6 @@ static enum err_code rebase(struct worker *w, struct err *e)
 	return rc;
 }
 
-static bool same_mode(const struct sync_mode *a, const struct sync_mode *b)
-{
-	return a->kind == b->kind && a->staleness == b->staleness;
-}
-
 /* All steps up to there are behind us, whatever they would have been. */
 static enum err_code jump(struct worker *w, uint64_t step, struct err *e)
 {
@@ -48,7 +43,7 @@ static enum err_code take_one(struct worker *w, const json_t *regime, struct err
 	int64_t number = json_int(regime, "number", 0);
 	enum err_code rc = conf_apply(&w->job.conf, json_object_get(regime, "set"), e);
 
-	if (!rc && !same_mode(&before, &w->job.conf.sync))
+	if (!rc && !sync_same(&before, &w->job.conf.sync))
 		rc = jump(w, (uint64_t)json_int(regime, "step", 0), e);
 	w->settings = number;
 	return rc;

@@ -13,6 +13,7 @@
 #include "base/hist.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "base/suggest.h"
 #include "tap.h"
 
@@ -388,6 +389,19 @@ static void test_batch(void)
 	batch_release(&b);
 }
 
+/* ---- names in a list ------------------------------------------------------------- */
+
+static void test_names(void)
+{
+	const char *list = "w0,b0,w10", *at = names_first(list);
+
+	ok(names_is(at, "w0") && !names_is(at, "w") && !names_is(at, "w0,b0"), "the first name, whole");
+	at = names_next(at);
+	ok(names_is(at, "b0") && names_is(names_next(at), "w10") && !names_next(names_next(at)), "those after it");
+	ok(names_has(list, "w10") && !names_has(list, "w1") && !names_has(list, "10"), "a name that the list has");
+	ok(!names_first("none") && !names_has("none", "none") && names_has("none,w0", "none"), "none is no name, alone");
+}
+
 int main(void)
 {
 	test_err();
@@ -400,5 +414,6 @@ int main(void)
 	test_hist_threads();
 	test_map();
 	test_batch();
+	test_names();
 	return tap_done();
 }

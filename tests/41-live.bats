@@ -144,10 +144,8 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	train f.json
 	static=$(res .eval.accuracy)
 	begin f.json
-	wait_for 60 step_is_past 900
-	ps-ctl set sync=asp >/dev/null
-	wait_for 60 step_is_past 1800
-	ps-ctl set sync=ssp:3 optimizer=adam lr=0.001 >/dev/null
+	ps-ctl set --at step=900 sync=asp >/dev/null
+	ps-ctl set --at step=1800 sync=ssp:3 optimizer=adam lr=0.001 >/dev/null
 	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
 	RESULT=$(http GET /v1/result)
 	ps-ctl stop >/dev/null

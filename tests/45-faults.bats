@@ -130,7 +130,7 @@ is_new_holder() {
 # ---- wait, fail ------------------------------------------------------------------------
 
 @test "wait: who comes back in time goes on, who does not fails the job" {
-	job waits 6000 '"on_worker_loss": "wait:20s",'
+	job waits 20000 '"on_worker_loss": "wait:20s",'
 	begin waits.json
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-1)"

@@ -191,6 +191,22 @@ tables() {
 	jq -se '(.[0].loss - .[1].loss) | fabs < 1e-5' alone.eval through.eval
 }
 
+@test "tables that come, grow and go beside those that a relay sums" {
+	write_classes
+	job beside 100000000 "$MLP"
+	cluster beside 2 rack1
+	wait_for 20 step_is_past 10
+	ps-ctl table add emb --rows 100 -C "$RUN"
+	ps-ctl table grow emb --rows 70000 -C "$RUN"
+	ps-work pull emb -C "$RUN" >emb.npy
+	[ "$(stat -c %s emb.npy)" -gt 280000 ]
+	ps-ctl table drop emb -C "$RUN"
+	wait_for 20 step_is_past $(($(status .step) + 100))
+	state_is running
+	[ "$(http GET /v1/relays | jq -r '.relays[0].state')" = live ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "a relay is killed: training goes on directly, and through the next one" {
 	write_classes
 	job digits 1000000 "$MLP"

@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/suggest.h"
 #include "ckpt/dirs.h"
 #include "ckpt/read.h"
 #include "ctl.h"
@@ -342,35 +341,19 @@ static const struct action {
 	{ "rm", 1, -1, "one STEP or more", rm },
 };
 
-static const struct action *find_action(const char *name, const char **near)
-{
-	const char *names[CTL_COUNT(actions)];
-
-	for (size_t i = 0; i < CTL_COUNT(actions); i++) {
-		if (strcmp(actions[i].name, name) == 0)
-			return &actions[i];
-		names[i] = actions[i].name;
-	}
-	*near = suggest(name, names, CTL_COUNT(actions));
-	return NULL;
-}
-
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	const struct action *a;
-	const char *near = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (nargs == 0)
 		return take(&o, 0, NULL);
-	a = find_action(argv[1], &near);
-	if (!a && near)
-		return ctl_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", argv[1], near);
+	a = CTL_ACTION(self, argv[1], actions);
 	if (!a)
-		return ctl_misuse(self, "there is no \"%.60s\"; there are take, ls, verify, diff and rm", argv[1]);
+		return 2;
 	if (nargs - 1 < a->min || (a->max >= 0 && nargs - 1 > a->max))
 		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
 	return a->run(&o, nargs - 1, argv + 2);

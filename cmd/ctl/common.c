@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -64,6 +65,29 @@ int ctl_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 	va_end(ap);
 	fprintf(stderr, " (see %s -h)\n", self->usage.prog);
 	return 2;
+}
+
+const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n, size_t size)
+{
+	const char *names[16] = { NULL }, *near;
+	struct buf list = BUF_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		const void *a = (const char *)actions + i * size;
+
+		names[i] = *(const char *const *)a;
+		if (strcmp(names[i], word) == 0)
+			return a;
+	}
+	near = suggest(word, names, n);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
+	if (near)
+		ctl_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", word, near);
+	else
+		ctl_misuse(self, "there is no \"%.60s\"; there are %s", word, (char *)list.data);
+	buf_release(&list);
+	return NULL;
 }
 
 json_t *ctl_event(const char *kind, const json_t *object)

@@ -55,6 +55,11 @@ int ctl_fail(const struct err *e);
 int ctl_misuse(const struct ctl_cmd *self, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What a subcommand does, by the word that is its first operand: that of an array of structs which
+ * begin with their name; NULL: there is none, and it was said ("did you mean"). */
+#define CTL_ACTION(self, word, actions) ctl_action(self, word, actions, CTL_COUNT(actions), sizeof *(actions))
+const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n, size_t size);
+
 /* One line of output, flushed, with "v", "ts" and "kind" in front. */
 void ctl_line(const char *kind, const json_t *object);
 /* v, ts and kind, then the members of object; a new reference. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "auth/keys.h"
-#include "base/suggest.h"
 #include "launch/rundir.h"
 
 #define ROLES "worker|server|relay|monitor|admin"
@@ -61,33 +60,18 @@ static const struct action {
 	{ "rotate-psk", 0, "nothing more", key_secret },
 };
 
-static const struct action *find_action(const char *name, const char **near)
-{
-	const char *names[CTL_COUNT(actions)];
-
-	for (size_t i = 0; i < CTL_COUNT(actions); i++) {
-		if (strcmp(actions[i].name, name) == 0)
-			return &actions[i];
-		names[i] = actions[i].name;
-	}
-	*near = suggest(name, names, CTL_COUNT(actions));
-	return NULL;
-}
-
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct key_options o = { .grace = -1 };
 	const struct action *a;
-	const char *near = NULL;
 	struct err e = { 0 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	a = find_action(argv[1], &near);
+	a = CTL_ACTION(self, argv[1], actions);
 	if (!a)
-		return ctl_misuse(self, "there is no \"%.60s\"%s%s%s", argv[1], near ? "; did you mean \"" : "", near ? near : "",
-		                  near ? "\"?" : "");
+		return 2;
 	if (nargs - 1 != a->args)
 		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
 	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))

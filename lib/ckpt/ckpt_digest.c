@@ -114,13 +114,14 @@ static int by_name(const void *a, const void *b)
 
 enum err_code ckpt_digest(const struct ckpt_reader *r, char hex[static 65], struct err *e)
 {
-	size_t n = ckpt_tables(r);
-	const struct ckpt_table **list = mem_array(n, sizeof *list);
+	size_t all = ckpt_tables(r), n = 0;
+	const struct ckpt_table **list = mem_array(all, sizeof *list);
 	enum err_code rc = ERR_OK;
 	struct digest d;
 
-	for (size_t i = 0; i < n; i++)
-		list[i] = ckpt_table_at(r, i);
+	for (size_t i = 0; i < all; i++)
+		if (!ckpt_table_at(r, i)->added)
+			list[n++] = ckpt_table_at(r, i);
 	qsort((void *)list, n, sizeof *list, by_name);
 	digest_begin(&d);
 	for (size_t i = 0; !rc && i < n; i++) {

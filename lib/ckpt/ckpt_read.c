@@ -111,6 +111,7 @@ static enum err_code parse_table(struct ckpt_reader *r, const json_t *j, struct 
 
 	s->t.name = json_str(j, "name", "");
 	s->t.sparse = json_flag(j, "sparse");
+	s->t.added = json_flag(j, "added");
 	if (!*s->t.name || strlen(s->t.name) > 200 || ckpt_table_find(r, s->t.name))
 		return bad_manifest(r, e, "a table has no name of its own");
 	if (rows < 0 || cols < 1 || cols > COLS_MAX || rows > ELEMENTS_MAX / cols || parts < 1 ||

@@ -17,6 +17,7 @@ struct ckpt_reader;
 struct ckpt_table {
 	const char *name;
 	bool sparse;
+	bool added;                     /* it is none of the model's */
 	uint64_t rows;                  /* sparse: as the table was declared */
 	uint32_t cols, parts;
 };

@@ -183,6 +183,14 @@ static void beat(struct agent *a, int64_t now, bool busy)
 	a->next_beat = now + atomic_load(&a->heartbeat);
 }
 
+void agent_beat(struct agent *a)
+{
+	if (!a->conn || !a->joined)
+		return;
+	a->next_beat = 0;
+	beat(a, clock_now(), false);
+}
+
 void agent_alive(struct agent *a)
 {
 	if (!a->conn || !a->joined)

@@ -59,6 +59,9 @@ void agent_set_join(struct agent *a, json_t *join);
 /* The pace of heartbeats, and how long to be without the coordinator, once the
  * configuration is known. */
 void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline);
+/* A heartbeat now, from a callback: what it tells of will not change any more, or not be asked
+ * for again. */
+void agent_beat(struct agent *a);
 /* Say, and do not wait for an answer. */
 void agent_tell(struct agent *a, const json_t *msg);
 

@@ -35,14 +35,14 @@ float *encode_kept(struct client *c, const struct table *t, bool velocity)
 
 static float *residual_of(struct client *c, const struct doubt *d)
 {
-	return kept_of(&c->residual, &c->nresiduals, d->table) + table_part_begin(d->part);
+	return kept_of(&c->residual, &c->nresiduals, d->table) + table_part_begin(d->table, d->part);
 }
 
 /* Momentum correction: what is left is not a sum of gradients but of velocities
  * (Lin et al., "Deep Gradient Compression", ICLR 2018, equation 5). */
 static float *velocity(struct client *c, const struct doubt *d)
 {
-	float *u = kept_of(&c->velocity, &c->nvelocities, d->table) + table_part_begin(d->part);
+	float *u = kept_of(&c->velocity, &c->nvelocities, d->table) + table_part_begin(d->table, d->part);
 
 	vec_xpay(d->n, d->g, c->cfg.coding.momentum, u);
 	return u;
@@ -108,6 +108,20 @@ void encode_again(struct client *c, const struct doubt *d)
 
 	if (d->body && c->cfg.coding.feedback)
 		codec->add(d->body, d->len, d->n, 1, residual_of(c, d));
+}
+
+static void grow_kept(float **kept, size_t n, size_t table, uint64_t had, uint64_t elements)
+{
+	if (table >= n || !kept[table])
+		return;
+	kept[table] = mem_regrow(kept[table], elements, sizeof(float));
+	memset(kept[table] + had, 0, (elements - had) * sizeof(float));
+}
+
+void encode_grown(struct client *c, const struct table *had, const struct table *t)
+{
+	grow_kept(c->residual, c->nresiduals, t->id, table_elements(had), table_elements(t));
+	grow_kept(c->velocity, c->nvelocities, t->id, table_elements(had), table_elements(t));
 }
 
 void encode_forget(struct client *c)

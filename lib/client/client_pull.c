@@ -20,8 +20,9 @@ uint64_t *version_at(struct client *c, const struct table *t, uint32_t part)
 		}
 		c->nversions = n;
 	}
-	if (!c->version[t->id]) {
-		c->version[t->id] = mem_array(t->nparts, sizeof **c->version);
+	if (c->nversion[t->id] < t->nparts) {
+		c->version[t->id] = mem_regrow(c->version[t->id], t->nparts, sizeof **c->version);
+		memset(c->version[t->id] + c->nversion[t->id], 0, (t->nparts - c->nversion[t->id]) * sizeof **c->version);
 		c->nversion[t->id] = t->nparts;
 	}
 	return &c->version[t->id][part];
@@ -198,7 +199,7 @@ static float *dense_place(const struct ask *a, const struct record *r)
 	if (a->type != REC_PULL || a->tell || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
 	    (!r->codec && !(r->flags & RECORD_DELTA) && r->len != table_part_elements(a->table, r->part) * 4))
 		return NULL;
-	return a->dst + table_part_begin(r->part);
+	return a->dst + table_part_begin(a->table, r->part);
 }
 
 /* What has changed since the version that was asked with, over what was there then. */
@@ -206,7 +207,7 @@ static enum err_code take_changed(const struct ask *a, const struct record *r, c
 {
 	const struct codec *codec = codec_by_id(r->codec);
 	size_t n = table_part_elements(a->table, r->part);
-	const float *base = a->base ? a->base + table_part_begin(r->part) : NULL;
+	const float *base = a->base ? a->base + table_part_begin(a->table, r->part) : NULL;
 
 	if (!base || !codec || delta_check(codec, payload, r->len, n, 1) == CODEC_MALFORMED)
 		return err_set(e, ERR_PROTO, "changes of parameters that are not as they should be");

@@ -305,7 +305,7 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 		struct doubt d = { .table = t, .part = p, .examples = examples, .step = step };
 
 		d.n = table_part_elements(t, p);
-		d.g = g + table_part_begin(p);
+		d.g = g + table_part_begin(t, p);
 		encode_push(c, &d);
 		rc = doubt_new(c, &d, e);
 		if (rc)
@@ -321,7 +321,7 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
 	struct doubt d = { .table = t, .part = part, .examples = mean ? 1 : 0, .step = step, .mean = true };
 
 	d.n = table_part_elements(t, part);
-	d.g = mean ? mean + table_part_begin(part) : NULL;
+	d.g = mean ? mean + table_part_begin(t, part) : NULL;
 	return doubt_new(c, &d, e);
 }
 

@@ -270,6 +270,8 @@ void encode_push(struct client *c, struct doubt *d);
 void encode_again(struct client *c, const struct doubt *d);
 /* What is kept of a dense table: residual or velocity; zeroes when it is new. */
 float *encode_kept(struct client *c, const struct table *t, bool velocity);
+/* A dense table has more rows now. */
+void encode_grown(struct client *c, const struct table *had, const struct table *t);
 void encode_forget(struct client *c);
 
 /* The layout has changed: push to those who take it now. */

@@ -84,6 +84,34 @@ static enum err_code take_servers(struct client *c, const json_t *servers, struc
 	return ERR_OK;
 }
 
+/* Is anything open of a table that is no more? */
+static enum err_code check_open(const struct client *c, struct err *e)
+{
+	const struct table *gone = NULL;
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		for (const struct ask *a = c->link[i]->asks; a; a = a->next)
+			gone = a->table->dropped ? a->table : gone;
+		for (size_t k = 0; k < c->link[i]->ndoubts; k++)
+			if (!c->link[i]->doubt[k].settled && c->link[i]->doubt[k].table->dropped)
+				gone = c->link[i]->doubt[k].table;
+	}
+	return gone ? err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile", gone->name) : ERR_OK;
+}
+
+static enum err_code take_layout(struct client *c, struct layout *fresh, struct err *e)
+{
+	uint32_t epoch = fresh->epoch;
+
+	for (size_t i = 0; i < c->layout.ntables && i < fresh->ntables; i++)
+		if (!fresh->table[i].sparse && fresh->table[i].rows > c->layout.table[i].rows)
+			encode_grown(c, &c->layout.table[i], &fresh->table[i]);
+	/* Asks and doubts point to tables: these stay where they are. */
+	if (!layout_update(&c->layout, fresh))
+		return err_set(e, ERR_PROTO, "the layout of epoch %u names other tables than the one before", epoch);
+	return check_open(c, e);
+}
+
 enum err_code client_view(struct client *c, const json_t *view, struct err *e)
 {
 	const json_t *jl = json_object_get(view, "layout");
@@ -96,12 +124,10 @@ enum err_code client_view(struct client *c, const json_t *view, struct err *e)
 	if (rc || (!fresh_epoch && !changed))
 		return rc;
 	rc = fresh_epoch ? layout_from_json(jl, &fresh, e) : ERR_OK;
+	if (!rc && fresh_epoch)
+		rc = take_layout(c, &fresh, e);
 	if (rc)
 		return rc;
-	/* Asks and doubts point to tables: these stay where they are. */
-	if (fresh_epoch && !layout_update(&c->layout, &fresh))
-		return err_set(e, ERR_PROTO, "the layout of epoch %lld names other tables than the one before",
-		    (long long)json_int(jl, "epoch", 0));
 	doubts_move(c);
 	if (fresh_epoch && c->cfg.hooks)
 		asks_drop(c);

@@ -151,6 +151,15 @@ enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
 bool coord_is_setting(const struct coord *c);
 bool coord_may_set(const struct coord *c);
+/* Tables that come, grow and go in the same way: shape is of an add the whole, of a grow the name
+ * and the rows, of a drop the name. */
+enum coord_table_op { COORD_TABLE_ADD, COORD_TABLE_GROW, COORD_TABLE_DROP };
+struct coord_table {
+	enum coord_table_op op;
+	const struct table *shape;
+	const char *who;
+};
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e);
 /* The last that was decided (borrowed); and all: an array of step, number, set, what, who. */
 json_t *coord_config_now(const struct coord *c);
 json_t *coord_settings(const struct coord *c);
@@ -159,7 +168,7 @@ int64_t coord_settings_made(const struct coord *c);
 bool coord_is_bsp(const struct coord *c);
 uint64_t coord_batch(const struct coord *c);            /* examples of a worker's step */
 bool coord_has_relays(const struct coord *c);
-/* Are there all tables of a list "w,b" ("none": no table)?  Else one that is not, in unknown. */
+/* Has the job's model all tables of a list "w,b" ("none": no table)?  Else one that is not, in unknown. */
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
 bool coord_has_sparse(const struct coord *c);           /* some table is */
 /* What is to be set when the job comes to some step: kept for the owner, over restarts too. */

@@ -147,13 +147,15 @@ struct change *change_queue(struct coord *c, enum change_kind kind, unsigned slo
 static json_t *proposal_text(const struct coord *c)
 {
 	const struct proposal *p = &c->prop;
-	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set" };
+	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set", "table" };
 	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
 	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
 	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
 
 	if (p->change->kind == CHANGE_SET)
 		json_object_set(o, "set", (json_t *)(uintptr_t)setting_proposed(c));
+	if (p->change->kind == CHANGE_TABLE)
+		json_object_set_new(o, "table", table_proposed(c));
 	return o;
 }
 
@@ -215,7 +217,9 @@ static uint64_t next_step(const struct coord *c)
 /* Still wanted: the slot has the incarnation that the change speaks of. */
 static bool stands(const struct coord *c, const struct change *ch)
 {
-	return ch->kind == CHANGE_SET ? coord_is_setting(c) : c->worker[ch->slot].incarnation == ch->incarnation;
+	if (ch->kind == CHANGE_SET || ch->kind == CHANGE_TABLE)
+		return coord_is_setting(c);
+	return c->worker[ch->slot].incarnation == ch->incarnation;
 }
 
 void change_next(struct coord *c)
@@ -260,8 +264,11 @@ static void decide(struct coord *c, uint64_t step)
 		coord_changed(c);
 		return;
 	}
-	if (ch->kind == CHANGE_SET) {
-		setting_decided(c, step);
+	if (ch->kind == CHANGE_SET || ch->kind == CHANGE_TABLE) {
+		if (ch->kind == CHANGE_SET)
+			setting_decided(c, step);
+		else
+			table_decided(c, step);
 		coord_changed(c);
 		return;
 	}
@@ -312,10 +319,13 @@ void change_vote(struct coord *c, unsigned server, const json_t *msg)
 	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
 		return;
 	FAIL_POINT("vote_heard");
-	if (p->change->kind == CHANGE_SET && json_str(msg, "refused", NULL)) {
+	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && json_str(msg, "refused", NULL)) {
 		p->open = false;
 		c->decided = p->id;
-		setting_refused(c, server, json_str(msg, "refused", ""));
+		if (p->change->kind == CHANGE_SET)
+			setting_refused(c, server, json_str(msg, "refused", ""));
+		else
+			table_refused(c, server, json_str(msg, "refused", ""));
 		return;
 	}
 	p->answered[server] = true;

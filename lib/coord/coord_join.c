@@ -133,6 +133,14 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 
 /* ---- tables ----------------------------------------------------------- */
 
+enum err_code table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
+{
+	if (shape->sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
+		return err_set(e, ERR_CONFIG, "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
+		    "must be none", shape->name);
+	return ERR_OK;
+}
+
 static enum err_code add_tables(struct coord *c, const json_t *tables, struct err *e)
 {
 	const json_t *item;
@@ -145,9 +153,9 @@ static enum err_code add_tables(struct coord *c, const json_t *tables, struct er
 		rc = table_from_json(item, &shape, e);
 		if (rc)
 			return rc;
-		if (shape.sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
-			return err_set(e, ERR_CONFIG, "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
-			    "must be none", shape.name);
+		rc = table_fits_job(c, &shape, e);
+		if (rc)
+			return rc;
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
 			return err_set(e, ERR_CONFIG, "the model of the running job has no table \"%s\"", shape.name);
 		rc = layout_add(&c->layout, &shape, &t, e);

@@ -27,12 +27,17 @@ static size_t usable(const struct coord *c, int64_t now, uint16_t *out, size_t *
 	return n;
 }
 
-void servers_place(struct coord *c)
+void servers_place_in(const struct coord *c, struct layout *l)
 {
 	uint16_t server[COORD_SERVERS_MAX];
 	size_t njoin, n = usable(c, INT64_MAX, server, &njoin);
 
-	layout_place(&c->layout, server, n, c->cfg.replicas);
+	layout_place(l, server, n, c->cfg.replicas);
+}
+
+void servers_place(struct coord *c)
+{
+	servers_place_in(c, &c->layout);
 }
 
 void servers_zone(struct coord *c)

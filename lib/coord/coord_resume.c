@@ -15,7 +15,7 @@ void resume_begin(struct coord *c)
 	json_array_foreach(json_object_get(m, "tables"), i, item) {
 		struct table shape, *t;
 
-		if (!table_from_json(item, &shape, NULL))
+		if (!table_from_json(item, &shape, NULL) && !table_past_from_json(item, &shape, NULL))
 			layout_add(&c->layout, &shape, &t, NULL);
 	}
 	c->first_step = (uint64_t)json_int(m, "step", 0);

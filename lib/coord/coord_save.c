@@ -104,6 +104,7 @@ json_t *coord_save(const struct coord *c)
 	if (c->last_eval)
 		json_object_set(o, "last_eval", c->last_eval);
 	settings_out(c, o);
+	tables_out(c, o);
 	if (c->paused)
 		json_object_set_new(o, "paused_by", json_string(c->paused_by));
 	json_object_set_new(o, "pauses", json_integer(c->pauses));
@@ -183,7 +184,7 @@ static bool changes_in(struct coord *c, const json_t *list)
 		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1), after = json_int(o, "after", -1);
 		struct change *ch;
 
-		if (kind < 0 || kind > CHANGE_SET || slot < 0 || (slot >= c->nworkers && kind != CHANGE_SET) || after < 0 || after > WORKER_LEFT)
+		if (kind < 0 || kind > CHANGE_TABLE || slot < 0 || (slot >= c->nworkers && kind < CHANGE_SET) || after < 0 || after > WORKER_LEFT)
 			return false;
 		ch = change_queue(c, (enum change_kind)kind, (unsigned)slot, (enum worker_state)after);
 		ch->incarnation = json_u64s(o, "incarnation", 0);
@@ -281,6 +282,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	/* Whatever was voted on is void, and asked again under other numbers. */
 	c->decided = c->next_proposal = (uint64_t)json_int(state, "proposals", 0);
 	c->rev = (uint64_t)json_int(state, "rev", 0);
+	tables_in(c, state);
 	job_in(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered", "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);

@@ -28,6 +28,7 @@ void settings_release(struct coord *c)
 	for (unsigned i = 0; i < c->nkept; i++)
 		setting_free(c->kept[i]);
 	setting_free(c->wish);
+	free(c->table_wish);
 	json_decref(c->base);
 	json_decref(c->planned);
 	json_decref(c->past);
@@ -117,7 +118,7 @@ bool coord_may_set(const struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_ACTIVE && worker_step(&c->worker[i]) < slowest)
 			slowest = worker_step(&c->worker[i]);
-	return !c->wish && !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
+	return !coord_is_setting(c) && !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
 	    !(c->nkept == SETTINGS_KEPT && c->kept[0]->step > slowest);
 }
 
@@ -127,8 +128,8 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 		return err_set(e, ERR_NOTREADY, "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
-	if (c->wish || (!s->at_once && !coord_may_set(c)))
-		return err_set(e, ERR_EXISTS, c->wish ? "another change is being decided" : "so many changes are still to come that nobody could keep them");
+	if (coord_is_setting(c) || (!s->at_once && !coord_may_set(c)))
+		return err_set(e, ERR_EXISTS, coord_is_setting(c) ? "another change is being decided" : "so many changes are still to come that nobody could keep them");
 	*ticket = ++c->tickets;
 	if (s->at_once) {
 		hold_at_once(c, s);
@@ -143,7 +144,6 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
 {
-	const struct setting *last = c->nkept ? c->kept[c->nkept - 1] : NULL;
 	const char *why = c->refusal[ticket % REFUSALS_KEPT].why;
 
 	if (ticket > c->settled_ticket)
@@ -152,13 +152,13 @@ enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint6
 		err_set(e, ERR_CONFIG, "%s", why);
 		return COORD_REFUSED;
 	}
-	*step = last ? last->step : 0;
+	*step = c->settled_step;
 	return COORD_AGREED;
 }
 
 bool coord_is_setting(const struct coord *c)
 {
-	return c->wish != NULL;
+	return c->wish || c->table_wish;
 }
 
 uint64_t setting_wanted(const struct coord *c)
@@ -171,14 +171,26 @@ const json_t *setting_proposed(const struct coord *c)
 	return c->wish ? c->wish->set : NULL;
 }
 
+void ticket_refused(struct coord *c, const char *why)
+{
+	c->refusal[c->tickets % REFUSALS_KEPT].ticket = c->tickets;
+	snprintf(c->refusal[c->tickets % REFUSALS_KEPT].why, sizeof c->refusal[0].why, "%s", why);
+	c->settled_ticket = c->tickets;
+}
+
+void ticket_settled(struct coord *c, uint64_t step)
+{
+	c->settled_ticket = c->tickets;
+	c->settled_step = step;
+}
+
 void setting_refused(struct coord *c, unsigned server, const char *why)
 {
-	char *said = c->refusal[c->tickets % REFUSALS_KEPT].why;
+	char said[300];
 
-	c->refusal[c->tickets % REFUSALS_KEPT].ticket = c->tickets;
-	snprintf(said, sizeof c->refusal[0].why, "server-%u has no room for it: %.220s", server, why);
+	snprintf(said, sizeof said, "server-%u has no room for it: %.220s", server, why);
 	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, said);
-	c->settled_ticket = c->tickets;
+	ticket_refused(c, said);
 	setting_free(c->wish);
 	c->wish = NULL;
 	coord_changed(c);
@@ -210,7 +222,7 @@ void setting_decided(struct coord *c, uint64_t step)
 	s->step = step;
 	s->number = ++c->nsettings;
 	c->settings_step = -1;
-	c->settled_ticket = c->tickets;
+	ticket_settled(c, step);
 	keep(c, s);
 	lease_from(c, step);
 	members_again(c, step);
@@ -252,9 +264,12 @@ int64_t coord_settings_made(const struct coord *c)
 
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64])
 {
+	const struct table *t;
+
 	for (const char *at = names_first(list); at; at = names_next(at)) {
 		snprintf(unknown, 64, "%.*s", (int)strcspn(at, ","), at);
-		if (!layout_find(&c->layout, unknown))
+		t = layout_find(&c->layout, unknown);
+		if (!t || t->added)
 			return false;
 	}
 	return true;

@@ -151,8 +151,11 @@ static json_t *tables(const struct coord *c)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < c->layout.ntables; i++) {
-		json_t *t = table_to_json(&c->layout.table[i]);
+		json_t *t;
 
+		if (c->layout.table[i].dropped)
+			continue;
+		t = table_to_json(&c->layout.table[i]);
 		json_object_set_new(t, "parts", json_integer(c->layout.table[i].nparts));
 		json_array_append_new(list, t);
 	}

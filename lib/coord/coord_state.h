@@ -82,7 +82,7 @@ struct members {
 	unsigned *slot, n;
 };
 
-enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE, CHANGE_SET };
+enum change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE, CHANGE_SET, CHANGE_TABLE };
 
 struct change {
 	struct change *next;
@@ -151,7 +151,9 @@ struct coord {
 	struct setting *kept[SETTINGS_KEPT];
 	unsigned nkept;
 	struct setting *wish;           /* that is being decided */
-	uint64_t tickets, settled_ticket;
+	struct table_wish *table_wish;  /* the same */
+	uint64_t tabled;                /* rev of the last change of tables */
+	uint64_t tickets, settled_ticket, settled_step;
 	struct { uint64_t ticket; char why[300]; } refusal[REFUSALS_KEPT];      /* of the last ones, by ticket */
 	json_t *past;                   /* of keys that no kept setting has: step (null: at once) and who */
 	json_t *planned;
@@ -200,6 +202,7 @@ void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
 
 /* coord_place.c: who holds what, while it is in use */
 void servers_place(struct coord *c);
+void servers_place_in(const struct coord *c, struct layout *l);
 void server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
 /* Give copies where they are wanted; true when the layout has changed. */
 bool servers_mend(struct coord *c, int64_t now);
@@ -292,6 +295,17 @@ void settings_view(const struct coord *c, json_t *view);
 void settings_out(const struct coord *c, json_t *state);
 bool settings_in(struct coord *c, const json_t *state);
 
+/* That which the last ticket is for: refused, or decided for a step. */
+void ticket_refused(struct coord *c, const char *why);
+void ticket_settled(struct coord *c, uint64_t step);
+
+/* coord_table.c: as of a setting */
+json_t *table_proposed(const struct coord *c);
+void table_refused(struct coord *c, unsigned server, const char *why);
+void table_decided(struct coord *c, uint64_t step);
+void tables_out(const struct coord *c, json_t *state);
+void tables_in(struct coord *c, const json_t *state);
+
 /* coord_relay.c */
 json_t *join_relay(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
 /* A peer that was here before and has lost only its connection. */
@@ -328,5 +342,7 @@ void ring_in(struct member_worker *w, const json_t *o);
 json_t *join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
 json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
 json_t *join_tables(struct coord *c, const json_t *msg, struct err *e);
+/* ERR_CONFIG: the job's way to sum gradients cannot do it with this table. */
+enum err_code table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
 
 #endif

@@ -314,13 +314,17 @@ json_t *coord_tables(const struct coord *c)
 
 	for (size_t i = 0; i < c->layout.ntables; i++) {
 		const struct table *t = &c->layout.table[i];
-		json_t *o = json_event("table");
+		json_t *o;
 
+		if (t->dropped)
+			continue;
+		o = json_event("table");
 		json_object_set_new(o, "id", json_string(t->name));
 		json_object_set_new(o, "type", json_string(t->sparse ? "sparse" : "dense"));
 		json_object_set_new(o, "rows", json_integer((json_int_t)t->rows));
 		json_object_set_new(o, "cols", json_integer(t->cols));
 		json_object_set_new(o, "partitions", json_integer(t->nparts));
+		json_object_set_new(o, "added", json_boolean(t->added));
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -8,14 +8,9 @@
 #include "base/rng.h"
 #include "kern/hash.h"
 
-/* Few rows still go to many buckets, so that a small sparse table is spread
- * too; the top bounds what a server must loop over at each step. */
-#define SPARSE_PARTS_MIN 16u
-#define SPARSE_PARTS_MAX 4096u
 #define HASHED 256u             /* ids at a time */
 /* A row and its id fit one record, with room for others. */
 #define SPARSE_COLS_MAX 65536u
-#define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
 
 void layout_release(struct layout *l)
 {
@@ -42,6 +37,14 @@ static size_t place_of(const struct layout *l, const char *name)
 	return at;
 }
 
+/* Those of all tables from this one on. */
+static void enter_from(struct layout *l, size_t from)
+{
+	for (size_t i = from; i < l->ntables; i++)
+		if (!l->table[i].dropped)
+			l->index[place_of(l, l->table[i].name)] = (uint16_t)(i + 1);
+}
+
 /* The last table's name; at most half of the places are taken. */
 static void enter(struct layout *l)
 {
@@ -53,8 +56,26 @@ static void enter(struct layout *l)
 		l->index = mem_array(l->nindex, sizeof *l->index);
 		from = 0;
 	}
-	for (size_t i = from; i < l->ntables; i++)
-		l->index[place_of(l, l->table[i].name)] = (uint16_t)(i + 1);
+	enter_from(l, from);
+}
+
+static void drop(struct layout *l, struct table *t)
+{
+	t->dropped = true;
+	free(t->run);
+	t->run = NULL;
+	t->nruns = 0;
+	memset(l->index, 0, l->nindex * sizeof *l->index);
+	enter_from(l, 0);
+}
+
+bool layout_drop(struct layout *l, const char *name)
+{
+	struct table *t = (struct table *)(uintptr_t)layout_find(l, name);
+
+	if (t)
+		drop(l, t);
+	return t != NULL;
 }
 
 /* ---- tables --------------------------------------------------------------- */
@@ -65,9 +86,26 @@ void layout_reserve(struct layout *l)
 	l->table = mem_array(l->cap, sizeof *l->table);
 }
 
-static bool same_table(const struct table *a, const struct table *b)
+/* Is it the same table, at most grown or dropped since? */
+static bool same_table(const struct table *had, const struct table *t)
 {
-	return strcmp(a->name, b->name) == 0 && a->sparse == b->sparse && a->cols == b->cols && a->nparts == b->nparts;
+	return strcmp(had->name, t->name) == 0 && had->sparse == t->sparse && had->cols == t->cols && had->nparts <= t->nparts &&
+	    (t->dropped || !had->dropped);
+}
+
+static void take_table(struct layout *l, struct table *had, struct table *t)
+{
+	had->rows = t->rows;
+	had->nparts = t->nparts;
+	had->since = t->since;
+	memcpy(had->piece, t->piece, sizeof had->piece);
+	had->npieces = t->npieces;
+	free(had->run);
+	had->run = t->run;
+	had->nruns = t->nruns;
+	t->run = NULL;
+	if (t->dropped && !had->dropped)
+		drop(l, had);
 }
 
 bool layout_update(struct layout *l, struct layout *fresh)
@@ -87,36 +125,15 @@ bool layout_update(struct layout *l, struct layout *fresh)
 
 		if (i >= l->ntables)
 			layout_add(l, t, &old, NULL);
-		old = &l->table[i];
-		free(old->run);
-		old->run = t->run;
-		old->nruns = t->nruns;
-		t->run = NULL;
+		take_table(l, &l->table[i], t);
 	}
 	layout_release(fresh);
 	return true;
 }
 
-uint64_t table_elements(const struct table *t)
-{
-	return t->rows * t->cols;
-}
-
-static uint32_t count_parts(const struct table *t)
-{
-	uint64_t want = (table_elements(t) + PART_ELEMENTS - 1) / PART_ELEMENTS;
-	uint32_t n = SPARSE_PARTS_MIN;
-
-	if (!t->sparse)
-		return want ? (uint32_t)want : 1;
-	while (n < want && n < SPARSE_PARTS_MAX)
-		n *= 2;
-	return n;
-}
-
 enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e)
 {
-	struct table *t = (struct table *)layout_find(l, shape->name);
+	struct table *t = shape->dropped ? NULL : (struct table *)layout_find(l, shape->name);
 
 	if (t) {
 		if (t->sparse != shape->sparse || t->cols != shape->cols || (!t->sparse && t->rows != shape->rows))
@@ -135,7 +152,7 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 	t = &l->table[l->ntables];
 	*t = *shape;
 	t->id = (uint16_t)l->ntables++;
-	t->nparts = count_parts(t);
+	t->nparts = table_cut(t);
 	t->run = NULL;
 	t->nruns = 0;
 	enter(l);
@@ -148,18 +165,6 @@ const struct table *layout_find(const struct layout *l, const char *name)
 	uint16_t found = l->nindex ? l->index[place_of(l, name)] : 0;
 
 	return found ? &l->table[found - 1] : NULL;
-}
-
-uint64_t table_part_begin(uint32_t part)
-{
-	return (uint64_t)part * PART_ELEMENTS;
-}
-
-uint32_t table_part_elements(const struct table *t, uint32_t part)
-{
-	uint64_t left = table_elements(t) - table_part_begin(part);
-
-	return left < PART_ELEMENTS ? (uint32_t)left : PART_ELEMENTS;
 }
 
 uint32_t table_part_of(const struct table *t, uint64_t id)
@@ -227,9 +232,12 @@ static const char *const init_name[] = { "zeros", "uniform", "file" };
 
 json_t *table_to_json(const struct table *t)
 {
-	return json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
+	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
 	    "decay", t->decay, "reduced", t->reduced, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
 	    "init", init_name[t->init], "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
+
+	table_past_to_json(t, o);
+	return o;
 }
 
 static bool name_is_fine(const char *s)
@@ -396,9 +404,11 @@ static enum err_code one_table(const json_t *j, struct layout *l, struct err *e)
 	struct table shape, *t = NULL;
 	enum err_code rc = table_from_json(j, &shape, e);
 
+	if (!rc)
+		rc = table_past_from_json(j, &shape, e);
 	if (rc)
 		return rc;
-	if (layout_find(l, shape.name))
+	if (!shape.dropped && layout_find(l, shape.name))
 		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
 	if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)l->ntables)
 		return err_set(e, ERR_PROTO, "table \"%s\": its number is not %zu, its place in the layout", shape.name,

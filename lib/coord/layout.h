@@ -17,6 +17,8 @@
 #define CHAIN_MAX 3
 #define NO_SERVER UINT16_MAX
 #define TABLE_NAME 64
+#define TABLE_PIECES 32u
+#define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
 
 /* Partitions that lie on the same servers.  Pushes go to the chain's first
  * server and along it; pulls are answered by its last, which has only what all
@@ -32,6 +34,13 @@ struct run {
 
 enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE };
 
+/* From this partition on a dense table is cut anew: it has grown, and the partition before stays
+ * as short as it was. */
+struct table_piece {
+	uint32_t part;
+	uint64_t element;               /* where it begins */
+};
+
 struct table {
 	uint16_t id;
 	char name[TABLE_NAME];
@@ -43,6 +52,12 @@ struct table {
 	enum table_init init;
 	float init_limit;               /* uniform in -limit .. limit */
 	uint64_t seed;
+	/* Made while the cluster ran, not by the job's model; it is no more, and its number stays
+	 * taken; the step at which its newest partitions begin to count steps. */
+	bool added, dropped;
+	uint64_t since;
+	struct table_piece piece[TABLE_PIECES];       /* ascending; the table's beginning is none of them */
+	unsigned npieces;
 	struct run *run;
 	size_t nruns;
 };
@@ -63,22 +78,29 @@ void layout_release(struct layout *l);
 /* Room for all tables that there may ever be, so that none moves when others
  * are added; costs memory only for those that are there. */
 void layout_reserve(struct layout *l);
-/* Make `l` what `fresh` is; tables that both have stay where they are.  Takes
- * fresh's contents.  False, with `l` as it was, when a table of `l` is another
- * one in `fresh`, or gone: tables keep their numbers for good. */
+/* Make `l` what `fresh` is; tables that both have stay where they are, and may have grown or be
+ * dropped now.  Takes fresh's contents.  False, with `l` as it was, when a table of `l` is another
+ * one in `fresh`, or not there: tables keep their numbers for good. */
 bool layout_update(struct layout *l, struct layout *fresh);
 /* Add a table by shape: sets id and nparts.  ERR_EXISTS when the name is there
  * with another shape; the same shape again is fine (*out is the old one). */
 enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e);
 const struct table *layout_find(const struct layout *l, const char *name);
-/* Deal the partitions of tables that have no runs yet over the n servers that
- * are named, each to `replicas` of them (or to all, when there are fewer):
- * evenly by elements and in long runs, starting each table where least lies. */
+/* A dense table gets rows behind those that it has: the partitions that are there stay as they
+ * are, others come.  ERR_NOTFOUND, ERR_CONFIG: it is sparse, or not smaller; ERR_LIMIT. */
+enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since, struct err *e);
+/* Its name is free, its number is not; false: there is none of that name. */
+bool layout_drop(struct layout *l, const char *name);
+/* Deal the partitions that have no run yet over the n servers that are named, each to `replicas`
+ * of them (or to all, when there are fewer): evenly by elements and in long runs, starting each
+ * table where least lies. */
 void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned replicas);
 
 /* Elements of one dense partition, and where it begins. */
 uint32_t table_part_elements(const struct table *t, uint32_t part);
-uint64_t table_part_begin(uint32_t part);
+uint64_t table_part_begin(const struct table *t, uint32_t part);
+/* Into how many its shape cuts it. */
+uint32_t table_cut(const struct table *t);
 /* The partition of a sparse row. */
 uint32_t table_part_of(const struct table *t, uint64_t id);
 /* Those of n rows; a sparse table has no more of them than a u16 tells apart. */
@@ -98,5 +120,9 @@ enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *
 /* One table's shape as a worker proposes it ("name","sparse","rows","cols",...). */
 json_t *table_to_json(const struct table *t);
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e);
+void table_past_to_json(const struct table *t, json_t *o);
+/* What has become of it since, as table_to_json tells: of the cluster's own documents only.
+ * ERR_PROTO. */
+enum err_code table_past_from_json(const json_t *j, struct table *t, struct err *e);
 
 #endif

@@ -141,14 +141,22 @@ static size_t next_copy(const struct layout *l, const struct run *r, const uint1
 	return any;
 }
 
+/* Runs follow one another; what has come since is behind them. */
+static uint32_t placed_parts(const struct table *t)
+{
+	const struct run *last = t->nruns ? &t->run[t->nruns - 1] : NULL;
+
+	return last ? last->first + last->count : 0;
+}
+
 static void place_table(const struct layout *l, struct table *t, const uint16_t *server, uint64_t *load, size_t n, unsigned replicas)
 {
 	size_t at = least(load, n);
-	uint32_t first = 0;
+	uint32_t first = placed_parts(t), left = t->nparts - first;
 
-	t->run = mem_array(n, sizeof *t->run);
+	t->run = mem_regrow(t->run, t->nruns + n, sizeof *t->run);
 	for (size_t k = 0; k < n; k++) {
-		uint32_t count = t->nparts / (uint32_t)n + (k < t->nparts % n);
+		uint32_t count = left / (uint32_t)n + (k < left % n);
 		struct run *r = &t->run[t->nruns];
 
 		if (!count)
@@ -173,7 +181,7 @@ void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned r
 	for (size_t i = 0; i < n; i++)
 		load[i] = place_load(l, server[i]);
 	for (size_t i = 0; i < l->ntables; i++)
-		if (!l->table[i].nruns)
+		if (!l->table[i].dropped && placed_parts(&l->table[i]) < l->table[i].nparts)
 			place_table(l, &l->table[i], server, load, n, replicas);
 	free(load);
 }

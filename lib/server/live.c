@@ -70,26 +70,51 @@ enum err_code live_take(struct server *s, const json_t *view, struct err *e)
 	return rc;
 }
 
+static enum err_code fits_setting(struct server *s, const json_t *set, struct err *e)
+{
+	struct regime r = { 0 };
+	struct conf c;
+	enum err_code rc = conf_from_json(s->live.config, &c, e);
+
+	if (rc)
+		return rc;
+	rc = conf_apply(&c, set, e);
+	if (!rc)
+		rc = regime_of(&c, &r, e);
+	if (!rc)
+		rc = shard_fits(atomic_load(&s->shard), &r, e);
+	conf_release(&c);
+	return rc;
+}
+
+/* Null: it takes no room. */
+static enum err_code fits_table(struct server *s, const json_t *o, struct err *e)
+{
+	struct layout one;
+	enum err_code rc;
+
+	if (!json_is_object(o))
+		return ERR_OK;
+	rc = layout_from_json(json_object_get(o, "layout"), &one, e);
+	if (rc)
+		return rc;
+	if (one.ntables)
+		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)json_int(o, "first", 0), e);
+	layout_release(&one);
+	return rc;
+}
+
 bool live_refuse(struct server *s, const json_t *proposal)
 {
-	struct shard *shard = atomic_load(&s->shard);
-	struct regime r = { 0 };
+	const char *kind = json_str(proposal, "kind", "");
+	enum err_code rc = ERR_OK;
 	struct err e = { 0 };
-	struct conf c;
-	enum err_code rc;
 	json_t *vote;
 
-	if (strcmp(json_str(proposal, "kind", ""), "set") != 0)
-		return false;
-	rc = conf_from_json(s->live.config, &c, &e);
-	if (!rc) {
-		rc = conf_apply(&c, json_object_get(proposal, "set"), &e);
-		if (!rc)
-			rc = regime_of(&c, &r, &e);
-		if (!rc)
-			rc = shard_fits(shard, &r, &e);
-		conf_release(&c);
-	}
+	if (strcmp(kind, "set") == 0)
+		rc = fits_setting(s, json_object_get(proposal, "set"), &e);
+	else if (strcmp(kind, "table") == 0)
+		rc = fits_table(s, json_object_get(proposal, "table"), &e);
 	if (!rc)
 		return false;
 	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused", e.msg);

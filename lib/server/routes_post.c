@@ -9,6 +9,7 @@
 #include "server/keep.h"
 #include "server/scaling.h"
 #include "server/settings.h"
+#include "server/tables.h"
 #include "server/tracing.h"
 
 /* Routes that change something. */
@@ -125,12 +126,15 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 	return rc ? route_fail(a, &e) : route_answer(a, json_object());
 }
 
-int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
+typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e);
+
+/* What the servers decide: asked once, and answered when they have. */
+static int voted(struct host *h, const struct http_request *req, struct http_answer *a, change_fn *change)
 {
 	struct err e = { 0 };
 
 	if (!*req->memo) {
-		enum err_code rc = settings_change(ctx, req->body, req->peer.name, req->memo, &a->json, &e);
+		enum err_code rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
 
 		a->park_ms = SET_PARK_MS;
 		/* Another one is being decided: after that. */
@@ -139,7 +143,7 @@ int host_post_set(void *ctx, const struct http_request *req, struct http_answer 
 		if (rc || a->json)
 			return rc ? route_fail(a, &e) : HTTP_DONE;
 	}
-	switch (settings_answer(ctx, *req->memo, &a->json, &e)) {
+	switch (settings_answer(h, *req->memo, &a->json, &e)) {
 	case COORD_AGREED:
 		return HTTP_DONE;
 	case COORD_REFUSED:
@@ -153,21 +157,45 @@ int host_post_set(void *ctx, const struct http_request *req, struct http_answer 
 	return HTTP_DONE;
 }
 
-int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
+int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "tables", NULL };
-	struct host *h = ctx;
+	return voted(ctx, req, a, settings_change);
+}
+
+/* At once, in a cluster whose tables no job has made. */
+static int make_tables(struct host *h, const struct http_request *req, struct http_answer *a)
+{
 	struct coord_self self = { .kind = COORD_ADMIN };
 	struct err e = { 0 };
 	json_t *msg, *done;
 
-	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
 	msg = json_copy((json_t *)(uintptr_t)req->body);
 	json_object_set_new(msg, "op", json_string("table"));
 	done = host_handle(h, &self, msg, &e);
 	json_decref(msg);
 	return done ? route_answer(a, done) : route_fail(a, &e);
+}
+
+int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "tables", "add", "grow", "drop", NULL };
+	struct err e = { 0 };
+	int code;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (json_object_size(req->body) != 1) {
+		err_set(&e, ERR_USAGE, "one of tables, add, grow and drop is wanted");
+		return route_fail(a, &e);
+	}
+	if (json_object_get(req->body, "tables"))
+		return make_tables(ctx, req, a);
+	code = voted(ctx, req, a, tables_change);
+	if (a->json)
+		json_object_del(a->json, "settings");
+	if (a->json && !((struct host *)ctx)->cfg.has_job)
+		json_object_set_new(a->json, "step", json_null());
+	return code;
 }
 
 /* The key's line goes into authorized_keys, its secret into the answer alone. */

@@ -183,6 +183,7 @@ struct server {
 	 * last; the agent's thread only. */
 	struct { json_t *config; int64_t number; char level[16]; } live;
 	int64_t began;                  /* Unix time in ns */
+	bool finishing;                 /* the last view said so; the agent's thread only */
 	json_t *unvoted;                /* a proposal from before there was a shard, or NULL; the agent's thread only */
 	uint64_t proposal;              /* voted on and not yet decided; the agent's thread only */
 	_Atomic bool host_stopping, stopping, leaving;

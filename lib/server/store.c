@@ -251,7 +251,9 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 		return rc;
 	quota_know(s, json_object_get(view, "now"));
 	repl_prepare(s->repl, view);
-	if (layout.epoch != atomic_load(&s->epoch))
+	/* A partition that comes begins by what was set before. */
+	rc = live_take(s, view, e);
+	if (!rc && layout.epoch != atomic_load(&s->epoch))
 		rc = install(s, view, &layout, e);
 	/* Whoever goes by the epoch goes by this. */
 	given_take(s, view, -1);
@@ -259,9 +261,6 @@ static enum err_code take_view(struct server *s, const json_t *view, struct err 
 	atomic_store(&s->generation, layout.generation);
 	repl_view(s->repl, view, &layout);
 	layout_release(&layout);
-	if (rc)
-		return rc;
-	rc = live_take(s, view, e);
 	if (rc)
 		return rc;
 	atomic_store(&s->members, (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
@@ -279,7 +278,8 @@ static void on_notice(void *ctx, const json_t *msg)
 	struct server *s = ctx;
 	struct shard *shard = atomic_load(&s->shard);
 	const char *op = json_str(msg, "op", "");
-	bool set = strcmp(json_str(msg, "kind", ""), "set") == 0;
+	const char *kind = json_str(msg, "kind", "");
+	bool of_all = strcmp(kind, "set") == 0 || strcmp(kind, "table") == 0;
 	struct shard_vote v;
 	json_t *vote;
 
@@ -301,13 +301,23 @@ static void on_notice(void *ctx, const json_t *msg)
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
 	if (live_refuse(s, msg))
 		return;
-	v = shard_vote(shard, set ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
-	    (uint64_t)json_int(msg, "step", 0), strcmp(json_str(msg, "kind", ""), "resume") == 0);
+	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
+	    (uint64_t)json_int(msg, "step", 0), strcmp(kind, "resume") == 0);
 	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
 	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent, vote);
 	json_decref(vote);
+}
+
+/* All steps are done: the result's figures are these, whenever the next heartbeat would be. */
+static void last_figures(struct server *s, const json_t *view)
+{
+	bool finishing = strcmp(json_str(view, "phase", ""), "finishing") == 0;
+
+	if (finishing && !s->finishing)
+		agent_beat(s->agent);
+	s->finishing = finishing;
 }
 
 static void on_view(void *ctx, const json_t *view)
@@ -332,6 +342,7 @@ static void on_view(void *ctx, const json_t *view)
 		s->unvoted = NULL;
 	}
 	FAIL_POINT("view_taken");
+	last_figures(s, view);
 	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
 	agent_tell(s->agent, ack);
 	json_decref(ack);

@@ -1,3 +1,4 @@
+#include "base/procstat.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
 
@@ -62,18 +63,39 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
+static enum err_code fits(const struct shard *s, uint64_t used, struct err *e)
+{
+	if (!s->budget.limit || used <= s->budget.limit)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "mem_limit: it would make %llu bytes of %llu for tables", (unsigned long long)used,
+	    (unsigned long long)s->budget.limit);
+}
+
 enum err_code shard_fits(struct shard *s, const struct regime *r, struct err *e)
 {
 	struct growth g = { r, 0 };
 	uint64_t used = atomic_load(&s->budget.used);
 
-	if (!s->budget.limit)
-		return ERR_OK;
 	shard_each(s, add_growth, &g);
-	if (used + g.more <= s->budget.limit)
-		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "mem_limit: it would make %llu bytes of %llu for tables", (unsigned long long)(used + g.more),
-	    (unsigned long long)s->budget.limit);
+	return fits(s, used + g.more, e);
+}
+
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, struct err *e)
+{
+	uint64_t more = 0, left = procstat_memory();
+
+	/* A sparse one begins without rows. */
+	for (uint32_t i = first; !t->sparse && i < t->nparts; i++) {
+		struct part p = { .table = t, .n = table_part_elements(t, i), .step = t->since };
+		const struct run *run = table_run(t, i);
+
+		if (run && run_place(run, s->cfg.self) >= 0)
+			more += most(&p, s, regime_last(s)->rule, sums(&p, s));
+	}
+	if (left && more > left)
+		return err_set(e, ERR_NOMEM, "it takes %llu bytes, and the host has %llu left", (unsigned long long)more,
+		    (unsigned long long)left);
+	return fits(s, atomic_load(&s->budget.used) + more, e);
 }
 
 /* What a new row may take: its values and state, a previous version, its sum; and their

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "shard/copy.h"
+#include "shard/regime.h"
 
 /* A partition's place in its chain changes with the layout's epoch. */
 
@@ -66,10 +67,12 @@ static enum err_code install_part(struct shard *s, struct shard_table *table, co
 		leave(s, p);
 	if (!p) {
 		p = part_new(&table->shape, i);
-		/* Of a new table everybody makes the same first values. */
+		/* Of a new one everybody makes the same first values. */
 		if (place >= 0 && fresh)
 			rc = part_init(p, s, e);
 		p->here = place >= 0 && fresh;
+		if (p->here && !rc)
+			gate_enter(s, p);
 		atomic_store(&table->part[i], p);
 	}
 	if (place >= 0 && !p->here)
@@ -78,22 +81,33 @@ static enum err_code install_part(struct shard *s, struct shard_table *table, co
 	return rc || place < 0 ? rc : take_place(s, p, run, place, process, e);
 }
 
+/* With the partitions that it has here already. */
+static struct shard_table *table_new(const struct table *shape, struct shard_table *before)
+{
+	struct shard_table *table = mem_alloc(sizeof *table);
+
+	table->shape = *shape;
+	table->shape.run = NULL;
+	table->shape.nruns = 0;
+	table->part = mem_array(shape->nparts, sizeof *table->part);
+	table->before = before;
+	for (uint32_t i = 0; before && i < before->shape.nparts; i++)
+		atomic_store(&table->part[i], atomic_load(&before->part[i]));
+	return table;
+}
+
 static enum err_code install_table(struct shard *s, size_t t, const struct table *shape, const uint64_t *process,
     struct err *e)
 {
 	struct shard_table *table = atomic_load(&s->table[t]);
-	bool fresh = !table;
+	uint32_t had = table ? table->shape.nparts : 0;
+	bool fresh = had < shape->nparts;
 	enum err_code rc = ERR_OK;
 
-	if (fresh) {
-		table = mem_alloc(sizeof *table);
-		table->shape = *shape;
-		table->shape.run = NULL;
-		table->shape.nruns = 0;
-		table->part = mem_array(shape->nparts, sizeof *table->part);
-	}
+	if (fresh)
+		table = table_new(shape, table);
 	for (uint32_t i = 0; !rc && i < shape->nparts; i++) {
-		rc = install_part(s, table, shape, i, fresh, process, e);
+		rc = install_part(s, table, shape, i, i >= had, process, e);
 		if (s->cfg.alive)
 			s->cfg.alive(s->cfg.ctx);
 	}
@@ -118,7 +132,7 @@ enum err_code shard_install(struct shard *s, const struct layout *l, const uint6
 	/* Who takes a picture of what changes with the places. */
 	shard_snap_end(s);
 	for (size_t t = 0; !rc && t < l->ntables; t++)
-		if (l->table[t].nruns)
+		if (l->table[t].nruns || (l->table[t].dropped && s->table[t]))
 			rc = install_table(s, t, &l->table[t], process, e);
 	shard_settle(s);
 	return rc;

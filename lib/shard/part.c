@@ -39,7 +39,7 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 		rc = err_set(e, ERR_CONFIG, "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
 		    p->table->name, path, (unsigned long long)t->count, (unsigned long long)table_elements(p->table));
 	else
-		rc = safetensors_read(st, t, table_part_begin(p->index), p->n, p->w, e);
+		rc = safetensors_read(st, t, table_part_begin(p->table, p->index), p->n, p->w, e);
 	safetensors_close(st);
 	return rc;
 }
@@ -70,7 +70,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 
 	part_retire(p, &s->budget);
 	if (!p->by)
-		p->by = regime_numbered(s, 0);
+		p->by = p->table->since ? regime_at(s, p->table->since) : regime_numbered(s, 0);
 	if (p->table->sparse) {
 		part_rows_alloc(p, cfg);
 		return ERR_OK;
@@ -179,6 +179,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 
 	if (cfg->relay)
 		return rc;
+	p->step = p->table->since;
+	p->prev_same = true;
 	if (rc || t)
 		return rc ? rc : restore(p, cfg, t, e);
 	if (p->table->sparse)
@@ -186,7 +188,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	if (p->table->init == TABLE_FILE)
 		rc = init_from_file(p, cfg->init_file, e);
 	else
-		init_fill(p->table, table_part_begin(p->index), p->n, p->w);
+		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->w);
 	part_init_state(p->by->rule, p->n, p->state);
 	return rc;
 }

@@ -34,8 +34,11 @@ static void free_table(struct shard *s, struct shard_table *table)
 {
 	for (uint32_t i = 0; i < table->shape.nparts; i++)
 		part_free(atomic_load(&table->part[i]), &s->budget);
-	free((void *)table->part);
-	free(table);
+	for (struct shard_table *before; table; table = before) {
+		before = table->before;
+		free((void *)table->part);
+		free(table);
+	}
 }
 
 void shard_free(struct shard *s)

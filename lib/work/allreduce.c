@@ -347,7 +347,7 @@ static void take_versions(struct allreduce *a)
 static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h, const float *mean)
 {
 	const struct table *t = a->p->table[i];
-	size_t n = table_part_elements(t, part), at = table_part_begin(part), all = table_elements(t);
+	size_t n = table_part_elements(t, part), at = table_part_begin(t, part), all = table_elements(t);
 	float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
 	/* The last good ones (params.h). */

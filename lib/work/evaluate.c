@@ -134,12 +134,15 @@ enum err_code model_digest(struct client *c, char hex[static 65], struct err *e)
 	const struct table **list = mem_array(l->ntables, sizeof *list);
 	struct hashing h;
 	enum err_code rc = ERR_OK;
+	size_t n = 0;
 
+	/* What was made beside them is not of the model. */
 	for (size_t i = 0; i < l->ntables; i++)
-		list[i] = &l->table[i];
-	qsort((void *)list, l->ntables, sizeof *list, by_name);
+		if (!l->table[i].added)
+			list[n++] = &l->table[i];
+	qsort((void *)list, n, sizeof *list, by_name);
 	digest_begin(&h.digest);
-	for (size_t i = 0; !rc && i < l->ntables; i++)
+	for (size_t i = 0; !rc && i < n; i++)
 		rc = hash_table(c, &h, list[i], e);
 	if (!rc)
 		digest_end(&h.digest, hex);

@@ -72,13 +72,18 @@ static enum err_code text_table(struct writer *x, const struct table *t, struct 
 	return rc;
 }
 
+static bool wanted(const struct writer *x, const struct table *t)
+{
+	return !t->dropped && (!x->only || x->only == t);
+}
+
 static enum err_code each_text(struct writer *x, struct err *e)
 {
 	const struct layout *l = client_layout(x->tool->client);
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (!x->only || x->only == &l->table[i])
+		if (wanted(x, &l->table[i]))
 			rc = text_table(x, &l->table[i], e);
 	return rc;
 }
@@ -121,7 +126,7 @@ static enum err_code name_tensors(struct writer *x, struct safetensors_writer *w
 			const struct table *t = &l->table[i];
 			uint64_t shape[2] = { t->sparse ? kept[i].n : t->rows, t->cols };
 
-			if (x->only && x->only != t)
+			if (!wanted(x, t))
 				continue;
 			snprintf(name, sizeof name, pass ? "%s" : "%s.ids", t->name);
 			if (pass)
@@ -138,13 +143,13 @@ static enum err_code put_tensors(struct writer *x, struct safetensors_writer *w,
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (l->table[i].sparse && (!x->only || x->only == &l->table[i]))
+		if (l->table[i].sparse && wanted(x, &l->table[i]))
 			rc = safetensors_put_ids(w, kept[i].ids, kept[i].n, e);
 	for (size_t i = 0; !rc && i < l->ntables; i++) {
 		const struct table *t = &l->table[i];
 		float *dense = NULL;
 
-		if (x->only && x->only != t)
+		if (!wanted(x, t))
 			continue;
 		if (t->sparse) {
 			rc = safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e);
@@ -166,7 +171,7 @@ static enum err_code each_tensor(struct writer *x, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (l->table[i].sparse && (!x->only || x->only == &l->table[i])) {
+		if (l->table[i].sparse && wanted(x, &l->table[i])) {
 			kept[i].cols = l->table[i].cols;
 			rc = client_scan(x->tool->client, &l->table[i], keep_rows, &kept[i], e);
 		}

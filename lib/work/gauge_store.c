@@ -75,7 +75,7 @@ static void encode_parts(struct store *x, const struct codec_spec *spec)
 	len = 0;
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
 		x->at[p] = len;
-		x->len[p] = codec->encode(spec->arg, &rng, g + table_part_begin(p), table_part_elements(x->table, p), x->body + len);
+		x->len[p] = codec->encode(spec->arg, &rng, g + table_part_begin(x->table, p), table_part_elements(x->table, p), x->body + len);
 		len += (x->len[p] + 7) & ~(size_t)7;
 	}
 	free(g);
@@ -132,7 +132,7 @@ static void pull_all(struct store *x)
 		if (x->rows)
 			shard_pull_rows(x->shard, 0, p, x->step, x->ids + x->at[p] * 8, x->rows[p], x->out, &version);
 		else
-			shard_pull(x->shard, 0, p, x->step, x->out + table_part_begin(p), &version);
+			shard_pull(x->shard, 0, p, x->step, x->out + table_part_begin(x->table, p), &version);
 }
 
 /* Lanes on cores of their own take pushes in turn: what a sum adds to was written by

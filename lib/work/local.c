@@ -349,8 +349,8 @@ static bool piece_of(const struct local *l, const struct params *p, unsigned fra
 	end = end < before ? 0 : end - before < n ? end - before : n;
 	out->first = (uint32_t)begin;
 	out->count = (uint32_t)(end - begin);
-	out->at = table_part_begin(out->first);
-	end = table_part_begin((uint32_t)end);
+	out->at = table_part_begin(p->table[i], out->first);
+	end = table_part_begin(p->table[i], (uint32_t)end);
 	out->n = (size_t)((end < elements ? end : elements) - out->at);
 	return out->count;
 }

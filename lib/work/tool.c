@@ -90,7 +90,8 @@ enum err_code tool_table(const struct tool *t, const char *name, const struct ta
 	if (*out)
 		return ERR_OK;
 	for (size_t i = 0; i < l->ntables; i++)
-		buf_printf(&names, "%s%s", i ? ", " : "", l->table[i].name);
+		if (!l->table[i].dropped)
+			buf_printf(&names, "%s%s", names.len ? ", " : "", l->table[i].name);
 	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name, names.len ? (char *)names.data : "none");
 	buf_release(&names);
 	return ERR_NOTFOUND;

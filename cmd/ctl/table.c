@@ -1,0 +1,145 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "ctl.h"
+
+struct options {
+	const char *dir, *init;
+	int64_t rows, cols, timeout;
+	bool sparse, decay, json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	{ "rows", 'r', OPT_INT, offsetof(struct options, rows), "N", "of add and grow: how many rows; of a sparse table about how many", NULL,
+	  1, 1e12 },
+	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "of add: values in a row (1)", NULL, 1, 1 << 20 },
+	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL, "of add: rows come when they are touched first", NULL, 0, 0 },
+	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW", "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
+	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL, "of add: l1 and l2 act on it", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* "uniform:0.1" */
+static bool add_init(const struct ctl_cmd *self, const struct options *o, json_t *shape)
+{
+	double limit;
+
+	if (!o->init || strcmp(o->init, "zeros") == 0)
+		return true;
+	if (strncmp(o->init, "uniform:", 8) != 0 || !num_double(o->init + 8, &limit) || !(limit > 0)) {
+		ctl_misuse(self, "--init: must be zeros or uniform:LIMIT with a limit above 0, got \"%.60s\"", o->init);
+		return false;
+	}
+	json_object_set_new(shape, "init", json_string("uniform"));
+	json_object_set_new(shape, "init_limit", json_real(limit));
+	return true;
+}
+
+/* The body, or NULL when it was misused. */
+static json_t *add(const struct ctl_cmd *self, const struct options *o, const char *name)
+{
+	json_t *shape;
+
+	if (!o->rows && !o->sparse) {
+		ctl_misuse(self, "add: --rows is wanted, of a table that is not sparse");
+		return NULL;
+	}
+	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows, "cols", (json_int_t)(o->cols ? o->cols : 1),
+	    "sparse", o->sparse, "decay", o->decay);
+	if (!add_init(self, o, shape)) {
+		json_decref(shape);
+		return NULL;
+	}
+	return json_pack("{s:o}", "add", shape);
+}
+
+static json_t *grow(const struct ctl_cmd *self, const struct options *o, const char *name)
+{
+	if (!o->rows) {
+		ctl_misuse(self, "grow: --rows is wanted: how many it shall have");
+		return NULL;
+	}
+	return json_pack("{s:{s:s, s:I}}", "grow", "name", name, "rows", (json_int_t)o->rows);
+}
+
+static json_t *drop(const struct ctl_cmd *self, const struct options *o, const char *name)
+{
+	(void)self;
+	(void)o;
+	return json_pack("{s:s}", "drop", name);
+}
+
+static const struct action {
+	const char *name, *says;
+	json_t *(*body)(const struct ctl_cmd *self, const struct options *o, const char *name);
+} actions[] = {
+	{ "add", "is there", add },
+	{ "grow", "has grown", grow },
+	{ "drop", "is dropped", drop },
+};
+
+static json_t *wished(const struct ctl_cmd *self, const struct options *o, const struct action *a, const char *name)
+{
+	bool adds = a->body == add;
+
+	if (!adds && (o->cols || o->sparse || o->init || o->decay)) {
+		ctl_misuse(self, "--cols, --sparse, --init and --decay are for add");
+		return NULL;
+	}
+	if (a->body == drop && o->rows) {
+		ctl_misuse(self, "--rows is for add and grow");
+		return NULL;
+	}
+	return a->body(self, o, name);
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct http_client *client = NULL;
+	json_t *body, *answer = NULL;
+	const struct action *a;
+	struct err e = { 0 };
+	enum err_code rc;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	a = CTL_ACTION(self, argv[1], actions);
+	body = a ? wished(self, &o, a, argv[2]) : NULL;
+	if (!body)
+		return 2;
+	rc = ctl_reach(o.dir, &client, &e);
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", "/v1/tables", body, o.timeout, NULL, &answer, &e);
+	if (rc == ERR_OK && o.json)
+		ctl_line("table_change", answer);
+	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
+		printf("%s %s, from step %lld on\n", argv[2], a->says, (long long)json_int(answer, "step", 0));
+	else if (rc == ERR_OK)
+		printf("%s %s, from now on\n", argv[2], a->says);
+	http_client_free(client);
+	json_decref(body);
+	json_decref(answer);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_table = {
+	"table",
+	{
+		.prog = "ps-ctl table", .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
+		.about = "tables beside those of the job's model, while it runs",
+		.more = "From one step on, on all servers: whole, with copies, in checkpoints and exports, as any other.  A dense table\n"
+		        "grows by rows behind those it has, which stay as they are; a sparse one grows by itself.  drop gives its\n"
+		        "memory back.  Tables of the model itself have the shape that the model wants.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = 2,
+		.examples = "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n  ps-ctl table grow emb --rows 2000\n"
+		            "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
+	},
+	run,
+};

@@ -1,0 +1,229 @@
+#include "coord/coord_state.h"
+
+#include <math.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "coord/place.h"
+
+/* Tables that are added, grown and dropped while the cluster runs: at a step that the servers
+ * agree on, as members and settings are (coord_change.c), so that all copies of a new partition
+ * count their steps from the same one.  Only what was added so changes; the job's model has the
+ * rest. */
+
+struct table_wish {
+	enum coord_table_op op;
+	struct table shape;             /* of a grow the name and rows, of a drop the name */
+	char who[64];
+};
+
+/* ---- on a layout ----------------------------------------------------------------------- */
+
+/* *first: the partitions from there on are new.  `l` may be half changed on failure. */
+static enum err_code apply(const struct coord *c, struct layout *l, const struct table_wish *w, uint64_t step, uint32_t *first,
+    struct err *e)
+{
+	const struct table *had = layout_find(l, w->shape.name);
+	struct table shape = w->shape, *t;
+
+	*first = 0;
+	/* No step is counted where no job is. */
+	shape.since = c->cfg.has_job ? step : 0;
+	if (w->op == COORD_TABLE_ADD)
+		return had ? err_set(e, ERR_CONFIG, "there is a table \"%s\" already", shape.name) : layout_add(l, &shape, &t, e);
+	if (!had)
+		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", shape.name);
+	if (!had->added)
+		return err_set(e, ERR_CONFIG, "table \"%s\" belongs to the job's model: only what ps-ctl table add has made can %s", had->name,
+		    w->op == COORD_TABLE_GROW ? "grow" : "be dropped");
+	*first = had->nparts;
+	if (w->op == COORD_TABLE_GROW)
+		return layout_grow(l, shape.name, shape.rows, shape.since, e);
+	layout_drop(l, shape.name);
+	return ERR_OK;
+}
+
+/* A layout of the one table, as it would lie; false: nobody has to find room for it. */
+static bool trial(const struct coord *c, struct layout *out, uint32_t *first)
+{
+	json_t *now = layout_to_json(&c->layout);
+	struct layout l, one = { .ntables = 1 };
+	const struct table *t = NULL;
+
+	if (!layout_from_json(now, &l, NULL)) {
+		l.zone = c->layout.zone;
+		if (!apply(c, &l, c->table_wish, 0, first, NULL)) {
+			servers_place_in(c, &l);
+			t = layout_find(&l, c->table_wish->shape.name);
+		}
+		if (t) {
+			json_t *j;
+
+			one.table = (struct table *)(uintptr_t)t;
+			j = layout_to_json(&one);
+			json_object_set_new(json_array_get(json_object_get(j, "tables"), 0), "id", json_integer(0));
+			t = layout_from_json(j, out, NULL) ? NULL : t;
+			json_decref(j);
+		}
+		layout_release(&l);
+	}
+	json_decref(now);
+	return t != NULL;
+}
+
+json_t *table_proposed(const struct coord *c)
+{
+	struct layout one;
+	uint32_t first;
+	json_t *o;
+
+	if (!c->table_wish || !trial(c, &one, &first))
+		return json_null();
+	o = json_pack("{s:o, s:I}", "layout", layout_to_json(&one), "first", (json_int_t)first);
+	layout_release(&one);
+	return o;
+}
+
+/* ---- asked for, decided ----------------------------------------------------------------------- */
+
+/* Each server has seen the last change: none goes from one shape to the next but one. */
+static bool all_know(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].acked < c->tabled)
+			return false;
+	return true;
+}
+
+/* Before every partition of it is looked at: can all servers together hold its values? */
+static enum err_code may_fit(const struct coord *c, const struct table *t, struct err *e)
+{
+	double left = 0, bytes = (double)t->rows * (t->cols ? t->cols : 1) * sizeof(float);
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live)
+			left += json_num(c->server[i].about, "memory_available_bytes", (double)INFINITY);
+	if (t->sparse || bytes <= left)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "rows: table \"%s\" takes %.0f bytes at least, and the servers have %.0f left", t->name, bytes, left);
+}
+
+static enum err_code may_be(const struct coord *c, const struct table_wish *w, struct err *e)
+{
+	json_t *now = layout_to_json(&c->layout);
+	struct layout l;
+	uint32_t first;
+	enum err_code rc = layout_from_json(now, &l, e);
+
+	json_decref(now);
+	if (rc)
+		return rc;
+	rc = apply(c, &l, w, 0, &first, e);
+	layout_release(&l);
+	return rc;
+}
+
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e)
+{
+	struct table_wish w = { .op = t->op, .shape = *t->shape };
+	enum err_code rc;
+
+	if (c->phase != COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the %s is %s: tables change while it runs", c->cfg.has_job ? "job" : "cluster",
+		    coord_phase_name(c->phase));
+	rc = table_fits_job(c, &w.shape, e);
+	if (!rc)
+		rc = may_fit(c, &w.shape, e);
+	if (rc)
+		return rc;
+	if (coord_is_setting(c) || !all_know(c))
+		return err_set(e, ERR_EXISTS, "another change is being decided");
+	w.shape.added = true;
+	snprintf(w.who, sizeof w.who, "%s", t->who);
+	rc = may_be(c, &w, e);
+	if (rc)
+		return rc;
+	c->table_wish = mem_alloc(sizeof w);
+	*c->table_wish = w;
+	*ticket = ++c->tickets;
+	change_queue(c, CHANGE_TABLE, 0, WORKER_EMPTY);
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+static void say(struct coord *c, const struct table_wish *w, uint64_t step)
+{
+	const struct table *t = &w->shape;
+	char from[48] = "";
+
+	if (c->cfg.has_job)
+		snprintf(from, sizeof from, ", from step %llu on", (unsigned long long)step);
+	if (w->op == COORD_TABLE_DROP)
+		coord_event(c, "table", "table %s is dropped, by %s%s", t->name, w->who, from);
+	else if (w->op == COORD_TABLE_GROW)
+		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name, (unsigned long long)t->rows, w->who, from);
+	else
+		coord_event(c, "table", "table %s is there, %s, %llu x %u, by %s%s", t->name, t->sparse ? "sparse" : "dense",
+		    (unsigned long long)t->rows, t->cols, w->who, from);
+}
+
+void table_decided(struct coord *c, uint64_t step)
+{
+	struct table_wish *w = c->table_wish;
+	struct err e = { 0 };
+	uint32_t first;
+
+	c->table_wish = NULL;
+	/* A resume has begun with other tables meanwhile, or the like. */
+	if (may_be(c, w, &e)) {
+		ticket_refused(c, e.msg);
+	} else {
+		apply(c, &c->layout, w, step, &first, NULL);
+		weights_drop(c);
+		servers_place(c);
+		c->layout.epoch++;
+		ticket_settled(c, step);
+		say(c, w, step);
+	}
+	free(w);
+	coord_changed(c);
+	c->tabled = c->rev;
+}
+
+void table_refused(struct coord *c, unsigned server, const char *why)
+{
+	char said[300];
+
+	snprintf(said, sizeof said, "server-%u has no room for it: %.240s", server, why);
+	coord_event(c, "table_refused", "table %s, by %s: %s", c->table_wish->shape.name, c->table_wish->who, said);
+	ticket_refused(c, said);
+	free(c->table_wish);
+	c->table_wish = NULL;
+	coord_changed(c);
+}
+
+/* ---- over a restart ------------------------------------------------------------------------------ */
+
+void tables_out(const struct coord *c, json_t *state)
+{
+	const struct table_wish *w = c->table_wish;
+
+	if (w)
+		json_object_set_new(state, "table", json_pack("{s:i, s:o, s:s}", "op", (int)w->op, "shape", table_to_json(&w->shape), "who",
+		    w->who));
+}
+
+void tables_in(struct coord *c, const json_t *state)
+{
+	const json_t *o = json_object_get(state, "table");
+	struct table_wish w = { .op = (enum coord_table_op)json_int(o, "op", 0) };
+
+	/* Nobody knows what became of the last change. */
+	c->tabled = c->rev;
+	if (!o || table_from_json(json_object_get(o, "shape"), &w.shape, NULL))
+		return;
+	w.shape.added = true;
+	snprintf(w.who, sizeof w.who, "%s", json_str(o, "who", ""));
+	c->table_wish = mem_alloc(sizeof w);
+	*c->table_wish = w;
+}

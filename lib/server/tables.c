@@ -1,0 +1,68 @@
+#include "server/tables.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+/* Of a new table: its shape and first values. */
+static enum err_code read_add(const struct host *h, const json_t *o, struct table *out, struct err *e)
+{
+	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init", "init_limit", NULL };
+	const json_t *job = json_object_get(coord_config_now(h->coord), "job");
+	enum err_code rc = json_only(o, "add", keys, e) ? table_from_json(o, out, e) : e->code;
+
+	if (rc)
+		return rc;
+	out->seed = (uint64_t)json_int(job, "seed", 0);
+	if (out->init == TABLE_FILE)
+		return err_set(e, ERR_CONFIG, "add.init: must be zeros or uniform");
+	if ((out->init == TABLE_UNIFORM) != (out->init_limit > 0))
+		return err_set(e, ERR_CONFIG, "add.init_limit: must be above 0 with init uniform, and not there without");
+	return ERR_OK;
+}
+
+static enum err_code read_name(const char *name, struct table *out, struct err *e)
+{
+	if (strlen(name) >= sizeof out->name)
+		return err_set(e, ERR_NOTFOUND, "there is no table \"%.80s\"", name);
+	snprintf(out->name, sizeof out->name, "%s", name);
+	return ERR_OK;
+}
+
+static enum err_code read_grow(const json_t *o, struct table *out, struct err *e)
+{
+	static const char *const keys[] = { "name", "rows", NULL };
+	struct err why = { 0 };
+	const char *name = "";
+	int64_t rows = 0;
+
+	if (!json_only(o, "grow", keys, e))
+		return e->code;
+	json_want_str(o, "grow", "name", &name, &why);
+	json_want_int(o, "grow", "rows", 1, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
+	out->rows = (uint64_t)rows;
+	return why.code ? err_set(e, ERR_CONFIG, "%s", why.msg) : read_name(name, out, e);
+}
+
+enum err_code tables_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+{
+	const json_t *add = json_object_get(body, "add"), *grow = json_object_get(body, "grow");
+	struct table shape = { 0 };
+	struct coord_table t = { .shape = &shape, .who = who,
+		.op = add ? COORD_TABLE_ADD : grow ? COORD_TABLE_GROW : COORD_TABLE_DROP };
+	const char *drop = "";
+	enum err_code rc;
+
+	*answer = NULL;
+	*ticket = 0;
+	host_lock(h);
+	if (add)
+		rc = read_add(h, add, &shape, e);
+	else if (grow)
+		rc = read_grow(grow, &shape, e);
+	else
+		rc = json_want_str(body, "", "drop", &drop, e) ? read_name(drop, &shape, e) : e->code;
+	if (!rc)
+		rc = coord_table(h->coord, &t, clock_now(), ticket, e);
+	host_unlock(h);
+	return rc;
+}

@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -218,6 +218,14 @@ bench-stragglers: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/stragglers $(BUILD)
 
+# What watching costs (ps-metrics(7)), and what a job gains that adapts itself (ps-cluster(5), adapt).
+bench-watch: deps
+	@$(MAKE) --no-print-directory all
+	@tests/bench/watch $(BUILD)
+bench-adapt: deps
+	@$(MAKE) --no-print-directory all
+	@tests/bench/adapt $(BUILD)
+
 # All-reduce beside gloo's, in one run; Debian's python3-torch is large, and for this alone.
 bench-ring: deps
 	$(call install_packages,python3-torch)
@@ -281,6 +289,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -146,6 +146,16 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 	return rc;
 }
 
+static void place_release(struct place *p, struct options *o)
+{
+	identity_release(&p->id);
+	conf_release(&p->conf);
+	opt_list_release(&o->set);
+	free(p->dir);
+	free(p->resume);
+	free(p->sock);
+}
+
 /* "server-3" -> 3; -1 for any. */
 static int index_of(const char *name)
 {
@@ -299,8 +309,10 @@ int main(int argc, char **argv)
 	cfg.coordinator = o.coordinator || o.no_store;
 	if (take_sockets(&cfg, &e))
 		return die(&e);
-	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e))
+	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e)) {
+		place_release(&place, &o);
 		return die(&e);
+	}
 	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
 	if (o.log_level || place.has_conf)
 		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
@@ -325,11 +337,6 @@ int main(int argc, char **argv)
 		server_stop(s);
 		notify_close(&service.notify);
 	}
-	identity_release(&place.id);
-	conf_release(&place.conf);
-	opt_list_release(&o.set);
-	free(place.dir);
-	free(place.resume);
-	free(place.sock);
+	place_release(&place, &o);
 	return code;
 }

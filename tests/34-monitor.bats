@@ -297,7 +297,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	finish
 	[ "$status" -eq 0 ]
 	python3 "$LIB/trace_check.py" out server-0 server-1 worker-0 worker-1
-	ps-ctl trace -C "$RUN" -d 500ms --limit 32K >small 2>err
+	ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+3}500ms" --limit 32K >small 2>err
 	[ "$(stat -c %s small)" -lt 36000 ]
 	grep -q 'the limit is reached' err
 	jq -e '.traceEvents | length > 100' small >/dev/null

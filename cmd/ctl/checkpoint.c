@@ -80,20 +80,16 @@ static enum err_code resolve(const struct options *o, const char *word, char **p
 
 static int take(const struct options *o, int nargs, char **args)
 {
-	struct http_client *client = NULL;
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
-	enum err_code rc = ctl_reach(o->dir, &client, &e);
+	enum err_code rc = ctl_ask(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer, &e);
 
 	(void)nargs;
 	(void)args;
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/checkpoints", body, o->timeout, NULL, &answer, &e);
 	if (rc == ERR_OK && o->json)
 		ctl_line("checkpoint", answer);
 	else if (rc == ERR_OK)
 		printf("%lld\n", (long long)json_int(answer, "step", 0));
-	http_client_free(client);
 	json_decref(answer);
 	json_decref(body);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

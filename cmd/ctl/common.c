@@ -139,6 +139,18 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 	return rc;
 }
 
+enum err_code ctl_ask(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
+    struct err *e)
+{
+	struct http_client *client = NULL;
+	enum err_code rc = ctl_reach(dir, &client, e);
+
+	if (!rc)
+		rc = http_call(client, method, path, body, timeout, NULL, answer, e);
+	http_client_free(client);
+	return rc;
+}
+
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e)
 {
 	char path[64] = "/v1/status";

@@ -23,18 +23,18 @@ void offer(const struct offer *o, const char *candidate, const char *help)
 		printf("%s\t%s\n", candidate, help ? help : "");
 }
 
-/* "bsp|ssp:S|asp": what a user has to fill in ends the word. */
+/* "bsp|ssp:S|asp", "none|backup,codec": what a user has to fill in ends the word. */
 void offer_split(const struct offer *o, const char *prefix, const char *choices)
 {
 	while (*choices) {
-		size_t n = strcspn(choices, "|"), fixed = strcspn(choices, ":|");
+		size_t n = strcspn(choices, "|,"), fixed = strcspn(choices, ":|,");
 		char *candidate = mem_printf("%s%.*s%s", prefix, (int)fixed, choices, fixed < n ? ":" : "");
 
 		if (fixed < n)
 			puts(":nospace");
 		offer(o, candidate, NULL);
 		free(candidate);
-		choices += n + (choices[n] == '|');
+		choices += n + (choices[n] != 0);
 	}
 }
 

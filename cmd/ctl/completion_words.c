@@ -186,7 +186,7 @@ static void offer_option_value(const struct line *l, const struct option *o)
 	if (strcmp(o->field[3], "-") != 0)
 		offer_split(&l->offer, "", o->field[3]);
 	else if (strcmp(name, "role") == 0)
-		offer_split(&l->offer, "", "worker|server|relay|monitor|admin");
+		offer_split(&l->offer, "", CTL_ROLES);
 	else if (strcmp(name, "model") == 0)
 		offer_catalog(&l->offer, "models");
 	else if (strcmp(name, "codec") == 0)
@@ -217,11 +217,18 @@ static bool is_one_of(const char *word, const char *list)
 	return false;
 }
 
+/* "server_joined|worker_joined|..." */
+static const char EVENTS[] = ""
+#define EVENT(kind) #kind "|"
+#include "coord/event.def"
+#undef EVENT
+    ;
+
 static void offer_ctl_operand(const struct line *l)
 {
 	const struct offer *o = &l->offer;
 
-	if (is_one_of(l->sub, "run start sweep plan"))
+	if (is_one_of(l->sub, "run start sweep plan doctor"))
 		puts(":json");
 	else if (is_one_of(l->sub, "report compare"))
 		offer_run_dirs(o);
@@ -239,7 +246,19 @@ static void offer_ctl_operand(const struct line *l)
 	else if (strcmp(l->sub, "export") == 0) {
 		offer(o, "all", "the whole model");
 		offer_tables(o);
-	} else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
+	} else if (strcmp(l->sub, "freeze") == 0 || (strcmp(l->sub, "table") == 0 && l->operands == 1))
+		offer_tables(o);
+	else if (strcmp(l->sub, "table") == 0 && l->operands == 0)
+		offer_split(o, "", "add|grow|drop");
+	else if (strcmp(l->sub, "key") == 0 && l->operands == 0)
+		offer_split(o, "", "add|revoke|release|list|rotate-psk");
+	else if (strcmp(l->sub, "get") == 0 && l->operands == 0)
+		offer_split(o, "", "config");
+	else if (strcmp(l->sub, "get") == 0)
+		offer_catalog(o, "options");
+	else if (strcmp(l->sub, "events") == 0)
+		offer_split(o, "", EVENTS);
+	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
 		offer_split(o, "", "take|ls|verify|diff|rm");
 	else if (strcmp(l->sub, "list") == 0)
 		offer_split(o, "", CATALOG_NAMES);
@@ -248,6 +267,9 @@ static void offer_ctl_operand(const struct line *l)
 		offer_catalog(o, "models");
 		offer_catalog(o, "optimizers");
 		offer_catalog(o, "codecs");
+		offer_catalog(o, "modes");
+		offer_catalog(o, "schedules");
+		offer_catalog(o, "readers");
 	} else if (strcmp(l->sub, "completion") == 0)
 		offer_split(o, "", "bash|zsh|fish");
 	else if (strcmp(l->sub, "help") == 0)

@@ -44,7 +44,9 @@ const char *ctl_suggest(const char *name);
 	  NULL, 0, 0 }
 #define CTL_OPT_RESTARTS(type, field) \
 	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
-	  "how often each process that died is started again (3 with replicas, else 0)", NULL, 0, 1000000 }
+	  "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", NULL, 0, 1000000 }
+/* What a key may be for, as choices. */
+#define CTL_ROLES "worker|server|relay|monitor|admin"
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* opt_parse with the subcommand's table.  False: end with *code. */
@@ -69,6 +71,9 @@ json_t *ctl_event(const char *kind, const json_t *object);
 enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e);
 /* The same of the cluster at dir, or that which CTL_OPT_CLUSTER tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
+/* One question to it; body is borrowed, or NULL, and answer may be. */
+enum err_code ctl_ask(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
+    struct err *e);
 /* The run directory that CTL_OPT_CLUSTER tells, to be freed: of a run that has ended, too. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* How long a question that is answered at once may take. */

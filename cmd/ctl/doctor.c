@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/plain.h"
 #include "ctl.h"
 #include "launch/rundir.h"
 #include "local.h"
@@ -115,7 +116,7 @@ static void print(const struct doctor_finding *f, bool json)
 	json_t *o;
 
 	if (!json) {
-		printf("%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text, *f->remedy ? "; " : "", f->remedy);
+		plain_print(stdout, "%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text, *f->remedy ? "; " : "", f->remedy);
 		return;
 	}
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level], "about", f->about, "text", f->text,
@@ -128,11 +129,13 @@ static void print(const struct doctor_finding *f, bool json)
 
 static void look(struct doctor *d, bool quick)
 {
+	enum err_code rc = d->alive ? ctl_connect(d->dir, &d->client, NULL) : ERR_UNREACH;
+
 	doctor_keys(d);
 	doctor_disk(d, d->dir);
 	if (d->alive)
 		doctor_processes(d);
-	if (d->alive && ctl_connect(d->dir, &d->client, NULL) == ERR_OK)
+	if (!rc)
 		doctor_live(d);
 	doctor_past(d, d->alive ? DOCTOR_WARN : DOCTOR_FAIL);
 	if (d->client && !quick)

@@ -177,10 +177,13 @@ void doctor_lines(struct doctor *d)
 	json_t *body = json_object(), *answer = NULL, *probes = NULL;
 	struct lines s = { 0 };
 	struct err e = { 0 };
+	enum err_code rc = http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL, &answer, &e);
 
-	if (http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL, &answer, &e) == ERR_OK)
+	if (rc == ERR_OK)
 		probes = await(d, json_int(answer, "number", 0));
-	else
+	if (rc == ERR_OK && !probes)
+		doctor_say(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the coordinator does not say any more what the workers find");
+	if (rc)
 		doctor_say(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the workers cannot be asked: %s", e.msg);
 	s.model = probes ? parameters(d) : 0;
 	take(d, probes, &s);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/plain.h"
 #include "ctl.h"
 #include "launch/rundir.h"
 
@@ -52,7 +53,7 @@ static void print(const struct shower *s, const json_t *e)
 	if (s->o->json)
 		ctl_line("event", e);
 	else
-		printf("%s %-13s %s\n", json_str(e, "ts", ""), json_str(e, "event", ""), json_str(e, "text", ""));
+		plain_print(stdout, "%s %-13s %s\n", json_str(e, "ts", ""), json_str(e, "event", ""), json_str(e, "text", ""));
 }
 
 /* Those of the list that are new and wanted, but only the last n when that is not negative. */

@@ -74,6 +74,11 @@ static enum err_code change(struct http_client *client, const struct options *o,
 
 	if (!now)
 		return e->code;
+	for (int i = 0; i < n && o->off && !*answer; i++)
+		if (!names_has(now, word[i])) {
+			free(now);
+			return err_set(e, ERR_NOTFOUND, "table \"%.60s\" is not frozen", word[i]);
+		}
 	list = list_of(now, word, n, o->off);
 	*done = *answer && strcmp(list, now) == 0;
 	free(now);
@@ -104,6 +109,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
+	for (int i = 1; i <= nargs; i++)
+		if (strchr(argv[i], ',') || !*argv[i])
+			return ctl_misuse(self, "\"%.60s\": must be a table's name; several stand one after the other", argv[i]);
 	rc = ctl_reach(o.dir, &client, &e);
 	while (rc == ERR_OK && !done)
 		rc = change(client, &o, argv + 1, nargs, &answer, &done, &e);

@@ -73,7 +73,6 @@ static enum err_code print(const struct options *o, char **word, int n, const js
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct http_client *client = NULL;
 	json_t *answer = NULL;
 	int nargs, code;
 	struct err e = { 0 };
@@ -83,12 +82,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (strcmp(argv[1], "config") != 0)
 		return ctl_misuse(self, "nothing to get called \"%.60s\"; there is config", argv[1]);
-	rc = ctl_reach(o.dir, &client, &e);
-	if (rc == ERR_OK)
-		rc = http_call(client, "GET", "/v1/config?origin=1", NULL, CTL_CALL, NULL, &answer, &e);
+	rc = ctl_ask(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
 	if (rc == ERR_OK)
 		rc = print(&o, argv + 2, nargs - 1, answer, &e);
-	http_client_free(client);
 	json_decref(answer);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }

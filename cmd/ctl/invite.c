@@ -8,7 +8,6 @@
 #include "ctl.h"
 #include "launch/rundir.h"
 
-#define ROLES "worker|server|relay|monitor|admin"
 
 struct options {
 	const char *dir, *role, *name, *file;
@@ -16,7 +15,7 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do", ROLES,
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do", CTL_ROLES,
 	  0, 0 },
 	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME",
 	  "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
@@ -90,7 +89,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_misuse(self, "--role is missing: one of %s", ROLES);
+		return ctl_misuse(self, "--role is missing: one of %s", CTL_ROLES);
 	rc = rundir_find(o.dir, &dir, &e);
 	if (rc == ERR_OK)
 		rc = invite(&o, dir, &e);

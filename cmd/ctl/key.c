@@ -6,13 +6,12 @@
 #include "auth/keys.h"
 #include "launch/rundir.h"
 
-#define ROLES "worker|server|relay|monitor|admin"
 /* Servers that lag have a second of their own (POST /v1/keys/revoke). */
 #define PATIENCE (10 * NSEC_PER_SEC)
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct key_options, dir),
-	{ "role", 'r', OPT_CHOICE, offsetof(struct key_options, role), "ROLE", "of add: what the key permits", ROLES, 0, 0 },
+	{ "role", 'r', OPT_CHOICE, offsetof(struct key_options, role), "ROLE", "of add: what the key permits", CTL_ROLES, 0, 0 },
 	{ "public", 0, OPT_STR, offsetof(struct key_options, public), "KEY",
 	  "of add: the public key, made elsewhere (ps-ctl keygen); else one is made", NULL, 0, 0 },
 	{ "expires", 0, OPT_STR, offsetof(struct key_options, expires), "WHEN",

@@ -28,7 +28,7 @@ int key_secret(const struct key_options *o, char **args)
 
 	(void)args;
 	if (o->grace >= 0)
-		json_object_set_new(body, "grace_seconds", json_integer(o->grace / NSEC_PER_SEC));
+		json_object_set_new(body, "grace_seconds", json_integer((o->grace + NSEC_PER_SEC - 1) / NSEC_PER_SEC));
 	if (o->alive) {
 		rc = key_post(o, "/v1/keys/secret", body, &answer, &e);
 	} else {

@@ -6,14 +6,13 @@
 #include "base/mem.h"
 #include "ctl.h"
 
-#define ROLES "worker|server|relay|monitor|admin"
 
 struct options {
 	const char *role, *name, *file;
 };
 
 static const struct opt opts[] = {
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits", ROLES,
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits", CTL_ROLES,
 	  0, 0 },
 	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
@@ -70,7 +69,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_misuse(self, "--role is missing: one of %s", ROLES);
+		return ctl_misuse(self, "--role is missing: one of %s", CTL_ROLES);
 	if (!o.name)
 		return ctl_misuse(self, "--name is missing: whose key is it?");
 	return generate(&o);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "ctl.h"
 #include "doctor.h"
 #include "launch/launch.h"
@@ -45,6 +46,7 @@ void progress_say(struct progress *p, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	plain_text(text);
 	progress_end(p);
 	if (p->log)
 		log_info(p->log, "%s", text);
@@ -123,11 +125,12 @@ static bool describe(struct progress *p, const json_t *status, int64_t now, stru
 }
 
 /* The terminal's line never wraps: it could not be rewritten then. */
-static void rewrite(struct progress *p, const char *text)
+static void rewrite(struct progress *p, char *text)
 {
 	struct winsize w = { 0 };
 	int cols = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
 
+	plain_text(text);
 	fprintf(stderr, "\r\033[K%.*s", cols, text);
 	fflush(stderr);
 	p->dirty = true;

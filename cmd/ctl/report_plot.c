@@ -98,12 +98,21 @@ static void tick_text(const struct axis *a, double v, double step, char out[stat
 		snprintf(out, 32, "%.*f", (int)fmax(0, ceil(-log10(step) - 1e-9)), v);
 }
 
+/* More than are wanted: what is drawn is not trusted, and a step may be too small to get on by. */
+#define TICKS_MAX 32
+
+static bool tick_at(const struct axis *a, double step, int i, double *v)
+{
+	*v = (ceil(a->lo / step) + i) * step;
+	return *v <= a->hi + step * 1e-6;
+}
+
 static void draw_axes(struct buf *out, const struct plot *p, const struct axis *x, const struct axis *y)
 {
-	double step = tick_step(y, 5);
+	double step = tick_step(y, 5), v;
 	char text[32];
 
-	for (double v = ceil(y->lo / step) * step; v <= y->hi + step * 1e-6; v += step) {
+	for (int i = 0; i < TICKS_MAX && tick_at(y, step, i, &v); i++) {
 		double at = BOTTOM - (BOTTOM - TOP) * (v - y->lo) / (y->hi - y->lo);
 
 		tick_text(y, v, step, text);
@@ -112,7 +121,7 @@ static void draw_axes(struct buf *out, const struct plot *p, const struct axis *
 		           LEFT, RIGHT, at, at, LEFT - 6, at + 4, text);
 	}
 	step = tick_step(x, 5);
-	for (double v = ceil(x->lo / step) * step; v <= x->hi + step * 1e-6; v += step) {
+	for (int i = 0; i < TICKS_MAX && tick_at(x, step, i, &v); i++) {
 		tick_text(x, v, step, text);
 		buf_printf(out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
 		           fmin(place_x(x, v), RIGHT - 8), BOTTOM + 16, text);

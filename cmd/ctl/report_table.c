@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/plain.h"
 
 #define CELL_MAX 40
 
@@ -16,9 +17,7 @@ void text_table_add(struct text_table *t, char *text)
 	if (!text)
 		text = mem_strdup("-");
 	n = strlen(text);
-	for (size_t i = 0; i < n; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-			text[i] = '?';
+	plain_text(text);
 	if (n > CELL_MAX) {
 		char *cut;
 

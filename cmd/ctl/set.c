@@ -123,6 +123,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	struct http_client *client = NULL;
 	json_t *body, *answer = NULL;
+	int64_t begun = clock_now(), left;
 	int nargs, code;
 	struct err e = { 0 };
 	enum err_code rc;
@@ -137,9 +138,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	rc = ctl_reach(o.dir, &client, &e);
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/set", body, o.timeout, NULL, &answer, &e);
+	left = begun + o.timeout - clock_now();
 	/* What holds at once, is planned or only tried is not waited for. */
 	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
-		rc = follow(client, json_int(answer, "settings", 0), o.timeout, &e);
+		rc = follow(client, json_int(answer, "settings", 0), left > 0 ? left : 1, &e);
 	if (rc == ERR_OK)
 		show(&o, argv + 1, nargs, answer);
 	http_client_free(client);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "ctl.h"
 #include "launch/rundir.h"
 #include "result.h"
@@ -29,9 +30,9 @@ static void print_cluster(const json_t *s)
 
 	printf("cluster %s: %s", json_str(s, "name", "?"), json_str(s, "state", "?"));
 	if (*reason)
-		printf(" (%s)", reason);
+		plain_print(stdout, " (%s)", reason);
 	if (*waiting)
-		printf(", waiting for %s", waiting);
+		plain_print(stdout, ", waiting for %s", waiting);
 	if (workers > 0) {
 		printf(", step %lld", (long long)json_int(s, "step", 0));
 		if (total > 0)
@@ -59,7 +60,7 @@ static void print_rows(const json_t *list)
 	json_array_foreach((json_t *)list, i, o) {
 		const char *host = json_str(o, "host", ""), *listen = json_str(o, "listen", "");
 
-		printf("%-12s %-9s %7lld %10lld  %-16s %s\n", json_str(o, "id", "?"),
+		plain_print(stdout, "%-12s %-9s %7lld %10lld  %-16s %s\n", json_str(o, "id", "?"),
 		       json_str(o, "state", "?"), (long long)json_int(o, "pid", 0),
 		       (long long)json_int(o, "step", 0), *host ? host : "-", *listen ? listen : "-");
 	}

@@ -252,8 +252,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (o.grid.n == 0)
+	if (o.grid.n == 0) {
+		opt_list_release(&o.set);
 		return ctl_misuse(self, "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
+	}
 	file = conf_file(argv[1]);
 	rc = sweep_grid(&w.s, &o.grid, &e);
 	if (rc == ERR_OK)

@@ -21,7 +21,7 @@ enum point_state {
 
 struct point {
 	char **assignment;              /* "lr=0.1", one a key of the grid */
-	char *id;                       /* "lr=0.1,sync=ssp-3": the name of its cluster and files */
+	char *id;                       /* "lr-0.1_sync-ssp-3" or the like: the name of its cluster and files */
 	json_t *settings;               /* {"job.lr": 0.1, ...}: by the keys' whole names, of their types */
 	enum point_state state;
 	bool kept;                      /* done by an earlier sweep */

@@ -101,7 +101,6 @@ static json_t *wished(const struct ctl_cmd *self, const struct options *o, const
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
-	struct http_client *client = NULL;
 	json_t *body, *answer = NULL;
 	const struct action *a;
 	struct err e = { 0 };
@@ -114,16 +113,13 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	body = a ? wished(self, &o, a, argv[2]) : NULL;
 	if (!body)
 		return 2;
-	rc = ctl_reach(o.dir, &client, &e);
-	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/tables", body, o.timeout, NULL, &answer, &e);
+	rc = ctl_ask(o.dir, "POST", "/v1/tables", body, o.timeout, &answer, &e);
 	if (rc == ERR_OK && o.json)
 		ctl_line("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
 		printf("%s %s, from step %lld on\n", argv[2], a->says, (long long)json_int(answer, "step", 0));
 	else if (rc == ERR_OK)
 		printf("%s %s, from now on\n", argv[2], a->says);
-	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

@@ -14,7 +14,6 @@ static const struct opt opts[] = {
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct http_client *client = NULL;
 	json_t *targets = NULL;
 	struct err e = { 0 };
 	enum err_code rc;
@@ -23,10 +22,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = ctl_reach(o.dir, &client, &e);
-	if (rc == ERR_OK)
-		rc = http_call(client, "GET", "/v1/prometheus/targets", NULL, CTL_CALL, NULL, &targets, &e);
-	http_client_free(client);
+	rc = ctl_ask(o.dir, "GET", "/v1/prometheus/targets", NULL, CTL_CALL, &targets, &e);
 	if (rc != ERR_OK)
 		return ctl_fail(&e);
 	text = json_dumps(targets, JSON_INDENT(2));

@@ -213,7 +213,7 @@ static int by_place(const void *a, const void *b)
 	return x->pid != y->pid ? (x->pid > y->pid) - (x->pid < y->pid) : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-static void thread_name(char *out, size_t n, int pid, int tid)
+static void thread_name(char *out, size_t n, int tid)
 {
 	if (tid == STEPS)
 		snprintf(out, n, "steps");
@@ -223,7 +223,6 @@ static void thread_name(char *out, size_t n, int pid, int tid)
 		snprintf(out, n, "sums of relays");
 	else
 		snprintf(out, n, "pushes of worker-%d", tid - PUSHES);
-	(void)pid;
 }
 
 static void name_processes(const struct writer *w, FILE *out)
@@ -249,7 +248,7 @@ static void name_threads(const struct writer *w, FILE *out)
 
 		if (i && by_place(e, e - 1) == 0)
 			continue;
-		thread_name(name, sizeof name, e->pid, e->tid);
+		thread_name(name, sizeof name, e->tid);
 		fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", e->pid, e->tid, name);
 	}
 }

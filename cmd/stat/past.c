@@ -91,6 +91,9 @@ void series_init(struct series *s, const char *name)
 	const struct column *c = view_column(&stat_view_cluster, name, strlen(name));
 	size_t n = strlen(name);
 
+	/* What a share is of, a row of the past does not say. */
+	if (c && c->kind == COL_SHARE)
+		c = NULL;
 	*s = (struct series){ .name = mem_strdup(name), .last = (double)NAN };
 	if (c)
 		s->rate = c->kind == COL_RATE || c->kind == COL_BYTE_RATE;

@@ -170,9 +170,14 @@ static int write_picture(struct plot *p)
 	return rc;
 }
 
+static bool is_picture(const struct plan *p)
+{
+	return p->style.format == FORMAT_SVG || p->style.format == FORMAT_PNG;
+}
+
 static int check(const struct plan *p)
 {
-	bool picture = p->style.format != FORMAT_TABLE;
+	bool picture = is_picture(p);
 
 	if (!p->noperands)
 		return plan_usage("plot what? ps-stat plot loss");
@@ -191,7 +196,7 @@ static int run(const struct plan *plan)
 	const char *across = plan->options->across;
 	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across)) : NULL;
 	struct plot p = { .plan = plan, .n = plan->noperands, .across = c ? c->key : across ? across : "seconds" };
-	bool picture = plan->style.format != FORMAT_TABLE;
+	bool picture = is_picture(plan);
 	struct err e = { 0 };
 	enum err_code rc;
 	char *dir = NULL;

@@ -182,8 +182,11 @@ static int stream(struct stream *s, struct http_client *c)
 		count++;
 	for (; s->reports < count; s->reports++) {
 		if (report(s, c, &e)) {
-			fprintf(stderr, s->reports ? "ps-stat: the cluster has ended: %s\n" : "ps-stat: %s\n", e.msg);
-			return s->reports ? 0 : err_exit_code(e.code);
+			bool ended = s->reports && (e.code == ERR_UNREACH || e.code == ERR_CLOSED || e.code == ERR_NOTREADY ||
+			    e.code == ERR_STOPPED || e.code == ERR_NOTFOUND);
+
+			fprintf(stderr, ended ? "ps-stat: the cluster has ended: %s\n" : "ps-stat: %s\n", e.msg);
+			return ended ? 0 : err_exit_code(e.code);
 		}
 		if (ferror(stdout))
 			break;          /* nobody reads any more */

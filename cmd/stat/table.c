@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/num.h"
+#include "base/plain.h"
 
 const char *const phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
 	"pull_seconds" };
@@ -137,14 +138,6 @@ static void format_number(const struct table_style *s, const struct column *c, d
 	}
 }
 
-/* What a command, a path or a host is called may not steer the terminal, nor end a line. */
-static void make_plain(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
-}
-
 void table_cell(const struct table_style *s, const struct column *c, const json_t *row, const json_t *before, double seconds,
     char out[static CELL_BYTES])
 {
@@ -159,7 +152,7 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 		format_time(s, text, out, CELL_BYTES);
 	else
 		snprintf(out, CELL_BYTES, "%s", text);
-	make_plain(out);
+	plain_text(out);
 }
 
 /* ---- tables -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/plain.h"
 #include "view.h"
 
 /* So many of those who wait for the same are named. */
@@ -70,6 +71,7 @@ char *why_sentence(const json_t *rows, size_t i)
 	if (json_is_integer(step))
 		buf_printf(&out, " at step %lld", (long long)json_integer_value(step));
 	buf_printf(&out, " (%.1f s): %s; %s", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
+	plain_text((char *)out.data);
 	return (char *)out.data;
 }
 

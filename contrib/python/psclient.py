@@ -315,7 +315,7 @@ class Cluster:
             self.view = session.text()
         session.close()
         self.layout = self.view["layout"]
-        self.tables = {t["name"]: t for t in self.layout["tables"]}
+        self.tables = {t["name"]: t for t in self.layout["tables"] if not t.get("dropped")}
 
     def session(self, index):
         if index not in self.sessions:
@@ -350,11 +350,13 @@ class Cluster:
     def push(self, name, gradient, versions):
         """Push a gradient outside of the job; the names of the receipts' statuses."""
         table, out, at = self.tables[name], [], 0
+        # One that has grown is cut anew from some partitions on.
+        ends = {part - 1: element for part, element in table.get("pieces", [])}
         elements = table["rows"] * table["cols"]
         for first, count, chain, *_ in table["runs"]:
             session = self.session(chain[0])
             for part in range(first, first + count):
-                n = min(65536, elements - at)
+                n = min(65536, ends.get(part, elements) - at)
                 payload = struct.pack(f"<{n}f", *gradient[at : at + n])
                 session.send(PUSH, payload, table=table["id"], part=part, epoch=self.layout["epoch"],
                              generation=self.layout["generation"], examples=1, seq=versions[part])

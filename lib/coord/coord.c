@@ -179,6 +179,8 @@ void coord_enter(struct coord *c, enum coord_phase phase, int64_t now)
 		c->running_at = now;
 	if (phase >= COORD_FINISHING && !c->ended_at)
 		c->ended_at = now;
+	if (phase >= COORD_FINISHING)
+		settings_over(c);
 	c->waiting[0] = 0;
 	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s", c->cfg.has_job ? "job" : "cluster",
 	    coord_phase_name(phase), c->reason[0] ? ": " : "", c->reason);
@@ -230,10 +232,42 @@ static void form(struct coord *c, int64_t now)
 	coord_enter(c, COORD_RUNNING, now);
 }
 
+static void give_up(struct coord *c, unsigned slot, const char *how, int64_t now)
+{
+	char why[300];
+
+	if (c->cfg.on_worker_loss == COORD_FAIL) {
+		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot, how);
+		coord_fail(c, why, now);
+		return;
+	}
+	change_queue(c, CHANGE_LEAVE, slot, WORKER_LOST);
+}
+
+static bool is_leaving(const struct coord *c, unsigned slot)
+{
+	bool is = c->prop.open && c->prop.change->kind == CHANGE_LEAVE && c->prop.change->slot == slot;
+
+	for (const struct change *ch = c->changes; ch; ch = ch->next)
+		is |= ch->kind == CHANGE_LEAVE && ch->slot == slot;
+	return is;
+}
+
+/* on_worker_loss is another now: what it says of those that were waited for. */
+static void unwait(struct coord *c, int64_t now)
+{
+	c->unwaited = false;
+	for (unsigned i = 0; i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at && !is_leaving(c, i))
+			give_up(c, i, "it was waited for until on_worker_loss was set", now);
+}
+
 void coord_progress(struct coord *c, int64_t now)
 {
 	if (c->phase == COORD_FORMING)
 		form(c, now);
+	if (c->unwaited)
+		unwait(c, now);
 	if (c->phase == COORD_RUNNING && !c->prop.open)
 		change_next(c);
 	if (c->placed && c->phase < COORD_FAILED && (servers_mend(c, now) | servers_release(c)))
@@ -284,7 +318,6 @@ void coord_fail(struct coord *c, const char *why, int64_t now)
 void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 {
 	struct member_worker *w = &c->worker[slot];
-	char why[300];
 
 	w->lost_at = now;
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host, (long long)w->pid, how);
@@ -297,17 +330,11 @@ void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 		coord_changed(c);
 		return;
 	}
-	if (c->cfg.on_worker_loss == COORD_FAIL) {
-		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot, how);
-		coord_fail(c, why, now);
-		return;
-	}
 	/* Waited for: it stays a member, and its step stays open. */
-	if (c->cfg.on_worker_loss == COORD_WAIT) {
+	if (c->cfg.on_worker_loss == COORD_WAIT)
 		coord_changed(c);
-		return;
-	}
-	change_queue(c, CHANGE_LEAVE, slot, WORKER_LOST);
+	else
+		give_up(c, slot, how, now);
 }
 
 static void check_workers(struct coord *c, int64_t now)

@@ -217,8 +217,10 @@ static uint64_t next_step(const struct coord *c)
 /* Still wanted: the slot has the incarnation that the change speaks of. */
 static bool stands(const struct coord *c, const struct change *ch)
 {
-	if (ch->kind == CHANGE_SET || ch->kind == CHANGE_TABLE)
-		return coord_is_setting(c);
+	if (ch->kind == CHANGE_SET)
+		return c->wish != NULL;
+	if (ch->kind == CHANGE_TABLE)
+		return c->table_wish != NULL;
 	return c->worker[ch->slot].incarnation == ch->incarnation;
 }
 

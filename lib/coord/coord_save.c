@@ -283,6 +283,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->decided = c->next_proposal = (uint64_t)json_int(state, "proposals", 0);
 	c->rev = (uint64_t)json_int(state, "rev", 0);
 	tables_in(c, state);
+	c->unwaited = true;
 	job_in(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered", "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);

@@ -53,6 +53,7 @@ static void take(struct coord *c, const struct setting *s)
 	c->cfg.config = s->config;
 	c->cfg.batch = s->now.batch;
 	c->cfg.bsp = s->now.bsp;
+	c->unwaited |= c->cfg.on_worker_loss == COORD_WAIT && s->now.on_worker_loss != COORD_WAIT;
 	c->cfg.on_worker_loss = s->now.on_worker_loss;
 	c->cfg.loss_wait = s->now.loss_wait;
 }
@@ -134,6 +135,7 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 	if (s->at_once) {
 		hold_at_once(c, s);
 		c->settled_ticket = *ticket;
+		coord_progress(c, now);
 		return ERR_OK;
 	}
 	c->wish = setting_new(s);
@@ -144,15 +146,15 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
 {
-	const char *why = c->refusal[ticket % REFUSALS_KEPT].why;
+	const struct outcome *o = &c->outcome[ticket % OUTCOMES_KEPT];
 
 	if (ticket > c->settled_ticket)
 		return COORD_PENDING;
-	if (c->refusal[ticket % REFUSALS_KEPT].ticket == ticket) {
-		err_set(e, ERR_CONFIG, "%s", why);
+	if (o->ticket == ticket && o->why[0]) {
+		err_set(e, ERR_CONFIG, "%s", o->why);
 		return COORD_REFUSED;
 	}
-	*step = c->settled_step;
+	*step = o->ticket == ticket ? o->step : 0;
 	return COORD_AGREED;
 }
 
@@ -173,15 +175,28 @@ const json_t *setting_proposed(const struct coord *c)
 
 void ticket_refused(struct coord *c, const char *why)
 {
-	c->refusal[c->tickets % REFUSALS_KEPT].ticket = c->tickets;
-	snprintf(c->refusal[c->tickets % REFUSALS_KEPT].why, sizeof c->refusal[0].why, "%s", why);
+	struct outcome *o = &c->outcome[c->tickets % OUTCOMES_KEPT];
+
+	*o = (struct outcome){ .ticket = c->tickets };
+	snprintf(o->why, sizeof o->why, "%s", why);
 	c->settled_ticket = c->tickets;
 }
 
 void ticket_settled(struct coord *c, uint64_t step)
 {
+	c->outcome[c->tickets % OUTCOMES_KEPT] = (struct outcome){ .ticket = c->tickets, .step = step };
 	c->settled_ticket = c->tickets;
-	c->settled_step = step;
+}
+
+void settings_over(struct coord *c)
+{
+	if (!coord_is_setting(c))
+		return;
+	ticket_refused(c, "the job was over before it was decided");
+	setting_free(c->wish);
+	free(c->table_wish);
+	c->wish = NULL;
+	c->table_wish = NULL;
 }
 
 void setting_refused(struct coord *c, unsigned server, const char *why)
@@ -278,7 +293,7 @@ bool coord_has_tables(const struct coord *c, const char *list, char unknown[stat
 bool coord_has_sparse(const struct coord *c)
 {
 	for (size_t i = 0; i < c->layout.ntables; i++)
-		if (c->layout.table[i].sparse)
+		if (c->layout.table[i].sparse && !c->layout.table[i].added)
 			return true;
 	return false;
 }

@@ -104,7 +104,7 @@ struct proposal {
 
 /* Settings kept in the view: who has to know of older ones is gone. */
 #define SETTINGS_KEPT 32u
-#define REFUSALS_KEPT 16u
+#define OUTCOMES_KEPT 16u
 
 struct setting {
 	uint64_t step;                  /* from which on they hold */
@@ -153,12 +153,14 @@ struct coord {
 	struct setting *wish;           /* that is being decided */
 	struct table_wish *table_wish;  /* the same */
 	uint64_t tabled;                /* rev of the last change of tables */
-	uint64_t tickets, settled_ticket, settled_step;
-	struct { uint64_t ticket; char why[300]; } refusal[REFUSALS_KEPT];      /* of the last ones, by ticket */
+	uint64_t tickets, settled_ticket;
+	/* What became of the last ones, by ticket: refused, if it says why, or decided for a step. */
+	struct outcome { uint64_t ticket, step; char why[300]; } outcome[OUTCOMES_KEPT];
 	json_t *past;                   /* of keys that no kept setting has: step (null: at once) and who */
 	json_t *planned;
 	int64_t nsettings;              /* how often they were changed */
 	int64_t settings_step;          /* by which all workers go by the last of them; -1: not yet */
+	bool unwaited;                  /* lost workers are waited for no more, of which some are */
 	bool paused;                    /* workers rest before their next step */
 	int64_t pauses;                 /* how often; of workers' beats, which one they rest for */
 	int64_t paused_at;
@@ -281,6 +283,8 @@ void job_settle(struct coord *c, int64_t now);
 /* coord_set.c */
 void settings_begin(struct coord *c);
 void settings_release(struct coord *c);
+/* Nobody will decide any more. */
+void settings_over(struct coord *c);
 /* Figures have come: do all workers go by the settings now? */
 void settings_settle(struct coord *c);
 /* The one that is being decided: not before this step; what it sets; a server cannot; from this

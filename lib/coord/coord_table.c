@@ -71,6 +71,21 @@ static bool trial(const struct coord *c, struct layout *out, uint32_t *first)
 	return t != NULL;
 }
 
+/* Of each server how many are on its host, which has its memory once. */
+static json_t *sharing(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		json_int_t n = 0;
+
+		for (unsigned k = 0; k < c->nservers; k++)
+			n += c->server[k].live && strcmp(c->server[k].host, c->server[i].host) == 0;
+		json_array_append_new(list, json_integer(n));
+	}
+	return list;
+}
+
 json_t *table_proposed(const struct coord *c)
 {
 	struct layout one;
@@ -79,7 +94,7 @@ json_t *table_proposed(const struct coord *c)
 
 	if (!c->table_wish || !trial(c, &one, &first))
 		return json_null();
-	o = json_pack("{s:o, s:I}", "layout", layout_to_json(&one), "first", (json_int_t)first);
+	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first, "sharing", sharing(c));
 	layout_release(&one);
 	return o;
 }
@@ -95,13 +110,22 @@ static bool all_know(const struct coord *c)
 	return true;
 }
 
+static bool is_first_of_host(const struct coord *c, unsigned server)
+{
+	for (unsigned i = 0; i < server; i++)
+		if (c->server[i].live && strcmp(c->server[i].host, c->server[server].host) == 0)
+			return false;
+	return true;
+}
+
 /* Before every partition of it is looked at: can all servers together hold its values? */
 static enum err_code may_fit(const struct coord *c, const struct table *t, struct err *e)
 {
-	double left = 0, bytes = (double)t->rows * (t->cols ? t->cols : 1) * sizeof(float);
+	const struct table *had = layout_find(&c->layout, t->name);
+	double left = 0, bytes = (double)t->rows * (had ? had->cols : t->cols ? t->cols : 1) * sizeof(float);
 
 	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live)
+		if (c->server[i].live && is_first_of_host(c, i))
 			left += json_num(c->server[i].about, "memory_available_bytes", (double)INFINITY);
 	if (t->sparse || bytes <= left)
 		return ERR_OK;
@@ -215,13 +239,17 @@ void tables_out(const struct coord *c, json_t *state)
 
 void tables_in(struct coord *c, const json_t *state)
 {
-	const json_t *o = json_object_get(state, "table");
-	struct table_wish w = { .op = (enum coord_table_op)json_int(o, "op", 0) };
+	const json_t *o = json_object_get(state, "table"), *shape = json_object_get(o, "shape");
+	int64_t op = json_int(o, "op", -1);
+	struct table_wish w = { 0 };
 
 	/* Nobody knows what became of the last change. */
 	c->tabled = c->rev;
-	if (!o || table_from_json(json_object_get(o, "shape"), &w.shape, NULL))
+	if (op < COORD_TABLE_ADD || op > COORD_TABLE_DROP || (op == COORD_TABLE_ADD && table_from_json(shape, &w.shape, NULL)))
 		return;
+	w.op = (enum coord_table_op)op;
+	snprintf(w.shape.name, sizeof w.shape.name, "%s", json_str(shape, "name", ""));
+	w.shape.rows = (uint64_t)json_int(shape, "rows", 0);
 	w.shape.added = true;
 	snprintf(w.who, sizeof w.who, "%s", json_str(o, "who", ""));
 	c->table_wish = mem_alloc(sizeof w);

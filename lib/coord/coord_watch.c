@@ -113,8 +113,12 @@ static void suspect(struct coord *c, unsigned slot, int64_t now)
 		snprintf(because, sizeof because, "its gradients were %.3g times longer than the median in %lld steps running",
 		    json_num(x, "figure", 0), (long long)json_int(x, "steps", 0));
 	json_object_set_new(c->barred, w->key, json_pack("{s:s, s:s}", "name", w->key_name, "because", because));
-	w->barred_at = now;
-	change_queue(c, CHANGE_BAR, slot, WORKER_ACTIVE);
+	/* All that have the key. */
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && strcmp(c->worker[i].key, w->key) == 0) {
+			c->worker[i].barred_at = now;
+			change_queue(c, CHANGE_BAR, i, WORKER_ACTIVE);
+		}
 	coord_progress(c, now);
 }
 
@@ -144,6 +148,7 @@ void watch_joined(struct coord *c, unsigned slot, int64_t now)
 	struct member_worker *w = &c->worker[slot];
 	bool barred = json_object_get(c->barred, w->key) != NULL;
 
+	w->quota_seconds = 0;
 	w->barred = 0;
 	w->barred_until = barred ? UINT64_MAX : 0;
 	w->barred_at = now;
@@ -155,7 +160,8 @@ enum err_code coord_release_key(struct coord *c, const char *name, const char *k
 		return err_set(e, ERR_NOTFOUND, "%s is not in quarantine", name);
 	json_object_del(c->barred, key);
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0 && c->worker[i].state == WORKER_ACTIVE)
+		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0 && c->worker[i].state == WORKER_ACTIVE &&
+		    worker_barred(&c->worker[i]))
 			change_queue(c, CHANGE_RELEASE, i, WORKER_ACTIVE);
 	coord_changed(c);
 	coord_progress(c, now);
@@ -182,6 +188,9 @@ static void tell_held(struct coord *c, unsigned slot, double seconds, int64_t no
 {
 	struct member_worker *w = &c->worker[slot];
 
+	/* A server that has come later counts from 0. */
+	if (seconds < w->quota_seconds / 2)
+		w->quota_seconds = seconds;
 	if (seconds <= w->quota_seconds)
 		return;
 	if (!worker_held(w, now))

@@ -61,7 +61,11 @@ static void enter(struct layout *l)
 
 static void drop(struct layout *l, struct table *t)
 {
+	/* A place that next to nothing is counted for any more. */
 	t->dropped = true;
+	t->rows = t->sparse ? 0 : 1;
+	t->npieces = 0;
+	t->nparts = table_cut(t);
 	free(t->run);
 	t->run = NULL;
 	t->nruns = 0;
@@ -89,8 +93,8 @@ void layout_reserve(struct layout *l)
 /* Is it the same table, at most grown or dropped since? */
 static bool same_table(const struct table *had, const struct table *t)
 {
-	return strcmp(had->name, t->name) == 0 && had->sparse == t->sparse && had->cols == t->cols && had->nparts <= t->nparts &&
-	    (t->dropped || !had->dropped);
+	return strcmp(had->name, t->name) == 0 && (t->dropped ||
+	    (!had->dropped && had->sparse == t->sparse && had->cols == t->cols && had->nparts <= t->nparts));
 }
 
 static void take_table(struct layout *l, struct table *had, struct table *t)

@@ -47,6 +47,7 @@ static bool advise_backup(const struct tune_now *now, const struct tune_worker *
 		free(t);
 		return false;
 	}
+	out->key = TUNE_BACKUP;
 	snprintf(out->set, sizeof out->set, "backup");
 	snprintf(out->value, sizeof out->value, "%u", best);
 	snprintf(out->why, sizeof out->why, "the slowest of %u workers needs %.3g s for a step, the median %.3g s: when a step waits for %u of "
@@ -82,6 +83,7 @@ static bool advise_staleness(const struct tune_now *now, struct shares s, struct
 		to = now->staleness / 2;
 	if (to == now->staleness)
 		return false;
+	out->key = TUNE_STALENESS;
 	snprintf(out->set, sizeof out->set, "sync");
 	snprintf(out->value, sizeof out->value, "ssp:%llu", (unsigned long long)to);
 	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time", 100 * s.wait);
@@ -95,6 +97,7 @@ static bool advise_codec(const struct tune_now *now, struct shares s, struct tun
 	/* Another one was somebody's choice. */
 	if (!(raw && s.wire > MUCH_WIRE) && !(int8 && s.wire < LITTLE_WIRE / 4))
 		return false;
+	out->key = TUNE_CODEC;
 	snprintf(out->set, sizeof out->set, "codec");
 	snprintf(out->value, sizeof out->value, raw ? "int8" : "raw");
 	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time", 100 * s.wire);
@@ -111,6 +114,7 @@ static bool advise_batch(const struct tune_now *now, struct shares s, struct tun
 		to = now->batch / 2;
 	if (to == now->batch)
 		return false;
+	out->key = TUNE_BATCH;
 	snprintf(out->set, sizeof out->set, "job.batch");
 	snprintf(out->value, sizeof out->value, "%lld", (long long)to);
 	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time", 100 * s.wire);

@@ -26,6 +26,7 @@ struct tune_now {
 };
 
 struct tune_advice {
+	enum tune_key key;
 	char set[48], value[32];        /* "backup", "1" */
 	char why[240];
 };

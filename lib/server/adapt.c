@@ -21,6 +21,7 @@ struct adapt {
 	int64_t since, looked;
 	int64_t settings;               /* number of those that held then */
 	int64_t first_batch;
+	unsigned refused;               /* of enum tune_key: the job cannot have it, as settings are now */
 };
 
 struct adapt *adapt_new(void)
@@ -47,6 +48,8 @@ static void begin_look(struct adapt *a, const struct host *h, int64_t now)
 		json_object_set(a->then, json_str(o, "id", ""), o);
 	json_decref(list);
 	a->since = now;
+	if (a->settings != coord_settings_made(h->coord))
+		a->refused = 0;
 	a->settings = coord_settings_made(h->coord);
 }
 
@@ -91,7 +94,7 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 }
 
 static void look(struct adapt *a, struct host *h, const struct conf *c, int64_t now,
-    void (*set)(struct host *h, const char *key, const char *value))
+    bool (*set)(struct host *h, const char *key, const char *value))
 {
 	struct tune_now is = { .bsp = c->sync.kind == SYNC_bsp, .ssp = c->sync.kind == SYNC_ssp,
 		.backup = (unsigned)c->backup, .staleness = c->sync.staleness, .codec = c->codec, .batch = c->job.batch,
@@ -102,9 +105,12 @@ static void look(struct adapt *a, struct host *h, const struct conf *c, int64_t 
 	unsigned n = measure_all(a, h, now, (double)conf_step_examples(c), &w);
 
 	if (n && conf_adapts(c->adapt, &is.keys, &e) == ERR_OK) {
+		is.keys &= ~a->refused;
 		if (tune_look(&a->tune, &is, w, n, &advice)) {
-			host_event(h, "adapt", "%s=%s: %s", advice.set, advice.value, advice.why);
-			set(h, advice.set, advice.value);
+			if (set(h, advice.set, advice.value))
+				host_event(h, "adapt", "%s=%s: %s", advice.set, advice.value, advice.why);
+			else
+				a->refused |= advice.key;
 		}
 		begin_look(a, h, now);
 	}
@@ -112,7 +118,7 @@ static void look(struct adapt *a, struct host *h, const struct conf *c, int64_t 
 }
 
 void adapt_tick(struct adapt *a, struct host *h, int64_t now,
-    void (*set)(struct host *h, const char *key, const char *value))
+    bool (*set)(struct host *h, const char *key, const char *value))
 {
 	struct conf c;
 	struct err e;

@@ -11,6 +11,6 @@ struct adapt *adapt_new(void);
 void adapt_free(struct adapt *a);
 /* Now and then: is there something to change?  set(h, key, value) has it done. */
 void adapt_tick(struct adapt *a, struct host *h, int64_t now,
-    void (*set)(struct host *h, const char *key, const char *value));
+    bool (*set)(struct host *h, const char *key, const char *value));
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "base/json.h"
 
+#define BUCKETS_MAX 64u
+
 double put_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
@@ -114,10 +116,21 @@ static void put_bucket(struct buf *out, const char *name, const char *label, con
 	put_value(out, n);
 }
 
+/* A worker says what it likes. */
+static bool is_histogram(const json_t *le, const json_t *counts)
+{
+	size_t n = json_array_size(counts);
+	bool is = n >= 1 && n <= BUCKETS_MAX && json_array_size(le) + 1 == n;
+
+	for (size_t i = 0; is && i + 2 < n; i++)
+		is = json_number_value(json_array_get(le, i)) < json_number_value(json_array_get(le, i + 1));
+	return is;
+}
+
 static void put_histogram(struct buf *out, const char *name, const json_t *h, const char *label, const char *id)
 {
 	const json_t *le = json_object_get(h, "le"), *counts = json_object_get(h, "counts");
-	size_t n = json_array_size(counts);
+	size_t n = is_histogram(le, counts) ? json_array_size(counts) : 0;
 	char sum[80], count[80], bound[32];
 
 	for (size_t i = 0; i + 1 < n; i++) {

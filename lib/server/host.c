@@ -107,6 +107,11 @@ void host_kick(struct host *h)
 		http_server_kick(h->http);
 }
 
+void host_rouse(struct host *h)
+{
+	pthread_cond_broadcast(&h->changed);
+}
+
 void host_event(struct host *h, const char *kind, const char *fmt, ...)
 {
 	char text[600];

@@ -67,6 +67,8 @@ void host_unlock(struct host *h);
 void host_wait(struct host *h, int64_t until);
 /* Parked HTTP requests look again. */
 void host_kick(struct host *h);
+/* With the lock: who is in host_wait looks again. */
+void host_rouse(struct host *h);
 /* With the lock held: the job is stopped, all processes end. */
 void host_left(struct host *h);
 void host_event(struct host *h, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

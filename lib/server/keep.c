@@ -28,6 +28,7 @@ struct keep {
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
 	struct keep_figures figures;
+	bool changed;                   /* how often there shall be one, since the last was asked for */
 	bool failing;                   /* the last one could not be made, and that was told */
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
@@ -45,7 +46,7 @@ static bool while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
 		if (k->stop || (phase != COORD_RUNNING && phase != COORD_FINISHING))
 			return false;
 		/* One that waits for its step gives way to one that is asked for. */
-		if (state == SNAP_ASKED && k->wanted > wanted)
+		if (state == SNAP_ASKED && (k->wanted > wanted || k->changed))
 			return false;
 		host_wait(h, 0);
 	}
@@ -195,8 +196,9 @@ static void periodic(struct keep *k)
 		 * the fastest has come to, as things are now. */
 		if (k->next_step <= step)
 			k->next_step = (step / every + coord_is_bsp(k->host->coord)) * every;
+		k->changed = false;
 		rc = one(k, k->next_step, true, k->wanted, &e);
-		if (!rc || k->wanted == k->last.done)
+		if (!k->changed && (!rc || k->wanted == k->last.done))
 			k->next_step += every;
 	} else {
 		k->next_time = clock_now() + k->every.time;
@@ -205,7 +207,7 @@ static void periodic(struct keep *k)
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		say_failed(k, &e);
-	if (rc && !k->stop && k->wanted == k->last.done)
+	if (rc && !k->stop && !k->changed && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }
 
@@ -277,8 +279,12 @@ void keep_every(struct keep *k, const struct conf_every *every)
 	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
 		return;
 	k->every = *every;
+	k->figures.every = every->time;
 	k->next_step = 0;
 	k->next_time = clock_now() + every->time;
+	/* One that waits for a step of before waits for nothing. */
+	k->changed = true;
+	host_rouse(k->host);
 }
 
 /* Made before this coordinator. */

@@ -353,6 +353,7 @@ enum err_code lanes_start(struct server *s, struct err *e)
 			s->lane[i].thread = 0;
 			rc = err_sys(e, ERR_IO, "cannot start a thread");
 		}
+	atomic_store(&s->lanes_run, !rc);
 	return rc;
 }
 

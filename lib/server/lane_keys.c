@@ -46,7 +46,7 @@ static void recheck(void *ctx)
 		l++;
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->role == ROLE_NONE || server_knows(r->server, p->key, p->role))
+		if (p->role == ROLE_NONE || server_knows(r->server, p->key, p->role, &p->expires))
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
 		pthread_mutex_lock(&r->lock);
@@ -115,10 +115,8 @@ void lane_expire(struct lane *l)
 		if (!p->expires || now < p->expires)
 			continue;
 		/* It may have been given a later date since. */
-		if (server_knows(l->server, p->key, p->role)) {
-			p->expires = 0;
+		if (server_knows(l->server, p->key, p->role, &p->expires))
 			continue;
-		}
 		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut", p->name);
 		peer_close(p);
 	}
@@ -154,6 +152,9 @@ json_t *lanes_census(struct server *s)
 {
 	struct census c = { .server = s, .left = s->nlanes, .sessions = json_object() };
 
+	/* While it starts: nobody has a session. */
+	if (!atomic_load(&s->lanes_run))
+		return c.sessions;
 	pthread_mutex_init(&c.lock, NULL);
 	pthread_cond_init(&c.done, NULL);
 	for (unsigned i = 0; i < s->nlanes; i++)

@@ -99,7 +99,8 @@ static enum err_code fits_table(struct server *s, const json_t *o, struct err *e
 	if (rc)
 		return rc;
 	if (one.ntables)
-		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)json_int(o, "first", 0), e);
+		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)json_int(o, "first", 0),
+		    (uint64_t)json_integer_value(json_array_get(json_object_get(o, "sharing"), (size_t)s->cfg.index)), e);
 	layout_release(&one);
 	return rc;
 }

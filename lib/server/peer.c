@@ -181,7 +181,7 @@ static enum conn_verdict on_push(struct peer *p, const struct record *r, const u
 {
 	enum conn_verdict v;
 
-	if (p->slot != SLOT_NONE && !quota_takes(p, r))
+	if (!quota_takes(p, r))
 		return CONN_HOLD;
 	v = r->type == REC_PUSH ? peer_push(p, r, payload) : peer_push_rows(p, r, payload);
 	if (v == CONN_HOLD)

@@ -23,7 +23,7 @@ static enum err_code look_up(struct server *s, const uint8_t key[32], struct pee
 	return rc;
 }
 
-bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role)
+bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role, int64_t *expires)
 {
 	const struct keyring_entry *entry;
 	bool known;
@@ -31,6 +31,8 @@ bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role
 	pthread_rwlock_rdlock(&s->keys_lock);
 	entry = keyring_find(s->ring, key, clock_wall() / NSEC_PER_SEC);
 	known = entry && entry->role == role;
+	if (known && expires)
+		*expires = entry->expires;
 	pthread_rwlock_unlock(&s->keys_lock);
 	return known;
 }

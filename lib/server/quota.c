@@ -1,6 +1,9 @@
 #include "server/quota.h"
 
+#include <stdlib.h>
+
 #include "base/json.h"
+#include "base/mem.h"
 
 static double cost_bytes(const struct record *r)
 {
@@ -13,12 +16,41 @@ static double cost_pushes(const struct record *r)
 	return r->offset == 0;
 }
 
-/* Of a bucket that is not in use nothing is owed when it comes to be. */
-static void fill(struct quota *q, double rate, double seconds)
+/* One of each slot, and behind them one for all workers without. */
+#define GUESTS COORD_WORKERS_MAX
+
+struct quotas {
+	pthread_mutex_t lock;           /* bucket; taken only where there is a quota */
+	struct bucket {
+		double bytes, pushes;   /* that are left; may be below 0 */
+		int64_t at;             /* when it was filled last; 0: never, and is full */
+	} bucket[GUESTS + 1];
+};
+
+void quota_begin(struct server *s)
 {
-	q->left += rate * seconds;
-	if (q->left > rate || rate <= 0)
-		q->left = rate;
+	s->quotas = mem_alloc(sizeof *s->quotas);
+	pthread_mutex_init(&s->quotas->lock, NULL);
+}
+
+void quota_end(struct server *s)
+{
+	if (s->quotas)
+		pthread_mutex_destroy(&s->quotas->lock);
+	free(s->quotas);
+}
+
+static struct bucket *bucket_of(struct peer *p)
+{
+	return &p->lane->server->quotas->bucket[p->slot < COORD_WORKERS_MAX ? p->slot : GUESTS];
+}
+
+/* Of a bucket that is not in use nothing is owed when it comes to be. */
+static void fill(double *left, double rate, double seconds)
+{
+	*left += rate * seconds;
+	if (*left > rate || rate <= 0)
+		*left = rate;
 }
 
 static void stop_waiting(struct peer *p, int64_t now)
@@ -30,39 +62,54 @@ static void stop_waiting(struct peer *p, int64_t now)
 	p->held_since = 0;
 }
 
+/* Is there some left of it?  What is larger than the bucket is taken when that is full, and owed
+ * for. */
+static bool draw(struct bucket *b, double bytes, double pushes, const struct record *r, int64_t now)
+{
+	double seconds = b->at ? (double)(now - b->at) / NSEC_PER_SEC : 1;
+
+	b->at = now;
+	fill(&b->bytes, bytes, seconds);
+	fill(&b->pushes, pushes, seconds);
+	if ((bytes > 0 && b->bytes <= 0) || (pushes > 0 && b->pushes <= 0))
+		return false;
+	b->bytes -= cost_bytes(r);
+	b->pushes -= cost_pushes(r);
+	return true;
+}
+
 bool quota_takes(struct peer *p, const struct record *r)
 {
 	struct server *s = p->lane->server;
 	double bytes = (double)atomic_load_explicit(&s->quota_bytes, memory_order_relaxed);
 	double pushes = (double)atomic_load_explicit(&s->quota_pushes, memory_order_relaxed);
-	double seconds;
 	int64_t now;
+	bool takes;
 
-	if (bytes <= 0 && pushes <= 0 && !p->held_since)
+	if (p->role != ROLE_WORKER || (bytes <= 0 && pushes <= 0 && !p->held_since))
 		return true;
 	now = clock_now();
-	/* At first it is full. */
-	seconds = p->quota_at ? (double)(now - p->quota_at) / NSEC_PER_SEC : 1;
-	p->quota_at = now;
-	fill(&p->quota_bytes, bytes, seconds);
-	fill(&p->quota_pushes, pushes, seconds);
-	/* One that is larger than the bucket is taken when that is full, and owed for. */
-	if ((bytes > 0 && p->quota_bytes.left <= 0) || (pushes > 0 && p->quota_pushes.left <= 0)) {
-		if (p->held_since)
-			stop_waiting(p, now);
-		p->held_since = now;
-		return false;
-	}
+	pthread_mutex_lock(&s->quotas->lock);
+	takes = draw(bucket_of(p), bytes, pushes, r, now);
+	pthread_mutex_unlock(&s->quotas->lock);
 	stop_waiting(p, now);
-	p->quota_bytes.left -= cost_bytes(r);
-	p->quota_pushes.left -= cost_pushes(r);
-	return true;
+	if (!takes)
+		p->held_since = now;
+	return takes;
 }
 
 void quota_returns(struct peer *p, const struct record *r)
 {
-	p->quota_bytes.left += cost_bytes(r);
-	p->quota_pushes.left += cost_pushes(r);
+	struct server *s = p->lane->server;
+	struct quotas *q = s->quotas;
+
+	if (p->role != ROLE_WORKER || (!atomic_load_explicit(&s->quota_bytes, memory_order_relaxed) &&
+	    !atomic_load_explicit(&s->quota_pushes, memory_order_relaxed)))
+		return;
+	pthread_mutex_lock(&q->lock);
+	bucket_of(p)->bytes += cost_bytes(r);
+	bucket_of(p)->pushes += cost_pushes(r);
+	pthread_mutex_unlock(&q->lock);
 }
 
 void quota_tick(struct lane *l)

@@ -132,6 +132,18 @@ int host_post_keys(void *ctx, const struct http_request *req, struct http_answer
 
 /* ---- revoked ------------------------------------------------------------------------ */
 
+static bool is_admitted(struct server *s, const char *name, struct keyring_entry *out)
+{
+	const struct keyring_entry *entry;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	entry = keyring_find_name(s->ring, name);
+	if (entry)
+		*out = *entry;
+	pthread_rwlock_unlock(&s->keys_lock);
+	return entry != NULL;
+}
+
 static enum err_code revoke(struct host *h, const char *name, const char *who, uint64_t *made, struct err *e)
 {
 	const struct identity *id = h->server->cfg.id;
@@ -144,6 +156,9 @@ static enum err_code revoke(struct host *h, const char *name, const char *who, u
 		    name);
 	if (!rc)
 		rc = run_revoke(id->run_dir, name, &was, e);
+	/* Its line went before, and the file could not be read then. */
+	if (rc == ERR_NOTFOUND && is_admitted(h->server, name, &was))
+		rc = ERR_OK;
 	if (rc)
 		return rc;
 	key_to_text(was.pk, key);

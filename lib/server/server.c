@@ -10,6 +10,7 @@
 #include "server/live.h"
 #include "server/given.h"
 #include "server/lane_keys.h"
+#include "server/quota.h"
 #include "server/remember.h"
 #include "server/repl.h"
 #include "server/save.h"
@@ -148,6 +149,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->steps = trace_steps_new();
 	s->incarnation >>= 1;           /* never the number that stands for nobody */
 	pthread_rwlock_init(&s->keys_lock, NULL);
+	quota_begin(s);
 	pthread_mutex_init(&s->end_lock, NULL);
 	s->listener[0].fd = s->listener[1].fd = -1;
 	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
@@ -197,6 +199,7 @@ void server_stop(struct server *s)
 	json_decref(s->state);
 	json_decref(s->heat);
 	keyring_free(s->ring);
+	quota_end(s);
 	given_free(s->given);
 	live_free(s);
 	json_decref(s->unvoted);

@@ -199,15 +199,18 @@ static void follow(struct host *h)
 	conf_release(&c);
 }
 
-static void adapt(struct host *h, const char *key, const char *value)
+static bool adapt(struct host *h, const char *key, const char *value)
 {
 	json_t *set = json_pack("{s:s}", key, value);
 	uint64_t ticket;
 	struct err e = { 0 };
 
-	if (ask(h, set, 0, "adapt", &ticket, &e))
+	enum err_code rc = ask(h, set, 0, "adapt", &ticket, &e);
+
+	if (rc)
 		host_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
 	json_decref(set);
+	return !rc;
 }
 
 void settings_tick(struct host *h, int64_t now)

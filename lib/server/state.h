@@ -83,10 +83,6 @@ struct promise {
 	uint64_t step, seq;             /* receipt: step; else seq */
 };
 
-struct quota {
-	double left;                    /* may be below 0 */
-};
-
 struct peer {
 	struct peer *prev, *next;
 	struct lane *lane;
@@ -119,8 +115,7 @@ struct peer {
 	uint64_t *ids;                  /* of the last record, when they are not kept */
 	size_t ids_cap;                 /* how many there is room for */
 	struct record rows_rec;
-	struct quota quota_bytes, quota_pushes; /* quota.h */
-	int64_t quota_at, held_since;   /* when they were filled last; since when a push is held by them, 0: none is */
+	int64_t held_since;             /* since when a push is held by its quota (quota.h); 0: none is */
 	size_t batch_at;                /* where a held batch goes on */
 	struct batcher batcher;
 	bool waiting;                   /* counted in server.waiting */
@@ -209,7 +204,9 @@ struct server {
 	_Atomic bool takes_keys;        /* row ids in blocks, by the configuration */
 	_Atomic uint64_t memory_bound;  /* P6, as it was said at the start; 0: not yet */
 	_Atomic bool shares;            /* sessions by shared memory, by the configuration */
+	_Atomic bool lanes_run;         /* all of them: what is posted to them is done */
 	_Atomic uint64_t quota_bytes, quota_pushes;     /* a second and worker; 0: any number */
+	struct quotas *quotas;          /* quota.c */
 	_Atomic uint64_t held[COORD_WORKERS_MAX];       /* ns that pushes of each slot were held */
 	int64_t spin;                   /* ns that lanes look before they sleep; set before they are told */
 	bool said_full;                 /* the agent's thread only, as are these */
@@ -259,7 +256,7 @@ enum err_code peer_admit(void *ctx, const uint8_t key[32], const struct hs_clien
     struct hs_server_info *reply, struct err *e);
 void peer_live(void *ctx, const struct hs_server_info *unused);
 /* Is this key known, and in this role? */
-bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role);
+bool server_knows(struct server *s, const uint8_t key[KEY_BYTES], enum role role, int64_t *expires);
 /* Between two messages: nothing asked, nothing promised, nothing queued. */
 bool peer_is_idle(const struct peer *p);
 /* Say goodbye and close, without taking the peer for lost. */

@@ -52,6 +52,8 @@ void server_know_tables(struct server *s, const struct layout *l)
 	bool sparse = atomic_load(&s->sparse);
 
 	for (size_t i = 0; i < l->ntables; i++) {
+		if (l->table[i].dropped)
+			continue;
 		sparse |= l->table[i].sparse;
 		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
 	}

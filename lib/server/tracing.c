@@ -194,11 +194,12 @@ void tracing_take(struct host *h, const struct coord_self *from, const json_t *m
 	char id[24];
 
 	if (t->done || (uint64_t)json_int(msg, "id", 0) != t->id || !name_of(from, id) ||
-	    !rows_are_short(json_object_get(msg, "rows")) || !is_number(msg, "now") || !is_number(msg, "wall"))
+	    !rows_are_short(json_object_get(msg, "rows")) || !is_number(msg, "now") || !is_number(msg, "wall") ||
+	    !is_number(msg, "pid") || !is_number(msg, "heard"))
 		return;
 	if (json_flag(msg, "last"))
 		json_object_set_new(t->process, id, json_true());
-	t->dropped += (uint64_t)json_int(msg, "dropped", 0);
+	t->dropped += json_int(msg, "dropped", 0) > 0 ? (uint64_t)json_int(msg, "dropped", 0) : 0;
 	/* A page without rows tells of the process's clock. */
 	if (t->rows + rows > ROWS_MAX || t->pages >= PAGES_MAX) {
 		t->dropped += rows;

@@ -170,8 +170,12 @@ static void ask_table(struct uplink *u, size_t t, uint64_t wanted)
 
 	if (wanted <= u->asked[t] || table->sparse)
 		return;
-	if (!u->room[t])
+	/* What was asked for into a smaller one was forgotten with its epoch. */
+	if (u->elements[t] < table_elements(table)) {
+		free(u->room[t]);
 		u->room[t] = mem_array(table_elements(table), sizeof **u->room);
+		u->elements[t] = table_elements(table);
+	}
 	if (!client_want(u->client, table, wanted - 1, NULL, u->room[t], NULL))
 		u->asked[t] = wanted;
 }
@@ -267,9 +271,11 @@ static void grow(struct uplink *u)
 		return;
 	u->asked = mem_regrow(u->asked, n, sizeof *u->asked);
 	u->room = mem_regrow((void *)u->room, n, sizeof *u->room);
+	u->elements = mem_regrow(u->elements, n, sizeof *u->elements);
 	for (; u->nasked < n; u->nasked++) {
 		u->asked[u->nasked] = 0;
 		u->room[u->nasked] = NULL;
+		u->elements[u->nasked] = 0;
 	}
 }
 
@@ -385,6 +391,7 @@ void uplink_free(struct uplink *u)
 	for (size_t t = 0; t < u->nasked; t++)
 		free(u->room[t]);
 	free((void *)u->room);
+	free(u->elements);
 	free(u->wanted);
 	free(u->asked);
 	free(u->todo);

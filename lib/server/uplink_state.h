@@ -50,6 +50,7 @@ struct uplink {
 	bool anew, settle, changed;
 	uint64_t *asked;                /* by table: the step that was in this epoch, plus 1 */
 	float **room;                   /* by dense table: what is on its way */
+	uint64_t *elements;             /* that it has room for */
 	size_t nasked;
 	uint64_t seq;                   /* of the last CLOCKS */
 	uint64_t alone;                 /* as of shard_alone */

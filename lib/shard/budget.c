@@ -80,7 +80,7 @@ enum err_code shard_fits(struct shard *s, const struct regime *r, struct err *e)
 	return fits(s, used + g.more, e);
 }
 
-enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, struct err *e)
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, uint64_t sharing, struct err *e)
 {
 	uint64_t more = 0, left = procstat_memory();
 
@@ -92,9 +92,9 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 		if (run && run_place(run, s->cfg.self) >= 0)
 			more += most(&p, s, regime_last(s)->rule, sums(&p, s));
 	}
-	if (left && more > left)
-		return err_set(e, ERR_NOMEM, "it takes %llu bytes, and the host has %llu left", (unsigned long long)more,
-		    (unsigned long long)left);
+	if (left && more > left / (sharing ? sharing : 1))
+		return err_set(e, ERR_NOMEM, "it takes %llu bytes, as of each of %llu servers on the host, which has %llu left",
+		    (unsigned long long)more, (unsigned long long)sharing, (unsigned long long)left);
 	return fits(s, atomic_load(&s->budget.used) + more, e);
 }
 

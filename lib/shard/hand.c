@@ -137,7 +137,7 @@ enum push_status shard_outcome(struct shard *s, uint16_t table, uint32_t part, u
 
 enum shard_answer hand_shows(struct part *p, uint64_t step)
 {
-	if (step == SYNC_NEVER)
+	if (step == SYNC_NEVER || !p->here)
 		return SHARD_ELSEWHERE;
 	if (p->have > step)
 		return SHARD_OK;
@@ -173,7 +173,7 @@ enum shard_answer hand_rows(struct part *p, uint64_t step, const uint8_t *ids, u
 {
 	size_t cols = p->table->cols;
 
-	if (step == SYNC_NEVER)
+	if (step == SYNC_NEVER || !p->here)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < n; i++) {
 		const float *row;
@@ -267,6 +267,10 @@ bool shard_lacks(struct shard *s, uint16_t table, uint32_t part, const struct sh
 		return true;
 	begin_step(s, step);
 	pthread_mutex_lock(&p->lock);
+	if (!p->here) {
+		pthread_mutex_unlock(&p->lock);
+		return true;
+	}
 	/* Somebody else may have begun it, and not have come here yet. */
 	drop(s, p, &step);
 	if (step >= p->have)
@@ -296,7 +300,7 @@ void shard_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step
 	if (!p || p->table->sparse)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (p->have <= step) {
+	if (p->here && p->have <= step) {
 		memcpy(p->w, w, p->n * sizeof *w);
 		p->have = step + 1;
 	}
@@ -313,7 +317,7 @@ void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t
 	if (!p || !p->table->sparse)
 		return;
 	pthread_mutex_lock(&p->lock);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; p->here && i < n; i++) {
 		float *row = rows_put(p->rows, ids[i], &made);
 
 		if (!row)
@@ -323,7 +327,8 @@ void shard_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t
 		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
 		mark(p, row, (struct marks){ .have = step + 1, .asked = step + 1 });
 	}
-	book(s, p);
+	if (p->here)
+		book(s, p);
 	arrived(p, version);
 	pthread_mutex_unlock(&p->lock);
 }

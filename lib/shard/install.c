@@ -120,6 +120,16 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	return rc;
 }
 
+static void drop_table(struct shard *s, struct shard_table *table)
+{
+	for (uint32_t i = 0; i < table->shape.nparts; i++) {
+		struct part *p = atomic_load(&table->part[i]);
+
+		if (p)
+			leave(s, p);
+	}
+}
+
 void shard_begun(struct shard *s)
 {
 	s->cfg.restore = NULL;
@@ -131,9 +141,21 @@ enum err_code shard_install(struct shard *s, const struct layout *l, const uint6
 
 	/* Who takes a picture of what changes with the places. */
 	shard_snap_end(s);
-	for (size_t t = 0; !rc && t < l->ntables; t++)
-		if (l->table[t].nruns || (l->table[t].dropped && s->table[t]))
+	for (size_t t = 0; !rc && t < l->ntables; t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		if (l->table[t].nruns)
 			rc = install_table(s, t, &l->table[t], process, e);
+		else if (l->table[t].dropped && table && !atomic_load(&table->gone))
+			drop_table(s, table);
+	}
 	shard_settle(s);
+	/* Who has gone over all of them knows that nothing is owed there. */
+	for (size_t t = 0; t < l->ntables; t++) {
+		struct shard_table *table = atomic_load(&s->table[t]);
+
+		if (l->table[t].dropped && table)
+			atomic_store(&table->gone, true);
+	}
 	return rc;
 }

@@ -15,6 +15,7 @@
 struct shard_table {
 	struct table shape;             /* runs not filled */
 	struct part *_Atomic *part;     /* by partition; NULL: never ours; set once */
+	_Atomic bool gone;              /* dropped: none of its partitions is here any more */
 	struct shard_table *before;     /* as it was until it grew: its partitions are among these, readers may be in it */
 };
 

@@ -73,6 +73,8 @@ bool shard_each(struct shard *s, part_fn *fn, void *ctx)
 	for (uint32_t t = 0; go_on && t < atomic_load(&s->ntables); t++) {
 		struct shard_table *table = atomic_load(&s->table[t]);
 
+		if (table && atomic_load(&table->gone))
+			continue;
 		for (uint32_t i = 0; go_on && table && i < table->shape.nparts; i++) {
 			struct part *p = atomic_load(&table->part[i]);
 
@@ -177,8 +179,9 @@ static enum shard_answer push_here(struct shard *s, struct part *p, const struct
 {
 	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;
-	/* The workers have the parameters: they would not know of it. */
-	if (p->table->reduced && push->slot == SHARD_OUTSIDE)
+	/* The workers have the parameters: they would not know of it.  Nor would a gradient that
+	 * is compared with no other be a robust one. */
+	if ((p->table->reduced || (s->cfg.robust.kind && !p->table->added)) && push->slot == SHARD_OUTSIDE)
 		return finish_push(s, p, push, r, PUSH_REFUSED);
 	return push->slot != SHARD_OUTSIDE && regime_is_bsp(s, push->step) ? push_bsp(s, p, push, finite, r) :
 	    push_at_once(s, p, push, finite, r);

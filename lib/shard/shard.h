@@ -130,8 +130,9 @@ void shard_decided(struct shard *s);
 void shard_regime(struct shard *s, const struct regime *r);
 /* Would its state have room?  ERR_CONFIG, with a sentence about mem_limit. */
 enum err_code shard_fits(struct shard *s, const struct regime *r, struct err *e);
-/* The same of the partitions of a table from `first` on, as its runs deal them out. */
-enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, struct err *e);
+/* The same of the partitions of a table from `first` on, as its runs deal them out; and in the
+ * memory of this host, where so many servers find room for as much. */
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, uint64_t sharing, struct err *e);
 
 enum shard_answer {
 	SHARD_OK,

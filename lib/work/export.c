@@ -7,11 +7,29 @@
 #include "format/safetensors.h"
 #include "work/tool.h"
 
+/* A table as it is when all begins: more may come, and some may grow, while we wait. */
+struct pick {
+	const struct table *t;
+	uint64_t rows;
+};
+
 struct writer {
 	struct tool *tool;
 	int fd;
 	const struct table *only;       /* NULL: all */
+	struct pick *pick;
+	size_t npicks;
 };
+
+static void pick_tables(struct writer *x)
+{
+	const struct layout *l = client_layout(x->tool->client);
+
+	x->pick = mem_array(l->ntables + 1, sizeof *x->pick);
+	for (size_t i = 0; i < l->ntables; i++)
+		if (!l->table[i].dropped && (!x->only || x->only == &l->table[i]))
+			x->pick[x->npicks++] = (struct pick){ &l->table[i], l->table[i].rows };
+}
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
@@ -41,10 +59,14 @@ static enum err_code text_rows(void *ctx, const uint64_t *ids, const float *rows
 
 /* ---- dense tables ---------------------------------------------------------------------------- */
 
-static enum err_code fetch_dense(struct writer *x, const struct table *t, float **out, struct err *e)
+static enum err_code fetch_dense(struct writer *x, const struct pick *k, float **out, struct err *e)
 {
+	const struct table *t = k->t;
 	enum err_code rc;
 
+	*out = NULL;
+	if (t->dropped || t->rows != k->rows)
+		return err_set(e, ERR_STALE, "table \"%s\" has %s meanwhile: export once more", t->name, t->dropped ? "gone" : "grown");
 	*out = mem_try_array(table_elements(t), sizeof **out);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
@@ -52,8 +74,9 @@ static enum err_code fetch_dense(struct writer *x, const struct table *t, float 
 	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
 }
 
-static enum err_code text_table(struct writer *x, const struct table *t, struct err *e)
+static enum err_code text_table(struct writer *x, const struct pick *k, struct err *e)
 {
+	const struct table *t = k->t;
 	struct text ctx = { x->fd, t };
 	uint64_t *ids;
 	float *w;
@@ -61,30 +84,23 @@ static enum err_code text_table(struct writer *x, const struct table *t, struct 
 
 	if (t->sparse)
 		return client_scan(x->tool->client, t, text_rows, &ctx, e);
-	ids = mem_array(t->rows, sizeof *ids);
-	for (uint64_t i = 0; i < t->rows; i++)
+	ids = mem_array(k->rows, sizeof *ids);
+	for (uint64_t i = 0; i < k->rows; i++)
 		ids[i] = i;
-	rc = fetch_dense(x, t, &w, e);
+	rc = fetch_dense(x, k, &w, e);
 	if (!rc)
-		rc = text_rows(&ctx, ids, w, t->rows, e);
+		rc = text_rows(&ctx, ids, w, k->rows, e);
 	free(w);
 	free(ids);
 	return rc;
 }
 
-static bool wanted(const struct writer *x, const struct table *t)
-{
-	return !t->dropped && (!x->only || x->only == t);
-}
-
 static enum err_code each_text(struct writer *x, struct err *e)
 {
-	const struct layout *l = client_layout(x->tool->client);
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (wanted(x, &l->table[i]))
-			rc = text_table(x, &l->table[i], e);
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		rc = text_table(x, &x->pick[i], e);
 	return rc;
 }
 
@@ -115,19 +131,16 @@ static enum err_code keep_rows(void *ctx, const uint64_t *ids, const float *rows
 
 static enum err_code name_tensors(struct writer *x, struct safetensors_writer *w, struct kept *kept, struct err *e)
 {
-	const struct layout *l = client_layout(x->tool->client);
 	enum err_code rc = ERR_OK;
 	char name[TABLE_NAME + 8];
 
 	safetensors_add_meta(w, "format", "pskit");
 	/* All ids come first: they want the larger alignment. */
 	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; !rc && i < l->ntables; i++) {
-			const struct table *t = &l->table[i];
-			uint64_t shape[2] = { t->sparse ? kept[i].n : t->rows, t->cols };
+		for (size_t i = 0; !rc && i < x->npicks; i++) {
+			const struct table *t = x->pick[i].t;
+			uint64_t shape[2] = { t->sparse ? kept[i].n : x->pick[i].rows, t->cols };
 
-			if (!wanted(x, t))
-				continue;
 			snprintf(name, sizeof name, pass ? "%s" : "%s.ids", t->name);
 			if (pass)
 				rc = safetensors_add(w, name, SAFETENSORS_F32, shape, 2, e);
@@ -139,25 +152,22 @@ static enum err_code name_tensors(struct writer *x, struct safetensors_writer *w
 
 static enum err_code put_tensors(struct writer *x, struct safetensors_writer *w, const struct kept *kept, struct err *e)
 {
-	const struct layout *l = client_layout(x->tool->client);
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (l->table[i].sparse && wanted(x, &l->table[i]))
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		if (x->pick[i].t->sparse)
 			rc = safetensors_put_ids(w, kept[i].ids, kept[i].n, e);
-	for (size_t i = 0; !rc && i < l->ntables; i++) {
-		const struct table *t = &l->table[i];
-		float *dense = NULL;
+	for (size_t i = 0; !rc && i < x->npicks; i++) {
+		const struct table *t = x->pick[i].t;
+		float *dense;
 
-		if (!wanted(x, t))
-			continue;
 		if (t->sparse) {
 			rc = safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e);
 			continue;
 		}
-		rc = fetch_dense(x, t, &dense, e);
+		rc = fetch_dense(x, &x->pick[i], &dense, e);
 		if (!rc)
-			rc = safetensors_put(w, dense, table_elements(t), e);
+			rc = safetensors_put(w, dense, x->pick[i].rows * t->cols, e);
 		free(dense);
 	}
 	return rc;
@@ -165,15 +175,14 @@ static enum err_code put_tensors(struct writer *x, struct safetensors_writer *w,
 
 static enum err_code each_tensor(struct writer *x, struct err *e)
 {
-	const struct layout *l = client_layout(x->tool->client);
 	struct safetensors_writer *w = safetensors_writer_new();
-	struct kept *kept = mem_array(l->ntables, sizeof *kept);
+	struct kept *kept = mem_array(x->npicks + 1, sizeof *kept);
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; !rc && i < l->ntables; i++)
-		if (l->table[i].sparse && wanted(x, &l->table[i])) {
-			kept[i].cols = l->table[i].cols;
-			rc = client_scan(x->tool->client, &l->table[i], keep_rows, &kept[i], e);
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		if (x->pick[i].t->sparse) {
+			kept[i].cols = x->pick[i].t->cols;
+			rc = client_scan(x->tool->client, x->pick[i].t, keep_rows, &kept[i], e);
 		}
 	if (!rc)
 		rc = name_tensors(x, w, kept, e);
@@ -183,7 +192,7 @@ static enum err_code each_tensor(struct writer *x, struct err *e)
 		rc = put_tensors(x, w, kept, e);
 	if (!rc)
 		rc = safetensors_end(w, e);
-	for (size_t i = 0; i < l->ntables; i++) {
+	for (size_t i = 0; i < x->npicks; i++) {
 		free(kept[i].ids);
 		free(kept[i].rows);
 	}
@@ -208,6 +217,8 @@ enum err_code model_export_from(const struct identity *id, const char *table, co
 	x.tool = &tool;
 	if (strcmp(table, "all") != 0)
 		rc = tool_table(&tool, table, &x.only, e);
+	if (!rc)
+		pick_tables(&x);
 	if (!rc && strcmp(format, "safetensors") == 0)
 		rc = each_tensor(&x, e);
 	else if (!rc && strcmp(format, "text") == 0)
@@ -218,6 +229,7 @@ enum err_code model_export_from(const struct identity *id, const char *table, co
 		rc = err_set(e, ERR_USAGE, "npy holds one dense table: name it, or export safetensors or text");
 	else if (!rc)
 		rc = tool_pull(&tool, table, fd, e);
+	free(x.pick);
 	tool_close(&tool);
 	return rc;
 }

@@ -131,6 +131,9 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 
 	if (rc)
 		return rc;
+	/* As it is now: it may grow while we wait. */
+	shape[0] = table->rows;
+	shape[1] = table->cols;
 	d = (struct dump){ fd, table->cols };
 	if (table->sparse)
 		return client_scan(t->client, table, dump_rows, &d, e);
@@ -140,8 +143,6 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 	rc = client_want(t->client, table, CLIENT_NOW, NULL, w, e);
 	if (!rc)
 		rc = client_wait(t->client, CLIENT_NOW, e);
-	shape[0] = table->rows;
-	shape[1] = table->cols;
 	if (!rc)
 		rc = npy_write(fd, w, shape, 2, e);
 	free(w);

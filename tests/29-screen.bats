@@ -230,6 +230,9 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	LC_ALL=C ps-stat -C "$RUN" plot loss | LC_ALL=C grep -q "[.':]"
 	run -0 ps-stat -C "$RUN" plot loss --across step 0.1 2
 	[ "$(grep -c '^loss' <<<"$output")" -eq 2 ]
+	run -0 ps-stat -H -C "$RUN" plot loss
+	[[ $output != *PNG* && $output == *loss* ]]
+	run -2 ps-stat -C "$RUN" plot wait%
 	run -2 ps-stat -C "$RUN" plot los
 	[[ $output == *'has no column "los"; there are: '*' train_loss '* ]]
 	run -2 ps-stat -C "$RUN" plot

@@ -126,6 +126,11 @@ has_words() {
 	touch lin.json other.txt
 	offers in_bash "ps-ctl st" start status stop
 	offers in_bash "ps-ctl run --js" --json
+	offers in_bash "ps-ctl table " add grow drop
+	offers in_bash "ps-ctl key r" revoke release rotate-psk
+	offers in_bash "ps-ctl get " config
+	offers in_bash "ps-ctl events worker_l" worker_lost
+	offers in_bash "ps-ctl set adapt=backup,c" codec
 	offers in_bash "ps-ctl run l" lin.json
 	run ! grep -qx other.txt <(in_bash "ps-ctl run ")
 	offers in_bash "ps-ctl report " one.run

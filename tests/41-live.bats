@@ -71,6 +71,13 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	run -0 ps-ctl set -C "$RUN" log_level=debug checkpoint_every=200ms
 	[ "$output" = "log_level=debug checkpoint_every=200ms: from now on" ]
 	wait_for 20 eval 'events checkpoint | grep -q checkpoint'
+	# Not when the step comes that the one before was asked for.
+	ps-ctl set -C "$RUN" checkpoint_every=90000000 >/dev/null
+	wait_for 20 step_is_past $(($(status .step) + 20))
+	n=$(events checkpoint | wc -l)
+	ps-ctl set -C "$RUN" checkpoint_every=500 >/dev/null
+	wait_for 20 eval '[ "$(events checkpoint | wc -l)" -gt $((n + 1)) ]'
+	[ "$(curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics | grep '^ps_checkpoint_interval_seconds')" = "ps_checkpoint_interval_seconds 0" ]
 	run -0 ps-ctl set -C "$RUN" servers=3 workers=2
 	wait_for 20 eval '[ "$(status .servers)" = 3 ]'
 	ps-ctl stop -C "$RUN" >/dev/null
@@ -164,6 +171,10 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	w=$(ps-ctl export w -C "$RUN" -o text | sha256sum) b=$(ps-ctl export b -C "$RUN" -o text | sha256sum)
 	wait_for 20 eval '[ "$(ps-ctl export b -C "$RUN" -o text | sha256sum)" != "$b" ]'
 	[ "$(ps-ctl export w -C "$RUN" -o text | sha256sum)" = "$w" ]
+	run -2 --separate-stderr ps-ctl freeze -C "$RUN" w,b
+	[[ $stderr == *'"w,b": must be a table'*"name"* ]]
+	run -4 --separate-stderr ps-ctl freeze -C "$RUN" --off b
+	[[ $stderr == *'table "b" is not frozen'* ]]
 	run -78 --separate-stderr ps-ctl freeze -C "$RUN" v
 	[[ $stderr == *"there is no table \"v\""* ]]
 	run -0 ps-ctl freeze -C "$RUN" --off w

@@ -152,6 +152,21 @@ held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 	[[ $output == *'robust: table "w" is sparse'* ]]
 }
 
+@test "nothing is pushed past a robust sum" {
+	need_numpy
+	digits 100000000 ', "robust": "median"'
+	begin digits.json
+	wait_for 20 step_is_past 5
+	ps-work pull w -C "$RUN" >w.npy
+	run -1 --separate-stderr ps-work push w -C "$RUN" <w.npy
+	[[ $stderr == *"refused"*"robust"* ]]
+	# A table beside the model's is no part of it.
+	ps-ctl table add emb --rows 5 -C "$RUN"
+	/usr/bin/python3 -c 'import numpy as np; np.save("g.npy", np.ones((5, 1), np.float32))'
+	ps-work push emb -C "$RUN" <g.npy
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "equal bits with robust, whatever the order and the number of servers; a copy that takes over has them" {
 	digits 60 ', "deterministic": true, "robust": "trimmed:1"'
 	clean train.csv

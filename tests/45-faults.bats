@@ -152,6 +152,25 @@ is_new_holder() {
 	[ "$status" -eq 1 ]
 }
 
+@test "wait: who is waited for is waited for no more when on_worker_loss is set so" {
+	job waits 100000000 '"on_worker_loss": "wait:10m",'
+	begin waits.json
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-1)"
+	wait_for 10 worker_is 1 lost
+	ps-ctl set -C "$RUN" on_worker_loss=shrink >/dev/null
+	wait_for 10 step_is_past $(($(status .step) + 100))
+	ps-ctl stop -C "$RUN" >/dev/null
+
+	begin waits.json
+	wait_for 10 step_is_past 100
+	kill -9 "$(pid_of worker-1)"
+	wait_for 10 worker_is 1 lost
+	ps-ctl set -C "$RUN" on_worker_loss=fail >/dev/null
+	finished failed
+	[[ $(res .reason) == *"worker-1 is lost (it was waited for until on_worker_loss was set)"* ]]
+}
+
 @test "fail: the first loss ends the job" {
 	job fails 1000000 '"on_worker_loss": "fail",'
 	begin fails.json

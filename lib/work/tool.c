@@ -174,8 +174,8 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 	if (!rc) {
 		client_stats(t->client, &cs);
 		if (cs.receipts[PUSH_REFUSED])
-			rc = err_set(e, ERR_NONFINITE, "refused: the gradient has values that are not finite (%llu partitions)",
-			    (unsigned long long)cs.receipts[PUSH_REFUSED]);
+			rc = err_set(e, ERR_NONFINITE, "refused (%llu partitions): the gradient has values that are not finite, or the table takes none "
+			    "from outside of the job (robust, via allreduce)", (unsigned long long)cs.receipts[PUSH_REFUSED]);
 	}
 	free(g);
 	stream_close(s);

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/plain.h"
 #include "base/suggest.h"
 #include "tap.h"
 
@@ -402,6 +403,23 @@ static void test_names(void)
 	ok(!names_first("none") && !names_has("none", "none") && names_has("none,w0", "none"), "none is no name, alone");
 }
 
+/* ---- words of others -------------------------------------------------------------- */
+
+static void test_plain(void)
+{
+	char text[] = "a\033[31m\tb\n\x7f\xc3\xa9", *out = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&out, &n);
+
+	plain_text(text);
+	ok(strcmp(text, "a?[31m?b??\xc3\xa9") == 0, "what would steer a terminal is no more, letters stay");
+	plain_print(f, "%s\n", "two\nlines\033");
+	plain_print(f, "end");
+	fclose(f);
+	ok(strcmp(out, "two?lines?\nend") == 0, "a line is one line");
+	free(out);
+}
+
 int main(void)
 {
 	test_err();
@@ -415,5 +433,6 @@ int main(void)
 	test_map();
 	test_batch();
 	test_names();
+	test_plain();
 	return tap_done();
 }

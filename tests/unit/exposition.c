@@ -51,6 +51,25 @@ static void test_histogram(void)
 	buf_release(&b);
 }
 
+/* A worker may say anything of itself. */
+static void test_no_histogram(void)
+{
+	static const char *const bad[] = { "{\"le\":[],\"counts\":[1,2]}", "{\"le\":[2,1],\"counts\":[1,2,3]}", "{\"le\":[1,1],\"counts\":[1,2,3]}",
+		"{\"counts\":[0,0,0,0]}", "{\"le\":7,\"counts\":\"x\"}" };
+	const struct family f = { "ps_h", "histogram", "Help.", "h" };
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct buf b = BUF_INIT;
+		json_t *rows = json_pack("[{s:s, s:o}]", "id", "a", "h", json_loads(bad[i], 0, NULL));
+
+		put_histograms(&b, &f, rows, "who");
+		buf_append(&b, "", 1);
+		ok(strstr((char *)b.data, "ps_h_bucket{who=\"a\",le=\"+Inf\"} 0\n") && !strstr((char *)b.data, "le=\"0\""), "no histogram: %s", bad[i]);
+		json_decref(rows);
+		buf_release(&b);
+	}
+}
+
 /* What only some processes tell of. */
 static void test_optional(void)
 {
@@ -84,6 +103,7 @@ int main(void)
 {
 	test_samples();
 	test_histogram();
+	test_no_histogram();
 	test_optional();
 	return tap_done();
 }

@@ -155,6 +155,7 @@ held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 @test "nothing is pushed past a robust sum" {
 	need_numpy
 	digits 100000000 ', "robust": "median"'
+	clean train.csv
 	begin digits.json
 	wait_for 20 step_is_past 5
 	ps-work pull w -C "$RUN" >w.npy

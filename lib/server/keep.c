@@ -28,7 +28,8 @@ struct keep {
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
 	struct keep_last last;
 	struct keep_figures figures;
-	bool changed;                   /* how often there shall be one, since the last was asked for */
+	bool waits;                     /* one is under way that nobody has asked for */
+	bool changed;                   /* meanwhile: how often there shall be one */
 	bool failing;                   /* the last one could not be made, and that was told */
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
@@ -190,13 +191,14 @@ static void periodic(struct keep *k)
 	uint64_t every = (uint64_t)k->every.steps, step = coord_frontier(k->host->coord);
 	struct err e = { 0 };
 	enum err_code rc;
+	bool changed;
 
+	k->waits = true;
 	if (every) {
 		/* The next multiple that is still ahead of everybody; outside of bsp the one that
 		 * the fastest has come to, as things are now. */
 		if (k->next_step <= step)
 			k->next_step = (step / every + coord_is_bsp(k->host->coord)) * every;
-		k->changed = false;
 		rc = one(k, k->next_step, true, k->wanted, &e);
 		if (!k->changed && (!rc || k->wanted == k->last.done))
 			k->next_step += every;
@@ -204,10 +206,12 @@ static void periodic(struct keep *k)
 		k->next_time = clock_now() + k->every.time;
 		rc = one(k, step + AHEAD, false, k->wanted, &e);
 	}
+	changed = k->changed;
+	k->waits = k->changed = false;
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		say_failed(k, &e);
-	if (rc && !k->stop && !k->changed && k->wanted == k->last.done)
+	if (rc && !k->stop && !changed && k->wanted == k->last.done)
 		host_wait(k->host, 0);
 }
 
@@ -283,7 +287,7 @@ void keep_every(struct keep *k, const struct conf_every *every)
 	k->next_step = 0;
 	k->next_time = clock_now() + every->time;
 	/* One that waits for a step of before waits for nothing. */
-	k->changed = true;
+	k->changed = k->waits;
 	host_rouse(k->host);
 }
 

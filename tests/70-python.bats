@@ -50,6 +50,21 @@ teardown() {
 	PY
 }
 
+@test "a table that is added and grows: each partition as it is cut now" {
+	start_table
+	ps-ctl table add emb --rows 100 --cols 2 -C "$RUN"
+	ps-ctl table grow emb --rows 50000 -C "$RUN"
+	ps-ctl table add gone --rows 1 -C "$RUN"
+	ps-ctl table drop gone -C "$RUN"
+	run client tables
+	[ "$output" = "$(printf 'emb\tdense\t50000\t2\ns\tsparse\t100\t2\nw\tdense\t1000\t70')" ]
+	run client push emb 1
+	[ "$output" = "applied applied applied" ]
+	client pull emb >"$T/py"
+	[ "$(wc -l <"$T/py")" = 100000 ]
+	[ "$(sort -u "$T/py")" = -0.100000001 ]
+}
+
 @test "sealed suites work, and are what the configuration says" {
 	for suite in chacha20poly1305 poly1305; do
 		start_table suite=$suite

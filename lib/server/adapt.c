@@ -130,7 +130,7 @@ void adapt_tick(struct adapt *a, struct host *h, int64_t now,
 	    coord_is_setting(h->coord) || conf_from_json(coord_config_now(h->coord), &c, &e))
 		return;
 	if (!a->first_batch)
-		a->first_batch = c.job.batch;
+		a->first_batch = json_int(json_object_get(h->config, "job"), "batch", c.job.batch);
 	/* Of what was measured under other settings, or with others there, nothing is known now. */
 	if (!a->then || a->settings != coord_settings_made(h->coord))
 		begin_look(a, h, now);

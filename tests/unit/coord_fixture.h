@@ -78,6 +78,22 @@ static inline void scene_begin(struct scene *s)
 	s->c = coord_new(&s->cfg, &io, s->now);
 }
 
+/* Kill the coordinator and begin one from its last state. */
+static inline bool scene_again(struct scene *s)
+{
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event };
+	json_t *state = coord_save(s->c);
+	enum err_code rc;
+
+	coord_free(s->c);
+	s->events[0] = 0;
+	s->now += 3 * NSEC_PER_SEC;
+	s->c = coord_new(&s->cfg, &io, s->now);
+	rc = coord_recover(s->c, state, s->now, &s->e);
+	json_decref(state);
+	return rc == ERR_OK;
+}
+
 static inline void scene_close(struct scene *s)
 {
 	coord_free(s->c);

@@ -1,22 +1,6 @@
 /* A coordinator that is started again from what the one before it wrote. */
 #include "coord_fixture.h"
 
-/* Kill the coordinator and begin one from its last state. */
-static bool again(struct scene *s)
-{
-	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event };
-	json_t *state = coord_save(s->c);
-	enum err_code rc;
-
-	coord_free(s->c);
-	s->events[0] = 0;
-	s->now += 3 * NSEC_PER_SEC;
-	s->c = coord_new(&s->cfg, &io, s->now);
-	rc = coord_recover(s->c, state, s->now, &s->e);
-	json_decref(state);
-	return rc == ERR_OK;
-}
-
 /* The state without what a restart may change. */
 static char *essence(const struct scene *s)
 {
@@ -52,7 +36,7 @@ static void everything_is_there(void)
 	epoch = epoch_of(&s);
 	rev = coord_rev(s.c);
 	before = essence(&s);
-	ok(again(&s), "a running cluster is gone on with: %s", s.e.msg);
+	ok(scene_again(&s), "a running cluster is gone on with: %s", s.e.msg);
 	after = essence(&s);
 	ok(strcmp(before, after) == 0, "nothing is missing");
 	ok(epoch_of(&s) == epoch + 1 && coord_rev(s.c) > rev, "the epoch is the next, and the view a newer one");
@@ -73,7 +57,7 @@ static void a_lease_to_come_back(void)
 	s.cfg.replicas = 2;
 	scene_run(&s);
 	live(&s, 1, 3);
-	again(&s);
+	scene_again(&s);
 	/* Longer than a server's heartbeats may be late. */
 	pass(&s, 2.5);
 	ok(!happened(&s, "lost"), "everybody has time to come back");
@@ -96,7 +80,7 @@ static void a_change_under_vote(void)
 	ok(happened(&s, "worker-1 (h, pid 201) is lost") && s.proposal[0], "a worker is lost, its leave proposed");
 	first = json_int(s.proposal[0], "id", 0);
 	vote(&s, 0, true, 3, 3);
-	again(&s);
+	scene_again(&s);
 	ok(strcmp(worker_is(&s, 1), "active") == 0, "with one vote of two nothing is decided");
 	coord_tick(s.c, s.now);
 	ok(json_int(s.proposal[0], "id", 0) > first, "it is voted on again, under another number");
@@ -106,7 +90,7 @@ static void a_change_under_vote(void)
 	vote(&s, 1, true, 3, 3);
 	ok(strcmp(worker_is(&s, 1), "lost") == 0, "and decided");
 	first = json_int(s.proposal[0], "id", 0);
-	again(&s);
+	scene_again(&s);
 	ok(strcmp(worker_is(&s, 1), "lost") == 0, "what was decided stays so");
 	coord_tick(s.c, s.now);
 	ok(json_int(s.proposal[0], "id", 0) == first, "and is not voted on again");
@@ -124,7 +108,7 @@ static void leases_of_data(void)
 	scene_run(&s);
 	snprintf(first, sizeof first, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
 	ok(strstr(first, "\"id\":0") != NULL, "worker-0 leases a range: %s", first);
-	again(&s);
+	scene_again(&s);
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
 	snprintf(second, sizeof second, "%s", say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));

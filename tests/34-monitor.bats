@@ -313,7 +313,8 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	ps-ctl invite -C "$RUN" --role monitor | jq -r .token >token
 	at=$(ps-ctl targets -C "$RUN" | jq -r '.[0].targets[0]')
 	[ "$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat token)" -d '{"seconds":1}' "http://$at/v1/trace")" = 403 ]
-	[ "$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat token)" "http://$at/v1/trace?id=1")" = 404 ]
+	[ "$(curl -s -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $(cat token)" "http://$at/v1/trace?id=1")" = 403 ]
+	[ "$(curl -s -o /dev/null -w '%{http_code}' --unix-socket "$RUN/ctl.sock" "http://x/v1/trace?id=1")" = 404 ]
 	for body in '{}' '{"seconds":0}' '{"seconds":601}' '{"seconds":"1"}' '{"seconds":1,"x":2}'; do
 		[[ $(http POST /v1/trace "$body") == *'"error"'* ]]
 	done

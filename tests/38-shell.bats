@@ -130,7 +130,7 @@ has_words() {
 	offers in_bash "ps-ctl key r" revoke release rotate-psk
 	offers in_bash "ps-ctl get " config
 	offers in_bash "ps-ctl events worker_l" worker_lost
-	offers in_bash "ps-ctl set adapt=backup,c" codec
+	offers in_bash "ps-ctl set adapt=backup,c" backup,codec
 	offers in_bash "ps-ctl run l" lin.json
 	run ! grep -qx other.txt <(in_bash "ps-ctl run ")
 	offers in_bash "ps-ctl report " one.run

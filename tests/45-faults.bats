@@ -114,7 +114,7 @@ is_new_holder() {
 		wait_for 10 step_is_past $(($(status .step) + 50))
 		ps-ctl stop -C "$RUN" >/dev/null
 		finish
-		[ "$status" -eq 0 ]
+		[ "$status" -eq 0 ] || { cat err; false; }
 	done
 }
 

@@ -100,7 +100,7 @@ held() {
 	need_data digits8x8/digits.csv.gz
 	cat >c.json <<-END
 	{ "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s",
-	  "job": { "model": "mlp", "hidden": [32], "data": "$DATA/digits8x8/digits.csv.gz?label=last", "steps": 8000,
+	  "job": { "model": "mlp", "hidden": [32], "data": "$DATA/digits8x8/digits.csv.gz?label=last", "steps": 20000,
 	  "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
 	want=$(ps-ctl run c.json --set name=u --json 2>/dev/null | field model_digest)
@@ -115,7 +115,7 @@ held() {
 	at=$(status .step)
 	wait_for 60 over
 	[ "$(http GET /v1/result | field model_digest)" = "$want" ]
-	[ "$at" -lt 8000 ]
+	[ "$at" -lt 20000 ]
 	ps-ctl stop >/dev/null
 	none_left "$T"
 }

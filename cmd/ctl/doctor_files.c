@@ -51,9 +51,10 @@ static void say_not_admitted(struct doctor *d, const char *name, const struct ke
 	char text[48], remedy[900];
 
 	key_to_text(key->pk, text);
-	snprintf(remedy, sizeof remedy, "ps-ctl key add %s -C %s --public %s --role %s", name, d->dir, text,
+	/* Of another name nobody knows what it is for. */
+	snprintf(remedy, sizeof remedy, "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
 	    strncmp(name, "worker-", 7) == 0 ? "worker" : strcmp(name, "admin") == 0 ? "admin" :
-	    strncmp(name, "server-", 7) == 0 || strcmp(name, "coordinator") == 0 ? "server" : "ROLE");
+	    strncmp(name, "server-", 7) == 0 || strcmp(name, "coordinator") == 0 ? "server" : "ROLE", text, name, d->dir);
 	doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy, "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
 }
 

@@ -247,6 +247,15 @@ static int poll_ms(const struct agent *a, int64_t now)
 	return until <= now ? 0 : (int)((until - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 }
 
+/* It is closed at the other end; what came before that, such as that all is over, counts. */
+static void hear_out(struct agent *a)
+{
+	struct err e = { 0 };
+
+	conn_read(a->conn, &e);
+	take_view(a);
+}
+
 /* One session, from dialling to its end. */
 static void session(struct agent *a)
 {
@@ -275,8 +284,8 @@ static void session(struct agent *a)
 		rc = conn_check(a->conn, now, &a->fault);
 		if (rc && a->joined)
 			say_deaf(a);
-		if (!rc)
-			rc = conn_write(a->conn, &a->fault);
+		if (!rc && (rc = conn_write(a->conn, &a->fault)))
+			hear_out(a);
 		if (rc || atomic_load(&a->stop))
 			break;
 		p[0] = (struct pollfd){ conn_fd(a->conn), (short)(POLLIN | (conn_queued(a->conn) ? POLLOUT : 0)), 0 };

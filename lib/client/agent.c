@@ -86,6 +86,13 @@ static enum err_code take_view(struct agent *a)
 	a->epoch = json_int(json_object_get(view, "layout"), "epoch", 0);
 	if (a->cfg.view)
 		a->cfg.view(a->cfg.ctx, view);
+	/* Nobody will answer any more. */
+	if (json_flag(view, "ended")) {
+		pthread_mutex_lock(&a->lock);
+		a->over = true;
+		pthread_cond_broadcast(&a->answered);
+		pthread_mutex_unlock(&a->lock);
+	}
 	json_decref(view);
 	return ERR_OK;
 }

@@ -48,7 +48,7 @@ void agent_stop(struct agent *a);
 void agent_alive(struct agent *a);
 
 /* Ask and wait.  *answer is a new reference; msg is borrowed.  ERR_STOPPED when
- * it was given up. */
+ * it was given up, or the cluster ends. */
 enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
 /* Calls are given up when this descriptor is readable (-1: none, as at first). */
 void agent_set_cancel(struct agent *a, int fd);

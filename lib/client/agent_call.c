@@ -117,7 +117,7 @@ static bool cancelled(struct agent *a)
  * it was given up. */
 static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
 {
-	while (!ask->done && !a->ended && clock_now() < until) {
+	while (!ask->done && !a->ended && !a->over && clock_now() < until) {
 		int64_t next = clock_now() + CANCEL_PACE;
 		struct timespec ts;
 
@@ -155,6 +155,8 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 		return err_set(e, ask.why.code, "%s", ask.why.msg);
 	if (!patient)
 		return err_set(e, ERR_STOPPED, "interrupted");
+	if (a->over)
+		return err_set(e, ERR_STOPPED, "the cluster has ended");
 	if (a->ended)
 		return err_set(e, ERR_UNREACH, "the coordinator is gone: %s", a->fault.msg);
 	return err_set(e, ERR_TIMEOUT, "the coordinator did not answer within %lld s",

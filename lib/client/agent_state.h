@@ -24,7 +24,7 @@ struct ask {
 struct agent {
 	struct agent_config cfg;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended */
+	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended, over */
 	pthread_cond_t answered;
 	struct ask *asks;
 	uint64_t next_seq;
@@ -32,6 +32,7 @@ struct agent {
 	_Atomic int cancel_fd;          /* readable: give calls up; -1: none */
 	_Atomic int64_t heartbeat, deadline;    /* of cfg, until agent_set_pace */
 	bool ended;
+	bool over;                      /* the cluster has said that it ends */
 	int wake;
 	/* the agent's thread only */
 	struct conn *conn;

@@ -24,7 +24,7 @@ is_quiet() { ! why | grep -v '^everybody' | grep -q ' waits\? for '; }
 three() {
 	write_csv train.csv
 	cat >three.json <<-END
-	{ "servers": 2, "workers": 3, "lease": "20s", "heartbeat": "400ms",
+	{ "servers": 2, "workers": 3, "lease": "20s", "heartbeat": "1s",
 	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.001 } }
 	END
 }
@@ -53,6 +53,7 @@ three() {
 	background ps-serve three.json
 	RUN=$T/three.run
 	wait_for 10 test -S "$RUN/ctl.sock"
+	wait_for 10 says '^the start waits for server-1 '
 	run -0 why
 	[[ ${lines[0]} == "the start waits for server-1 ("*"it has not come yet; start it: ps-serve "* ]]
 	[[ ${lines[1]} == "the start waits for worker-0 ("* ]]

@@ -188,9 +188,6 @@ static void tell_held(struct coord *c, unsigned slot, double seconds, int64_t no
 {
 	struct member_worker *w = &c->worker[slot];
 
-	/* A server that has come later counts from 0. */
-	if (seconds < w->quota_seconds / 2)
-		w->quota_seconds = seconds;
 	if (seconds <= w->quota_seconds)
 		return;
 	if (!worker_held(w, now))

@@ -73,7 +73,7 @@ in_all_modes() {
 	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
 	cat >digits.json <<-END
 	{ "servers": 2, "workers": 3, "job": { "model": "mlp", "hidden": [64], "data": "train.csv?label=last",
-	  "eval": "test.csv?label=last", "epochs": 20, "batch": 16, "optimizer": "adam", "lr": 0.003 } }
+	  "eval": "test.csv?label=last", "epochs": 40, "batch": 16, "optimizer": "adam", "lr": 0.002 } }
 	END
 	in_all_modes digits .eval.accuracy 0.90
 }

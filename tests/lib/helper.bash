@@ -10,9 +10,24 @@ setup_dir() {
 	pids=()
 }
 
+# Of a test that failed: what its clusters have to say, kept short.
+tell_clusters() {
+	local run log
+	for run in "$T"/*.run "$T"/*/*.run; do
+		[ -d "$run" ] || continue
+		echo "-- ${run#"$T/"}"
+		timeout 5 ps-ctl -C "$run" status 2>&1 | head -n 20
+		tail -qn 30 "$run/events.jsonl" 2>/dev/null | cut -c 1-400
+		for log in "$run"/*.log; do
+			[ ! -s "$log" ] || { echo "-- ${log#"$T/"}" && tail -n 12 "$log" | cut -c 1-400; }
+		done
+	done
+}
+
 # Clusters of this directory are stopped, whatever state the test left them in.
 teardown_dir() {
 	local run pid
+	[ -n "${BATS_TEST_COMPLETED:-}" ] || tell_clusters || true
 	for pid in "${pids[@]}"; do
 		kill -9 "$pid" 2>/dev/null || true
 	done

@@ -360,12 +360,28 @@ far_ahead() {
 
 @test "a server that sleeps is lost, and says so when it wakes" {
 	job sleeps 1000000
-	begin sleeps.json
+	begin sleeps.json --set deadline=5s
 	wait_for 10 step_is_past 100
 	kill -STOP "$(pid_of server-1)"
 	finished failed
 	[[ $(res .reason) == *"server-1"*"no heartbeat for"* ]]
 	kill -CONT "$(pid_of server-1)"
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
+@test "a server with the only copy sleeps for a while: it is waited for, and the job goes on" {
+	job naps 1000000
+	begin naps.json
+	wait_for 10 step_is_past 100
+	kill -STOP "$(pid_of server-1)"
+	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is not heard of, and has the only copy of"'
+	ps-stat -C "$RUN" why | grep 'server-1.*has not been heard of'
+	kill -CONT "$(pid_of server-1)"
+	at=$(status .step)
+	wait_for 10 step_is_past $((at + 100))
+	[ "$(status .state)" = running ]
+	[ "$(ps-ctl -C "$RUN" events | grep -c 'is lost')" -eq 0 ]
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"
 }

@@ -18,7 +18,7 @@ teardown() {
 # job STEPS [members]: c.json
 job() {
 	cat >c.json <<-END
-	{ "servers": 2, "workers": 2, "lease": "2s", ${2:-}
+	{ "servers": 2, "workers": 2, "lease": "3s", ${2:-}
 	  "job": { "model": "mlp", "hidden": [5000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
 	END
 }

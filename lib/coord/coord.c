@@ -315,6 +315,17 @@ void coord_fail(struct coord *c, const char *why, int64_t now)
 
 /* ---- leases ----------------------------------------------------------- */
 
+bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
+{
+	if (now - seen <= limit)
+		return false;
+	/* For a loop that stands still for so long nobody waits. */
+	if (!c->heard || c->heard - seen > limit || now - seen > c->cfg.deadline / 2)
+		return true;
+	c->doubts = true;
+	return false;
+}
+
 void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 {
 	struct member_worker *w = &c->worker[slot];
@@ -352,7 +363,7 @@ static void check_workers(struct coord *c, int64_t now)
 			return;
 		}
 		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING && w->state != WORKER_DONE) ||
-		    w->lost_at || now - w->seen <= c->cfg.lease)
+		    w->lost_at || !coord_overdue(c, w->seen, c->cfg.lease, now))
 			continue;
 		if (w->state == WORKER_DONE) {
 			w->state = WORKER_LEFT;         /* its work is in; only evaluation needs somebody */
@@ -363,11 +374,6 @@ static void check_workers(struct coord *c, int64_t now)
 		    (long long)((now - w->seen) / NSEC_PER_MSEC));
 		worker_lost(c, i, how, now);
 	}
-}
-
-static bool is_silent(const struct coord *c, unsigned i, int64_t now)
-{
-	return c->server[i].live && now - c->server[i].seen > c->cfg.server_lost;
 }
 
 /* Of several servers, our own process not counted, none has been heard of lately: it
@@ -388,22 +394,46 @@ static bool is_deaf(const struct coord *c, int64_t now)
 	return c->placed && n > (c->cfg.replicas < 2);
 }
 
+/* Silent for longer than others may be, and not lost: whose loss could not be made good is
+ * given time, since nothing is won by haste. */
+static bool is_awaited(struct coord *c, unsigned i, bool deaf, int64_t now)
+{
+	struct member_server *s = &c->server[i];
+	uint32_t only = c->placed ? layout_only(&c->layout, i) : 0;
+
+	if ((!deaf && !only) || now - s->seen > c->cfg.deadline / 2)
+		return false;
+	if (!deaf && !s->awaited) {
+		coord_event(c, "silent", "server-%u (%s, pid %lld) is not heard of, and has the only copy of %u partitions: "
+		    "waiting up to %lld s before it is taken for lost", i, s->host, (long long)s->pid, only,
+		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
+		s->awaited = true;
+	}
+	return true;
+}
+
 static void check_servers(struct coord *c, int64_t now)
 {
 	/* When the first is heard again, the others are on their way. */
 	bool deaf = is_deaf(c, now) || now < c->deaf_until, some = false;
 	char how[80];
 
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && c->server[i].gone_at && now - c->server[i].gone_at > COME_BACK) {
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct member_server *s = &c->server[i];
+
+		if (!s->live)
+			continue;
+		if (s->gone_at && now - s->gone_at > COME_BACK) {
 			server_lost(c, i, "its connection broke", now);
-		} else if (is_silent(c, i, now) && deaf && now - c->server[i].seen <= c->cfg.deadline / 2) {
-			some = true;
-		} else if (is_silent(c, i, now)) {
-			snprintf(how, sizeof how, "no heartbeat for %lld ms",
-			    (long long)((now - c->server[i].seen) / NSEC_PER_MSEC));
+		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
+			s->awaited = false;
+		} else if (is_awaited(c, i, deaf, now)) {
+			some |= deaf;
+		} else {
+			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - s->seen) / NSEC_PER_MSEC));
 			server_lost(c, i, how, now);
 		}
+	}
 	if (some && !c->deaf)
 		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
@@ -412,12 +442,18 @@ static void check_servers(struct coord *c, int64_t now)
 	c->deaf = some;
 }
 
-void coord_tick(struct coord *c, int64_t now)
+void coord_heard(struct coord *c, int64_t until)
+{
+	c->heard = until;
+}
+
+bool coord_tick(struct coord *c, int64_t now)
 {
 	char how[660];
 
 	if (c->phase >= COORD_DONE)
-		return;
+		return false;
+	c->doubts = false;
 	check_servers(c, now);
 	relays_check(c, now);
 	check_workers(c, now);
@@ -428,6 +464,7 @@ void coord_tick(struct coord *c, int64_t now)
 		coord_fail(c, how, now);
 	}
 	coord_progress(c, now);
+	return c->doubts;
 }
 
 void coord_here(struct coord *c, uint64_t incarnation, int64_t now)

@@ -92,8 +92,12 @@ void coord_gone(struct coord *c, const struct coord_self *self, int64_t now);
 /* The server of this incarnation is in the coordinator's own process: it lives
  * as long as that, however late its heartbeats are. */
 void coord_here(struct coord *c, uint64_t incarnation, int64_t now);
-/* Leases and deadlines; call it every 50 ms or so. */
-void coord_tick(struct coord *c, int64_t now);
+/* Of what came before then everything has been handled: who is silent is silent up to then.
+ * Never called: up to now. */
+void coord_heard(struct coord *c, int64_t until);
+/* Leases and deadlines; call it every 50 ms or so.  true: somebody would be lost, if nothing
+ * has come of it that is not handled yet. */
+bool coord_tick(struct coord *c, int64_t now);
 
 void coord_stop(struct coord *c, const char *why, int64_t now);
 /* All processes shall end: after a stop, or when a job that is over is put away. */

@@ -275,7 +275,7 @@ void relays_check(struct coord *c, int64_t now)
 
 		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
 			relay_lost(c, i, "its connection broke");
-		} else if (r->live && now - r->seen > c->cfg.server_lost) {
+		} else if (r->live && coord_overdue(c, r->seen, c->cfg.server_lost, now)) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - r->seen) / NSEC_PER_MSEC));
 			relay_lost(c, i, how);
 		}

@@ -20,6 +20,7 @@ struct member_server {
 	bool leaving, released;         /* gives up what it holds; has done so, and may go */
 	bool called;                    /* wanted by a scaling, and not here yet */
 	bool own;                       /* in the coordinator's process */
+	bool awaited;                   /* it is silent, and not taken for lost yet: so it has been said */
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats, *about;
@@ -140,6 +141,8 @@ struct coord {
 	struct layout layout;
 	bool placed, ended;
 	bool deaf;                      /* it has been said that no server is heard of */
+	bool doubts;                    /* what coord_tick returns */
+	int64_t heard;                  /* coord_heard; 0: not told */
 	int64_t deaf_until;
 	bool data_lost;                 /* partitions without a copy: an earlier state is all there is */
 	struct member_server *server;   /* COORD_SERVERS_MAX places */
@@ -199,6 +202,9 @@ void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
 void coord_progress(struct coord *c, int64_t now);
 unsigned coord_live_servers(const struct coord *c);
 const char *worker_state_name(enum worker_state s);
+/* Has nothing been heard since for longer than the limit, as far as all that came is handled?  Else coord_tick says
+ * that it doubts, if it may be so. */
+bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* What on_worker_loss says, for one that is silent or has given up. */
 void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
 

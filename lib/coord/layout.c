@@ -230,6 +230,20 @@ int run_place(const struct run *r, unsigned server)
 	return -1;
 }
 
+uint32_t layout_only(const struct layout *l, unsigned server)
+{
+	uint32_t only = 0;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			const struct run *r = &l->table[i].run[k];
+
+			if (r->nchain == 1 && r->chain[0] == server)
+				only += r->count;
+		}
+	return only;
+}
+
 /* ---- JSON -------------------------------------------------------------- */
 
 static const char *const init_name[] = { "zeros", "uniform", "file" };

@@ -112,6 +112,8 @@ uint16_t table_head(const struct table *t, uint32_t part);
 uint16_t table_tail(const struct table *t, uint32_t part);
 /* The server's place in the chain, or -1. */
 int run_place(const struct run *r, unsigned server);
+/* Of how many partitions it has the only copy. */
+uint32_t layout_only(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t);         /* dense: rows * cols */
 
 json_t *layout_to_json(const struct layout *l);

@@ -216,7 +216,10 @@ static void on_time(struct host *h, int64_t now)
 {
 	if (h->server->cfg.store)
 		coord_here(h->coord, h->server->incarnation, now);
-	coord_tick(h->coord, now);
+	/* This process may have stood still, or be slow: what others said meanwhile is read first. */
+	coord_heard(h->coord, lanes_heard(h->server));
+	if (coord_tick(h->coord, now))
+		lanes_nudge(h->server);
 	settings_tick(h, now);
 	write_metrics(h, now);
 	tracing_tick(h, now);

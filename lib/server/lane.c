@@ -240,6 +240,22 @@ void lanes_show(struct server *s, struct views *v)
 	}
 }
 
+int64_t lanes_heard(const struct server *s)
+{
+	int64_t least = INT64_MAX;
+
+	for (unsigned i = 0; i < s->nlanes; i++)
+		if (loop_heard(s->lane[i].loop) < least)
+			least = loop_heard(s->lane[i].loop);
+	return least;
+}
+
+void lanes_nudge(struct server *s)
+{
+	for (unsigned i = 0; i < s->nlanes; i++)
+		loop_nudge(s->lane[i].loop);
+}
+
 struct tell {
 	struct lane *lane;
 	char *text;

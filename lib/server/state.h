@@ -234,6 +234,9 @@ void lanes_wake(void *server);
 void lanes_spin(struct server *s, int64_t span_ns);
 /* Show the view to every attached peer. */
 void lanes_show(struct server *s, struct views *v);
+/* Until when (clock_now) all lanes have read what had come; lanes_nudge has them look. */
+int64_t lanes_heard(const struct server *s);
+void lanes_nudge(struct server *s);
 /* Send text as CTL to one server. */
 void lanes_tell(struct server *s, const char *text, unsigned server);
 void server_end(struct server *s, const struct err *why);

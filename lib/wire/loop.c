@@ -22,6 +22,7 @@ struct post {
 struct loop {
 	int epoll, wake;
 	_Atomic bool stop;
+	_Atomic int64_t heard;
 	pthread_mutex_t lock;           /* first, last */
 	struct post *first, **last;
 	struct epoll_event ready[EVENTS];
@@ -102,10 +103,17 @@ void loop_del(struct loop *l, struct loop_fd *h)
 			l->ready[i].events = 0;
 }
 
+void loop_nudge(struct loop *l)
+{
+	uint64_t one = 1;
+
+	if (write(l->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();        /* an eventfd of ours cannot fail otherwise */
+}
+
 void loop_post(struct loop *l, loop_fn fn, void *ctx)
 {
 	struct post *p = mem_alloc(sizeof *p);
-	uint64_t one = 1;
 	bool idle;
 
 	p->fn = fn;
@@ -115,8 +123,8 @@ void loop_post(struct loop *l, loop_fn fn, void *ctx)
 	*l->last = p;
 	l->last = &p->next;
 	pthread_mutex_unlock(&l->lock);
-	if (idle && write(l->wake, &one, sizeof one) < 0 && errno != EAGAIN)
-		abort();        /* an eventfd of ours cannot fail otherwise */
+	if (idle)
+		loop_nudge(l);
 }
 
 static void run_posts(struct loop *l)
@@ -179,9 +187,16 @@ static int wait_for_events(struct loop *l)
 	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
 }
 
+int64_t loop_heard(const struct loop *l)
+{
+	return atomic_load(&l->heard);
+}
+
 void loop_run(struct loop *l)
 {
 	while (!atomic_load(&l->stop)) {
+		int64_t before = clock_now();
+
 		l->nready = wait_for_events(l);
 		for (l->at = 0; l->at < l->nready; l->at++) {
 			struct epoll_event *ev = &l->ready[l->at];
@@ -192,6 +207,9 @@ void loop_run(struct loop *l)
 			else if (ev->events)
 				h->fn(h->ctx, ev->events);
 		}
+		/* With no room for all of them there may be more. */
+		if (l->nready < EVENTS)
+			atomic_store_explicit(&l->heard, before, memory_order_relaxed);
 		l->nready = 0;
 		if (l->tick && clock_now() >= l->next_tick) {
 			l->next_tick = clock_now() + l->period;
@@ -203,9 +221,6 @@ void loop_run(struct loop *l)
 
 void loop_stop(struct loop *l)
 {
-	uint64_t one = 1;
-
 	atomic_store(&l->stop, true);
-	if (write(l->wake, &one, sizeof one) < 0 && errno != EAGAIN)
-		abort();
+	loop_nudge(l);
 }

@@ -41,6 +41,11 @@ void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx);
  * tells from then on.  0: no longer. */
 void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx), void *ctx);
 
+/* Of what had come by then (clock_now; 0: nothing yet) everything has been handled; from any thread.
+ * It does not get on while the loop sleeps: loop_nudge, also from any thread, has it look. */
+int64_t loop_heard(const struct loop *l);
+void loop_nudge(struct loop *l);
+
 void loop_run(struct loop *l);            /* until loop_stop */
 void loop_stop(struct loop *l);           /* from any thread */
 

@@ -138,7 +138,7 @@ static void own_store(void)
 		coord_here(s.c, s.server[0].incarnation, s.now);
 		pass(&s, 0.05);
 	}
-	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "without copies one alone is lost in time");
+	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "without copies one alone that holds nothing is lost in time");
 	scene_close(&s);
 }
 
@@ -244,6 +244,62 @@ static void gives_up(void)
 	scene_close(&s);
 }
 
+/* Whose part of the model would be gone is not taken for lost so soon. */
+static void the_only_copy(void)
+{
+	struct scene s;
+	int head;
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	chain_of(&s, &head);
+	for (unsigned i = 0; i < 50; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "is not heard of, and has the only copy of"),
+	   "a silent server with the only copy is waited for");
+	s.events[0] = 0;
+	live(&s, 3, 2);
+	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"), "and is a member as before when it is heard again");
+	for (unsigned i = 0; i < 160; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: no heartbeat for 30"),
+	   "for half of the deadline: %s", status_str(&s, "reason"));
+	scene_close(&s);
+}
+
+/* The coordinator's process stood still, or has much to do: what it has not read yet is not silence. */
+static void what_is_not_read(void)
+{
+	struct scene s;
+	int head;
+
+	two_copies(&s, 3);
+	coord_heard(s.c, s.now);
+	s.now += 3 * NSEC_PER_SEC;
+	say(&s, &s.server[0], "{\"op\":\"beat\"}");
+	ok(coord_tick(s.c, s.now) && !happened(&s, "is lost"), "after three seconds of which nothing was read it doubts");
+	say(&s, &s.server[1], "{\"op\":\"beat\"}");
+	say(&s, &s.server[2], "{\"op\":\"beat\"}");
+	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+	coord_heard(s.c, s.now);
+	ok(!coord_tick(s.c, s.now) && chain_of(&s, &head) == 2 && !happened(&s, "is lost"), "all have been heard then, and nobody is lost");
+	s.now += 3 * NSEC_PER_SEC;
+	say(&s, &s.server[0], "{\"op\":\"beat\"}");
+	say(&s, &s.server[1], "{\"op\":\"beat\"}");
+	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+	coord_heard(s.c, s.now);
+	ok(!coord_tick(s.c, s.now) && happened(&s, "server-2 (h2, pid 102) is lost: no heartbeat for 3000 ms"),
+	   "who has said nothing when all is read is");
+	scene_close(&s);
+}
+
 int main(void)
 {
 	a_report_is_asked_about();
@@ -254,5 +310,7 @@ int main(void)
 	deaf();
 	comes_by_file();
 	gives_up();
+	the_only_copy();
+	what_is_not_read();
 	return tap_done();
 }

@@ -197,7 +197,7 @@ rate() {
 	[ "$(http GET /v1/servers | jq '[.servers[] | .pushes_refused + .pushes_late] | add')" -eq 0 ]
 	ps-ctl set -C "$RUN" quota_bytes=1K >/dev/null
 	# What was told before it was set is not of this rate.
-	wait_for 10 eval 'ps-stat -C "$RUN" why | grep -q "worker-0 waits for its quota.*quota_bytes 1024"'
+	wait_for 10 eval 'ps-stat -C "$RUN" why | grep -q "worker-0 .*quota_bytes 1.0K"'
 	slow=$(rate 20)
 	figure "with 1 KiB a second: $slow"
 	[ "$fast" -gt $((2 * slow)) ]

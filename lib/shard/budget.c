@@ -52,10 +52,12 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 {
 	struct growth *g = ctx;
 	bool bsp = g->r->mode.kind == SYNC_bsp || sums(p, s);
-	unsigned had = p->by->rule->nslots, slots = g->r->rule->nslots;
+	unsigned had, slots = g->r->rule->nslots;
 
+	/* One that is still to come goes by no rule yet. */
 	if (!p->here)
 		return true;
+	had = p->by->rule->nslots;
 	if (p->rows)
 		g->more += slots > had ? rows_count(p->rows) * p->table->cols * (slots - had) * sizeof(float) : 0;
 	else if (most(p, s, g->r->rule, bsp) > p->booked)

@@ -140,6 +140,29 @@ static void room(void)
 	world_close(&x);
 }
 
+/* A partition that is still on its way here, when a setting is asked about. */
+static void room_of_what_comes(void)
+{
+	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake };
+	struct world x = { 0 };
+	struct regime r = { .number = 1, .rule = optim_find("adam") };
+	struct err e = { 0 };
+
+	cfg.ctx = &x;
+	sync_parse("asp", &cfg.mode, NULL);
+	sync_parse("asp", &r.mode, NULL);
+	cfg.rule->defaults(&cfg.hyper);
+	schedule_parse("constant", &cfg.schedule, NULL);
+	add_table(&x, "big", false, BIG_N, 1);
+	layout_place(&x.layout, (const uint16_t[]){ 1 }, 1, 1);
+	for (size_t k = 0; k < x.layout.table[0].nruns; k++)
+		x.layout.table[0].run[k].joining = 0;
+	if (shard_new(&cfg, &x.shard, NULL) || shard_install(x.shard, &x.layout, NULL, NULL))
+		abort();
+	ok(shard_fits(x.shard, &r, &e) == ERR_OK, "what is still to come takes no part in it");
+	world_close(&x);
+}
+
 int main(void)
 {
 	rate();
@@ -148,5 +171,6 @@ int main(void)
 	another_rule();
 	rows_too();
 	room();
+	room_of_what_comes();
 	return tap_done();
 }

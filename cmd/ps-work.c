@@ -24,6 +24,7 @@ static const struct sub {
 	{ "pull", cmd_pull, "write one table to stdout" },
 	{ "push", cmd_push, "apply a gradient from stdin to one table" },
 	{ "bench", cmd_bench, "measure the data plane" },
+	{ "floats", cmd_floats, "numbers as text to raw float32, and back" },
 };
 #define NSUBS (sizeof subs / sizeof *subs)
 

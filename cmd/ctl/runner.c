@@ -88,13 +88,14 @@ void runner_close(struct runner *r)
 
 /* ---- starting ------------------------------------------------------------------------ */
 
-enum err_code runner_spawn(struct runner *r, const char *program, const char *id, const char *const *args,
-                           size_t *child, struct err *e)
+/* In the directory `in`; NULL: here. */
+static enum err_code spawn_in(struct runner *r, const char *in, const char *program, const char *id, const char *const *args,
+                              size_t *child, struct err *e)
 {
 	char *path = path_join(r->bin, program), *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[12] = { path };
 	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log,
-	                            .die_with_parent = true };
+	                            .die_with_parent = true, .dir = in };
 	enum err_code rc;
 
 	for (size_t n = 1; *args && n + 1 < CTL_COUNT(argv); n++)
@@ -103,6 +104,12 @@ enum err_code runner_spawn(struct runner *r, const char *program, const char *id
 	free(path);
 	free(log);
 	return rc;
+}
+
+enum err_code runner_spawn(struct runner *r, const char *program, const char *id, const char *const *args,
+                           size_t *child, struct err *e)
+{
+	return spawn_in(r, NULL, program, id, args, child, e);
 }
 
 /* Started again, it goes on from its own state. */
@@ -128,13 +135,20 @@ static enum err_code start_server(struct runner *r, int64_t k, struct err *e)
 
 static enum err_code start_worker(struct runner *r, int64_t k, struct err *e)
 {
+	const char *exec = r->conf->job.exec;
+	bool has_exec = exec && strcmp(exec, "none") != 0;
 	char id[32], slot[24];
-	const char *args[] = { "train", "-C", r->dir, "--slot", slot, NULL };
+	/* As other paths in the cluster file a program's are seen from there. */
+	char *dir = has_exec ? path_dirname(r->dir) : NULL;
+	const char *args[] = { "train", "-C", r->dir, "--slot", slot, has_exec ? "--exec" : NULL, exec, NULL };
+	enum err_code rc;
 	size_t child;
 
 	snprintf(id, sizeof id, "worker-%lld", (long long)k);
 	snprintf(slot, sizeof slot, "%lld", (long long)k);
-	return runner_spawn(r, "ps-work", id, args, &child, e);
+	rc = spawn_in(r, dir, "ps-work", id, args, &child, e);
+	free(dir);
+	return rc;
 }
 
 enum err_code runner_spawn_again(struct runner *r, const char *id, struct err *e)

@@ -9,5 +9,6 @@ int cmd_predict(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_push(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_floats(int argc, char **argv);
 
 #endif

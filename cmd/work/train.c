@@ -13,13 +13,15 @@ struct options {
 	int64_t slot;
 	const char *compute;
 	struct opt_list data;
-	const char *cache, *zone, *listen;
+	const char *cache, *zone, *listen, *exec;
 };
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
 	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "the worker slot to take (or to take over)", NULL, -1, 4095 },
 	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH", "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
+	{ "exec", 0, OPT_STR, offsetof(struct options, exec), "COMMAND",
+	    "of job.model custom: the program that computes its gradients; ps-program(7)", NULL, 0, 0 },
 	{ "cache", 0, OPT_STR, offsetof(struct options, cache), "DIR",
 	    "keep parsed data here for the next start, instead of job.cache (none: nowhere)", NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: it goes through a relay of this zone", NULL, 0, 0 },
@@ -87,7 +89,7 @@ int cmd_train(int argc, char **argv)
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
 	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
-		.zone = o.zone, .listen = o.listen, .log = &log,
+		.exec = o.exec, .zone = o.zone, .listen = o.listen, .log = &log,
 		.compute = compute,
 		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;

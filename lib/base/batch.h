@@ -13,6 +13,8 @@
  * val[k] of feature id[col[k]].  id lists the distinct features of the batch
  * in ascending order (nids of them), so a model sees a compact matrix of the
  * rows that it pulled, one for each id.
+ * Numbered input: what is in them nobody here knows; they are numbers first ..
+ * first+rows-1 of the data, in pass number `epoch` over them.
  * Targets: y for regression and two classes (0 or 1); label for classes. */
 struct batch {
 	size_t rows, cols;
@@ -25,6 +27,7 @@ struct batch {
 	size_t nids;
 	float *y;
 	int32_t *label;
+	uint64_t first, epoch;
 };
 
 void batch_release(struct batch *b);

@@ -29,7 +29,7 @@ void conf_init(struct conf *c)
 		assert(rc == ERR_OK);
 		(void)rc;
 	}
-	c->given = 0;
+	memset(c->given, 0, sizeof c->given);
 }
 
 void conf_release(struct conf *c)

@@ -21,6 +21,8 @@ struct conf_ints { int64_t *item; size_t n; };
 
 struct conf_job {
 	char *model;                            /* NULL when none is named */
+	char *tables, *exec;                    /* none, or of model custom */
+	int64_t examples;
 	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
 	char *cache;                            /* none, or an absolute path */
 	struct conf_ints hidden;
@@ -38,7 +40,7 @@ struct conf_job {
 };
 
 struct conf {
-	uint64_t given;                         /* bit i: key i was set, not left at its default */
+	uint64_t given[2];                      /* bit i: key i was set, not left at its default */
 	bool has_job;                           /* false: servers only, and job holds defaults */
 	char *name;                             /* NULL when neither given nor loaded from a file */
 	int64_t servers;

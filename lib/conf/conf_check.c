@@ -77,6 +77,26 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
+/* What only model custom has. */
+static enum err_code check_custom(const struct conf_job *job, struct err *e)
+{
+	struct model_table *table;
+	size_t n;
+
+	if (strcmp(job->model, "custom") != 0) {
+		const char *key = strcmp(job->tables, "none") != 0 ? "tables" : strcmp(job->exec, "none") != 0 ? "exec" :
+		    job->examples ? "examples" : NULL;
+
+		return key ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"", key, job->model) : ERR_OK;
+	}
+	if (strcmp(job->tables, "none") == 0)
+		return err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+	if (model_spec_parse(job->tables, &table, &n, e))
+		return e ? e->code : ERR_CONFIG;
+	free(table);
+	return ERR_OK;
+}
+
 static enum err_code check_codec(const struct conf *c, struct err *e)
 {
 	const char *names[NAMES_MAX];
@@ -322,8 +342,9 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	enum err_code rc = ERR_OK;
 	struct stat st;
 
-	if (job->data.n == 0)
-		return err_set(e, ERR_CONFIG, "job.data: must name the training data");
+	if (job->data.n == 0 && !job->examples)
+		return err_set(e, ERR_CONFIG, "job.data: must name the training data%s",
+		               strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has" : "");
 	if (has_stdin(&job->data) && c->workers.max > 1)
 		return err_set(e, ERR_CONFIG,
 		               "job.data: \"-\" feeds one worker only, got workers %lld",
@@ -374,7 +395,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (!job->model)
 		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
-	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
+	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
 	if (job->epochs == 0 && job->steps == 0)

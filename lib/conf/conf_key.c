@@ -20,7 +20,7 @@ static const struct conf_key keys[] = {
 };
 #define NKEYS (sizeof keys / sizeof *keys)
 
-_Static_assert(NKEYS <= 64, "conf.given has one bit a key");
+_Static_assert(NKEYS <= 8 * sizeof ((struct conf *)0)->given, "conf.given has one bit a key");
 
 const struct conf_key *conf_keys(size_t *n)
 {
@@ -71,5 +71,7 @@ const struct conf_key *conf_key_find(const char *name, struct err *e)
 
 bool conf_given(const struct conf *c, const struct conf_key *k)
 {
-	return c->given >> (k - keys) & 1;
+	size_t i = (size_t)(k - keys);
+
+	return c->given[i / 64] >> (i % 64) & 1;
 }

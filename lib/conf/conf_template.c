@@ -10,6 +10,7 @@ char *conf_template(const char *model, struct err *e)
 {
 	struct buf out = BUF_INIT;
 	bool mlp = strcmp(model, "mlp") == 0;
+	bool custom = strcmp(model, "custom") == 0;
 	bool images = mlp || strcmp(model, "softmax") == 0;
 
 	if (conf_model_check(model, e) != ERR_OK)
@@ -19,6 +20,9 @@ char *conf_template(const char *model, struct err *e)
 	if (images)
 		buf_puts(&out, "\t\t\"data\": \"" FASHION "train-images-idx3-ubyte.gz\",\n"
 		         "\t\t\"eval\": \"" FASHION "t10k-images-idx3-ubyte.gz\",\n");
+	else if (custom)
+		buf_puts(&out, "\t\t\"tables\": \"w:10,b:1:nodecay\",\n\t\t\"exec\": \"./gradient\",\n"
+		         "\t\t\"data\": \"train.csv\",\n\t\t\"examples\": 1000,\n");
 	else
 		buf_puts(&out, "\t\t\"data\": \"train.csv\",\n\t\t\"eval\": \"test.csv\",\n");
 	if (mlp)

@@ -13,11 +13,11 @@
 
 static void store(const struct conf_key *k, struct conf *c, const union conf_value *v)
 {
-	size_t n;
+	size_t n, i = (size_t)(k - conf_keys(&n));
 
 	conf_value_release(k, c);
 	memcpy((char *)c + k->offset, v, conf_type_ops(k->type)->size);
-	c->given |= UINT64_C(1) << (k - conf_keys(&n));
+	c->given[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
 enum err_code conf_value_parse(const struct conf_key *k, const char *text, const char *dir,

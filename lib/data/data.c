@@ -40,6 +40,22 @@ static void free_arrays(struct dataset *d)
 	free(d->label);
 }
 
+struct dataset *dataset_numbered(size_t rows)
+{
+	struct dataset *d = mem_alloc(sizeof *d);
+
+	d->rows = rows;
+	d->numbered = true;
+	return d;
+}
+
+void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b)
+{
+	b->rows = (size_t)(end - begin);
+	b->first = begin;
+	b->epoch = epoch;
+}
+
 void dataset_free(struct dataset *d)
 {
 	if (!d)
@@ -174,6 +190,11 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 void data_describe(const struct dataset *d, char out[static 256])
 {
 	char targets[48] = "real targets", shape[48] = "dense";
+
+	if (d->numbered) {
+		snprintf(out, 256, "%zu example%s, which the program reads", d->rows, d->rows == 1 ? "" : "s");
+		return;
+	}
 
 	if (d->classes)
 		snprintf(targets, sizeof(targets), "%zu classes", d->classes);

@@ -30,10 +30,11 @@ struct data_options {
  * Sparse: as in struct batch; row r has entries start[r] .. start[r+1]-1, and
  * id lists the distinct features ascending.  cols is 1 + the largest possible
  * feature (at least that of `like`); ids of evaluation data may lie beyond the
- * training's cols. */
+ * training's cols.
+ * Numbered: rows examples that are not here, but where a program reads them. */
 struct dataset {
 	size_t rows, cols;
-	bool sparse;
+	bool sparse, numbered;
 	float *x;
 	uint8_t *x8;
 	float scale;
@@ -69,12 +70,17 @@ enum err_code data_load(const char *const *paths, size_t npaths, const char *bas
 enum err_code data_load_stream(struct stream *s, const struct data_options *o,
                                const struct data_want *want, const struct dataset *like,
                                struct dataset **out, struct err *e);
+/* Numbered examples. */
+struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
 
 /* Fill b with n rows in the order of index (values below d->rows), growing its
  * arrays.  ERR_NOMEM.  Different batches may be filled by several threads. */
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
                           struct err *e);
+
+/* Of a numbered set: examples begin .. end-1, in this pass. */
+void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 
 /* "60000 examples, 784 features, 10 classes, dense, IDX (FILE)" */
 void data_describe(const struct dataset *d, char out[static 256]);

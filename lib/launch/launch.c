@@ -116,6 +116,9 @@ static void reap(struct launch_set *set, size_t at)
 	kill(-c->pid, SIGKILL);
 	while (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) != 0 && errno == EINTR)
 		;
+	/* What it had started is ours now, where we are a subreaper. */
+	while (waitpid(-c->pid, NULL, 0) > 0 || errno == EINTR)
+		;
 	c->how = (struct launch_event){ at, info.si_code != CLD_EXITED, info.si_status };
 	epoll_ctl(set->epoll, EPOLL_CTL_DEL, c->pidfd, NULL);
 	close(c->pidfd);

@@ -18,6 +18,9 @@ struct launch_spec {
 	char *const *argv;              /* argv[0] is a path; NULL-ended */
 	const char *log_path;           /* stdout and stderr are appended to it */
 	bool die_with_parent;           /* SIGKILL when this process is gone */
+	const char *dir;                /* where it runs; NULL: here */
+	bool same_group;                /* spawn: it stays in our process group */
+	const int *pipes;               /* spawn: stdin and stdout instead, and stderr as it is here; NULL: the log */
 };
 
 struct launch_event {

@@ -21,6 +21,11 @@ int spawn_stdio(int log_fd)
 	return 0;
 }
 
+static int talk_to(const int pipes[2])
+{
+	return dup2(pipes[0], 0) < 0 || dup2(pipes[1], 1) < 0 ? errno : 0;
+}
+
 /* A mask and ignored signals outlive exec; handlers must not run here. */
 static void default_signals(void)
 {
@@ -45,12 +50,15 @@ static int become(const struct launch_spec *spec, pid_t parent, int log_fd)
 		if (getppid() != parent)
 			_exit(127);
 	}
-	setpgid(0, 0);
-	error = spawn_stdio(log_fd);
+	if (!spec->same_group)
+		setpgid(0, 0);
+	error = spec->pipes ? talk_to(spec->pipes) : spawn_stdio(log_fd);
 	if (error)
 		return error;
 	/* The report pipe too: its end tells the parent that exec went well. */
 	if (close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0)
+		return errno;
+	if (spec->dir && chdir(spec->dir))
 		return errno;
 	default_signals();
 	execv(spec->argv[0], spec->argv);
@@ -93,7 +101,8 @@ static enum err_code fork_it(const struct launch_spec *spec, int log_fd, int rep
 	errno = saved;
 	if (*pid < 0)
 		return err_sys(e, ERR_IO, "cannot start %s: fork", spec->id);
-	setpgid(*pid, *pid);
+	if (!spec->same_group)
+		setpgid(*pid, *pid);
 	error = exec_error(report[0]);
 	if (error == 0)
 		return ERR_OK;
@@ -117,10 +126,9 @@ enum err_code spawn(const struct launch_spec *spec, pid_t *pid, struct err *e)
 {
 	int report[2] = { -1, -1 };
 	enum err_code rc;
-	int log_fd = open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	int log_fd = spec->pipes ? -1 : above_stdio(open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 
-	log_fd = above_stdio(log_fd);
-	if (log_fd < 0)
+	if (log_fd < 0 && !spec->pipes)
 		return err_sys(e, ERR_IO, "cannot open the log %s of %s", spec->log_path, spec->id);
 	if (pipe2(report, O_CLOEXEC) != 0 || (report[1] = above_stdio(report[1])) < 0)
 		rc = err_sys(e, ERR_IO, "cannot start %s: pipe", spec->id);
@@ -130,6 +138,7 @@ enum err_code spawn(const struct launch_spec *spec, pid_t *pid, struct err *e)
 		close(report[0]);
 	if (report[1] >= 0)
 		close(report[1]);
-	close(log_fd);
+	if (log_fd >= 0)
+		close(log_fd);
 	return rc;
 }

@@ -60,6 +60,8 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 	size_t fan_in = s->sparse ? 1 : s->features;
 	enum err_code rc;
 
+	if (k->outside)
+		return k->fits(s, e);
 	if (!s->sparse && s->features == 0)
 		return err_set(e, ERR_CONFIG, "job.data: the data has no features, only a target");
 	if (!k->hidden && s->nhidden > 0)

@@ -16,6 +16,7 @@ enum model_task {
 	MODEL_REAL,             /* batch->y, any number */
 	MODEL_TWO,              /* batch->y, 0 or 1 */
 	MODEL_CLASSES,          /* batch->label, 0 .. classes-1 */
+	MODEL_OUTSIDE,          /* nothing that is known here */
 };
 
 enum model_init { INIT_ZEROS, INIT_GLOROT };
@@ -29,6 +30,17 @@ struct model_table {
 	bool decay;             /* l1 and l2 apply (not to biases) */
 };
 
+/* A program, or another library, that has the arithmetic of model custom.  As model_grad; a
+ * loss that is not finite when it fails, which it tells otherwise. */
+struct model_outside {
+	void *ctx;
+	double (*gradient)(void *ctx, const struct batch *b, const float *const params[], float *const grads[]);
+};
+
+/* "w:784x10:glorot,b:10:nodecay": NAME:ROWS or NAME:ROWSxCOLS, then glorot, nodecay or both
+ * (":" before each), separated by commas.  *out, *n tables, to be freed.  ERR_CONFIG. */
+enum err_code model_spec_parse(const char *text, struct model_table **out, size_t *n, struct err *e);
+
 /* What the data are like, and what the job asks for. */
 struct model_shape {
 	size_t features;        /* dense: columns; sparse: not used */
@@ -37,10 +49,14 @@ struct model_shape {
 	const size_t *hidden;   /* widths of the hidden layers */
 	size_t nhidden;
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
+	/* Of model custom alone: */
+	const struct model_table *table;
+	size_t ntables;
+	const struct model_outside *outside;    /* NULL: it has no gradient here */
 };
 
 /* The i-th kind of model, or by name; NULL past the last, or for an unknown
- * name.  The two functions are in an object of their own that needs no BLAS. */
+ * name.  The two functions, and model_spec_parse, are in objects of their own that need no BLAS. */
 struct model_info {
 	const char *name, *help, *tables;
 	enum model_task task;

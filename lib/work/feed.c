@@ -63,7 +63,8 @@ struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t s
 	f->batch = conf_step_examples(&job->conf);
 	f->epochs = (uint64_t)job->conf.job.epochs;
 	f->steps = (uint64_t)job->conf.job.steps;
-	f->order = mem_array(f->examples, sizeof *f->order);
+	if (!job->train->numbered)
+		f->order = mem_array(f->examples, sizeof *f->order);
 	return f;
 }
 
@@ -135,6 +136,10 @@ static const struct member_entry *members_at(const struct feed *f, uint64_t step
 
 static enum err_code gather(struct feed *f, uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b, struct err *e)
 {
+	if (f->job->train->numbered) {
+		data_range(epoch, begin, end, b);
+		return ERR_OK;
+	}
 	if (!f->ordered || f->order_epoch != epoch) {
 		data_order(f->seed, epoch, (uint32_t)f->examples, f->order);
 		f->order_epoch = epoch;

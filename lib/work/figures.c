@@ -63,6 +63,8 @@ json_t *figures_json(void *worker)
 	/* 16 us to 4.3 s. */
 	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
 	json_object_set_new(o, "start_unix_seconds", json_of_num(seconds(w->began)));
+	if (w->cfg->exec)
+		json_object_set_new(o, "program_restarts", json_integer((json_int_t)atomic_load(&w->program_restarts)));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));

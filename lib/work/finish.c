@@ -29,6 +29,23 @@ static enum err_code verify(struct worker *w, struct err *e)
 	return rc == ERR_FAILED ? ERR_OK : rc;
 }
 
+bool worker_evaluates(const struct worker *w)
+{
+	return w->job.eval || (w->program && w->job.conf.job.eval.n);
+}
+
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (!w->program)
+		return evaluate(&w->params, w->job.eval, dense_here, out, e);
+	if (!dense_here)
+		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, true, e);
+	program_step(w->program, w->step);
+	return rc ? rc : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
+}
+
 static enum err_code final_result(struct worker *w, struct err *e)
 {
 	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
@@ -38,9 +55,9 @@ static enum err_code final_result(struct worker *w, struct err *e)
 
 	if (w->ring)
 		rc = verify(w, e);
-	if (!rc && w->job.eval) {
+	if (!rc && worker_evaluates(w)) {
 		figures_doing(w, "evaluate");
-		rc = evaluate(&w->params, w->job.eval, false, &r, e);
+		rc = worker_evaluate(w, false, &r, e);
 		if (!rc)
 			json_object_set_new(msg, "eval", job_eval_json(&r));
 	}

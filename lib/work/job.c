@@ -14,6 +14,33 @@ struct data_cache job_cache(const char *dir, struct log *log)
 	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
 }
 
+static bool is_custom(const struct job *j)
+{
+	return model_info_find(j->conf.job.model)->task == MODEL_OUTSIDE;
+}
+
+/* How many there are: as is said, or as our readers count. */
+static enum err_code number_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+{
+	const struct conf_strs *paths = &j->conf.job.data;
+	struct data_want want = { 0 };
+	struct dataset *d;
+	char text[256];
+
+	if (j->conf.job.examples) {
+		j->train = dataset_numbered((size_t)j->conf.job.examples);
+	} else {
+		if (data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
+		    NULL, &want, NULL, &d, e))
+			return err_prefix(e, "job.examples does not say how many there are");
+		j->train = dataset_numbered(d->rows);
+		dataset_free(d);
+	}
+	data_describe(j->train, text);
+	log_info(cache->log, "data: %s", text);
+	return ERR_OK;
+}
+
 static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, const struct data_cache *cache,
     struct err *e)
 {
@@ -45,18 +72,25 @@ static enum err_code load_data(struct job *j, const char *const *data, size_t nd
 	return ERR_OK;
 }
 
-static enum err_code make_model(struct job *j, struct err *e)
+static enum err_code make_model(struct job *j, const struct model_outside *outside, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct model_table *table = NULL;
 	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes,
-		.sparse = j->train->sparse, .hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation };
-	enum err_code rc;
+		.sparse = j->train->sparse, .hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation,
+		.outside = outside };
+	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
-	rc = model_new(c->model, &shape, &j->model, e);
+	if (is_custom(j))
+		rc = model_spec_parse(c->tables, &table, &shape.ntables, e);
+	shape.table = table;
+	if (!rc)
+		rc = model_new(c->model, &shape, &j->model, e);
 	free(hidden);
+	free(table);
 	if (!rc) {
 		j->ntables = model_tables(j->model, &j->table);
 		rc = model_reserve(j->model, (size_t)c->batch, e);
@@ -117,8 +151,7 @@ static enum err_code check_frozen(const struct job *j, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, const char *cache, struct log *log,
-    struct job *out, struct err *e)
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e)
 {
 	struct data_cache kept;
 	enum err_code rc;
@@ -131,11 +164,11 @@ enum err_code job_load(const json_t *config, const char *const *data, size_t nda
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
 	else if (!model_info_find(out->conf.job.model))
 		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
-	kept = job_cache(cache ? cache : out->conf.job.cache, log);
+	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
 	if (!rc)
-		rc = load_data(out, data, ndata, &kept, e);
+		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from->data, from->ndata, &kept, e);
 	if (!rc)
-		rc = make_model(out, e);
+		rc = make_model(out, from->outside, e);
 	if (!rc)
 		rc = check_init(out, e);
 	if (!rc)

@@ -17,11 +17,15 @@ struct job {
 	size_t ntables;
 };
 
-/* From a view's config.  data, eval: paths instead of the configuration's
- * (n 0: those).  cache: a directory for parsed data, or "none", instead of the
- * configuration's (NULL: that). */
-enum err_code job_load(const json_t *config, const char *const *data, size_t ndata, const char *cache, struct log *log,
-    struct job *out, struct err *e);
+struct job_source {
+	const char *const *data;        /* paths instead of the configuration's; ndata 0: those */
+	size_t ndata;
+	const char *cache;              /* a directory for parsed data, or "none"; NULL: the configuration's */
+	const struct model_outside *outside;    /* for model custom, borrowed; NULL: it has no gradient here */
+	struct log *log;
+};
+/* From a view's config. */
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e);
 /* What is kept of parsed data in the directory of that name; "none": nothing. */
 struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);

@@ -150,8 +150,9 @@ static struct batch slice(const struct batch *b, size_t first, size_t n)
 	s.rows = n;
 	if (b->sparse)
 		s.start = b->start + first;
-	else
+	else if (b->x)
 		s.x = b->x + first * b->cols;
+	s.first = b->first + first;
 	if (b->y)
 		s.y = b->y + first;
 	if (b->label)

@@ -41,7 +41,7 @@ enum err_code plan_facts_load(const struct conf *c, struct plan_facts *out, stru
 	*out = (struct plan_facts){ 0 };
 	log_init(&quiet, "plan", STDERR_FILENO, LOG_LEVEL_WARN);
 	json_object_del(json_object_get(config, "job"), "eval");
-	rc = job_load(config, NULL, 0, NULL, &quiet, &out->job, e);
+	rc = job_load(config, &(struct job_source){ .log = &quiet }, &out->job, e);
 	json_decref(config);
 	if (rc)
 		return rc;

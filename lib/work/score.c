@@ -7,7 +7,7 @@
 static enum err_code load(struct tool *t, const char *const *data, size_t ndata, struct job *job, struct params *p,
     struct dataset **set, struct err *e)
 {
-	enum err_code rc = job_load(json_object_get(t->view, "config"), NULL, 0, NULL, t->log, job, e);
+	enum err_code rc = job_load(json_object_get(t->view, "config"), &(struct job_source){ .log = t->log }, job, e);
 	const struct model_info *info;
 	struct data_cache cache;
 	struct data_want want;

@@ -141,7 +141,11 @@ static enum err_code work(struct worker *w, double *loss, struct err *e)
 	enum err_code rc;
 
 	figures_doing(w, "compute");
+	if (w->program)
+		program_step(w->program, w->step);
 	rc = local_work(w->local, &w->params, &w->batch, w->step, loss, e);
+	if (!rc && w->program)
+		rc = program_fault(w->program, e);
 	if (!rc && w->cfg->compute.seconds > 0)
 		drag(w, begin);
 	return rc;

@@ -132,7 +132,7 @@ static enum err_code join(struct worker *w, struct err *e)
 	pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
 	agent_set_cancel(cluster_agent(w->cluster), w->cfg->interrupt_fd);
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", w->job.eval != NULL, "slot", w->cfg->slot, "pid", (int)getpid(),
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w), "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
@@ -257,10 +257,10 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 	struct eval_result r;
 	enum err_code rc;
 
-	if (!every || !w->job.eval || w->step == 0 || w->step % (uint64_t)every || !feed_elected(w->feed, w->step))
+	if (!every || !worker_evaluates(w) || w->step == 0 || w->step % (uint64_t)every || !feed_elected(w->feed, w->step))
 		return ERR_OK;
 	figures_doing(w, "evaluate");
-	rc = evaluate(&w->params, w->job.eval, true, &r, e);
+	rc = worker_evaluate(w, true, &r, e);
 	if (!rc)
 		rc = report_eval(w, &r, e);
 	/* Sparse evaluation has pulled other rows over ours. */
@@ -370,12 +370,39 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 
 /* ---- a life ----------------------------------------------------------------------------------- */
 
+/* Who has the gradients: we, or the program that was named. */
+static enum err_code begin_program(struct worker *w, struct err *e)
+{
+	bool custom = strcmp(w->job.conf.job.model, "custom") == 0;
+
+	if (custom && !w->program)
+		return err_set(e, ERR_CONFIG, "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
+	if (!custom && w->program)
+		return err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
+	return custom ? program_begin(w->program, &w->job, e) : ERR_OK;
+}
+
+static enum err_code load(struct worker *w, const json_t *config, struct err *e)
+{
+	const struct train_config *cfg = w->cfg;
+	struct program_config pc = { .command = cfg->exec, .name = cfg->log->name, .data = cfg->data, .ndata = cfg->ndata, .log = cfg->log,
+		.restarts = &w->program_restarts, .cancelled = cancelled, .ctx = w };
+	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .log = cfg->log };
+	enum err_code rc;
+
+	if (cfg->exec)
+		w->program = program_new(&pc);
+	if (w->program)
+		from.outside = program_outside(w->program);
+	rc = job_load(config, &from, &w->job, e);
+	return rc ? rc : begin_program(w, e);
+}
+
 static enum err_code live(struct worker *w, struct err *e)
 {
 	json_t *view = cluster_view(w->cluster);
 	bool over = false;
-	enum err_code rc = job_load(json_object_get(view, "config"), w->cfg->data, w->cfg->ndata, w->cfg->cache,
-	    w->cfg->log, &w->job, e);
+	enum err_code rc = load(w, json_object_get(view, "config"), e);
 
 	w->settings = json_int(view, "settings_base", 0);
 	json_decref(view);
@@ -402,6 +429,7 @@ static void worker_release(struct worker *w)
 	allreduce_free(w->ring);
 	local_free(w->local);
 	params_release(&w->params);
+	program_free(w->program);
 	feed_free(w->feed);
 	cluster_close(w->cluster);
 	job_release(&w->job);

@@ -13,6 +13,7 @@ struct train_config {
 	int slot;                       /* -1: any */
 	const char *const *data;        /* instead of the configuration's; ndata 0: that */
 	size_t ndata;
+	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
 	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
 	const char *zone;               /* where it is; NULL: not said */
 	const char *listen;             /* where other workers reach it (via allreduce); NULL: as suits */

@@ -10,6 +10,7 @@
 #include "work/evaluate.h"
 #include "work/feed.h"
 #include "work/local.h"
+#include "work/program.h"
 #include "work/train.h"
 
 #define LOSS_WINDOW 100u
@@ -44,6 +45,8 @@ struct worker {
 	struct feed *feed;
 	struct params params;
 	struct local *local;
+	struct program *program;        /* that has the gradients of model custom; NULL: we have */
+	_Atomic uint64_t program_restarts;
 	struct allreduce *ring;         /* NULL: the servers sum everything */
 	struct batch batch;
 	uint32_t slot;
@@ -71,6 +74,10 @@ struct worker {
 	pthread_mutex_t lock;
 	struct figures fig;
 };
+
+/* Can it score job.eval?  Do so, with the servers' parameters, or (dense_here) with those that it has. */
+bool worker_evaluates(const struct worker *w);
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
 
 /* train.c: the newest view, taken over; the job over, the slot lost, the session gone. */
 enum err_code worker_refresh(struct worker *w, struct err *e);

@@ -158,6 +158,8 @@ static double ref_loss(const struct subject *t, const struct batch *b, size_t r,
 		for (size_t j = 0; j < k; j++)
 			z[j] = exp(z[j]) / sum;
 		return -log(z[b->label[r]]);
+	case MODEL_OUTSIDE:
+		break;
 	}
 	return NAN;
 }

@@ -1,0 +1,381 @@
+#include "work/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "launch/spawn.h"
+#include "work/program_files.h"
+
+/* Started again so often, one time after the other, before the worker gives up. */
+#define AGAIN 3
+#define LINE_MAX_BYTES 4096u
+#define LOOK_MS 100
+/* From the end of its stdin until it is killed. */
+#define GRACE (2 * NSEC_PER_SEC)
+
+struct program {
+	struct program_config cfg;
+	struct model_outside outside;
+	const struct job *job;
+	struct program_files files;
+	pid_t pid;                      /* 0: none */
+	int to, from;                   /* its stdin and stdout */
+	char said[LINE_MAX_BYTES];      /* what it has said, and nobody has read */
+	size_t nsaid;
+	uint64_t step;
+	struct err fault;
+};
+
+static double gradient(void *ctx, const struct batch *b, const float *const params[], float *const grads[]);
+
+/* ---- its life ------------------------------------------------------------------------- */
+
+/* One word for what is no file that a line can name. */
+static const char *data_word(const struct program *p)
+{
+	const struct conf_strs *conf = &p->job->conf.job.data;
+	size_t n = p->cfg.ndata ? p->cfg.ndata : conf->n;
+	const char *path = n != 1 ? "-" : p->cfg.ndata ? p->cfg.data[0] : conf->item[0];
+
+	return strpbrk(path, " \t\n") ? "-" : path;
+}
+
+static json_t *strings(const char *const *item, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(item[i]));
+	return list;
+}
+
+static enum err_code say(struct program *p, const char *line, struct err *e)
+{
+	return fd_write_all(p->to, line, strlen(line), e);
+}
+
+/* What it needs to know before the first step: one line of JSON. */
+static enum err_code introduce(struct program *p, struct err *e)
+{
+	const struct conf_job *c = &p->job->conf.job;
+	json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "v", 1, "kind", "tables", "worker", p->cfg.name,
+	    "dir", p->files.dir, "tables", program_files_json(&p->files), "data",
+	    p->cfg.ndata ? strings(p->cfg.data, p->cfg.ndata) : strings((const char *const *)c->data.item, c->data.n), "eval",
+	    strings((const char *const *)c->eval.item, c->eval.n), "examples", (json_int_t)p->job->train->rows, "batch", (json_int_t)c->batch,
+	    "seed", (json_int_t)c->seed);
+	char *text = json_text(o), *line = mem_printf("%s\n", text);
+	enum err_code rc = say(p, line, e);
+
+	free(line);
+	free(text);
+	json_decref(o);
+	return rc;
+}
+
+static void close_pipe(int pipe[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (pipe[i] >= 0)
+			close(pipe[i]);
+}
+
+static enum err_code start(struct program *p, struct err *e)
+{
+	char *dir = mem_printf("PSKIT_DIR=%s", p->files.dir), *worker = mem_printf("PSKIT_WORKER=%s", p->cfg.name);
+	char *argv[] = { (char *)(uintptr_t) "/usr/bin/env", dir, worker, (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
+		(char *)(uintptr_t)p->cfg.command, NULL };
+	int to[2] = { -1, -1 }, from[2] = { -1, -1 };
+	int theirs[2];
+	/* In our group: whoever ends that when we are killed ends all of it. */
+	struct launch_spec spec = { .id = "the program", .argv = argv, .die_with_parent = true, .same_group = true, .pipes = theirs };
+	enum err_code rc = ERR_OK;
+
+	if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
+		rc = err_sys(e, ERR_IO, "cannot start the program: pipe");
+	theirs[0] = to[0];
+	theirs[1] = from[1];
+	if (!rc)
+		rc = spawn(&spec, &p->pid, e);
+	free(dir);
+	free(worker);
+	if (rc) {
+		p->pid = 0;
+		close_pipe(to);
+		close_pipe(from);
+		return rc;
+	}
+	close(to[0]);
+	close(from[1]);
+	p->to = to[1];
+	p->from = from[0];
+	p->nsaid = 0;
+	return introduce(p, e);
+}
+
+/* Whatever it has started, and has not ended with it, has become our child. */
+static void reap_others(void)
+{
+	char *path = mem_printf("/proc/self/task/%d/children", (int)getpid());
+
+	for (;;) {
+		char *at, *end;
+		FILE *f = fopen(path, "re");
+		char line[4096] = "";
+
+		if (!f)
+			break;
+		if (!fgets(line, sizeof line, f))
+			line[0] = 0;
+		fclose(f);
+		for (at = line; *at; at = end) {
+			pid_t pid = (pid_t)strtol(at, &end, 10);
+
+			if (end == at)
+				break;
+			kill(pid, SIGKILL);
+			while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+				;
+		}
+		if (at == line)
+			break;
+	}
+	free(path);
+}
+
+/* Reap it and whatever it has started.  *status as of waitpid. */
+static void reap(struct program *p, int64_t grace, int *status)
+{
+	int64_t end = clock_now() + grace;
+	pid_t got = 0;
+
+	close(p->to);
+	close(p->from);
+	while (clock_now() < end && (got = waitpid(p->pid, status, WNOHANG)) == 0)
+		poll(NULL, 0, 10);
+	if (got == 0)
+		kill(p->pid, SIGKILL);
+	while (got == 0 && waitpid(p->pid, status, 0) < 0 && errno == EINTR)
+		;
+	p->pid = 0;
+	reap_others();
+}
+
+/* It has closed its stdout, or does not read: then it is over.  ERR_CLOSED. */
+static enum err_code died(struct program *p, struct err *e)
+{
+	char how[64] = "ended", what[40];
+	int status = 0;
+
+	snprintf(what, sizeof what, "at step %llu", (unsigned long long)p->step);
+	reap(p, GRACE, &status);
+	if (WIFSIGNALED(status))
+		snprintf(how, sizeof how, "was ended by signal %d", WTERMSIG(status));
+	else if (WIFEXITED(status))
+		snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
+	return err_set(e, ERR_CLOSED, "the program (%.200s) %s %s", p->cfg.command, how, what);
+}
+
+struct program *program_new(const struct program_config *cfg)
+{
+	struct program *p = mem_alloc(sizeof *p);
+
+	p->cfg = *cfg;
+	p->outside = (struct model_outside){ p, gradient };
+	return p;
+}
+
+enum err_code program_begin(struct program *p, const struct job *job, struct err *e)
+{
+	enum err_code rc;
+
+	p->job = job;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	rc = program_files_open(job, &p->files, e);
+	if (!rc)
+		rc = start(p, e);
+	return rc == ERR_IO && p->pid ? died(p, e) : rc;
+}
+
+void program_free(struct program *p)
+{
+	int status;
+
+	if (!p)
+		return;
+	if (p->pid)
+		reap(p, GRACE, &status);
+	if (p->files.dir)
+		program_files_close(&p->files);
+	free(p);
+}
+
+/* ---- questions and answers ------------------------------------------------------------- */
+
+/* The next line that it says, without its end. */
+static enum err_code hear(struct program *p, char line[static LINE_MAX_BYTES], struct err *e)
+{
+	for (;;) {
+		char *end = memchr(p->said, '\n', p->nsaid);
+		struct pollfd f = { p->from, POLLIN, 0 };
+		ssize_t n;
+
+		if (end) {
+			size_t len = (size_t)(end - p->said);
+
+			memcpy(line, p->said, len);
+			line[len] = 0;
+			p->nsaid -= len + 1;
+			memmove(p->said, end + 1, p->nsaid);
+			return ERR_OK;
+		}
+		if (p->nsaid == sizeof p->said)
+			return err_set(e, ERR_FORMAT, "the program says a line of more than %u bytes", LINE_MAX_BYTES);
+		if (poll(&f, 1, LOOK_MS) < 0 && errno != EINTR)
+			return err_sys(e, ERR_IO, "poll");
+		if (!f.revents) {
+			if (p->cfg.cancelled && p->cfg.cancelled(p->cfg.ctx, e))
+				return e->code;
+			continue;
+		}
+		n = read(p->from, p->said + p->nsaid, sizeof p->said - p->nsaid);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return died(p, e);
+		p->nsaid += (size_t)n;
+	}
+}
+
+/* "loss 0.31 examples 64 ..." into what is asked for; unknown names are passed over. */
+static enum err_code take_numbers(char *at, struct eval_result *r, struct err *e)
+{
+	struct { const char *name; double *to; bool *has; } known[] = { { "loss", &r->loss, &r->has_loss },
+		{ "accuracy", &r->accuracy, &r->has_accuracy }, { "auc", &r->auc, &r->has_auc }, { "rmse", &r->rmse, &r->has_rmse },
+		{ "r2", &r->r2, &r->has_r2 } };
+	char *save, *name = strtok_r(at, " \t\r", &save), *value;
+
+	for (; name; name = strtok_r(NULL, " \t\r", &save)) {
+		value = strtok_r(NULL, " \t\r", &save);
+		if (!value)
+			return err_set(e, ERR_FORMAT, "the program says \"%.40s\" and no number behind it", name);
+		if (strcmp(name, "examples") == 0 && !num_uint(value, UINT64_MAX, &r->examples))
+			return err_set(e, ERR_FORMAT, "the program says \"examples %.40s\": that is no count", value);
+		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+			char *end;
+
+			if (strcmp(name, known[i].name) != 0)
+				continue;
+			/* It may well be nan: that has its own consequences. */
+			*known[i].to = strtod(value, &end);
+			*known[i].has = true;
+			if (*end || end == value)
+				return err_set(e, ERR_FORMAT, "the program says \"%s %.40s\": that is no number", name, value);
+		}
+	}
+	return ERR_OK;
+}
+
+/* "ok ...", or "error TEXT". */
+static enum err_code answer(struct program *p, struct eval_result *r, struct err *e)
+{
+	char line[LINE_MAX_BYTES];
+	enum err_code rc = hear(p, line, e);
+
+	*r = (struct eval_result){ 0 };
+	if (rc)
+		return rc;
+	if (strcmp(line, "ok") == 0 || strncmp(line, "ok ", 3) == 0)
+		return take_numbers(line + 2, r, e);
+	if (strncmp(line, "error", 5) == 0 && (!line[5] || line[5] == ' '))
+		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s", (unsigned long long)p->step, line[5] ? line + 6 : "error");
+	return err_set(e, ERR_FORMAT, "the program answers \"%.200s\": wanted is \"ok loss NUMBER examples NUMBER\" or \"error TEXT\"", line);
+}
+
+static enum err_code ask_once(struct program *p, const char *line, const float *const params[], struct eval_result *r, struct err *e)
+{
+	enum err_code rc = p->pid ? ERR_OK : start(p, e);
+
+	if (!rc)
+		rc = program_files_put(&p->files, params, e);
+	if (rc)
+		return rc;
+	return say(p, line, e) ? died(p, e) : answer(p, r, e);
+}
+
+/* Whoever died is started again, and asked once more. */
+static enum err_code ask(struct program *p, const char *line, const float *const params[], struct eval_result *r, struct err *e)
+{
+	for (unsigned i = 0;; i++) {
+		enum err_code rc = ask_once(p, line, params, r, e);
+		struct err why = { 0 };
+
+		if (rc != ERR_CLOSED)
+			return rc;
+		/* An interrupt of the terminal's is for both. */
+		if (p->cfg.cancelled && p->cfg.cancelled(p->cfg.ctx, &why))
+			return err_set(e, why.code, "%s", why.msg);
+		if (i == AGAIN)
+			return err_set(e, ERR_NOTREADY, "%.500s; it was started again %u times", e->msg, AGAIN);
+		atomic_fetch_add(p->cfg.restarts, 1);
+		log_warn(p->cfg.log, "%s: it is started again", e->msg);
+	}
+}
+
+static double gradient(void *ctx, const struct batch *b, const float *const params[], float *const grads[])
+{
+	struct program *p = ctx;
+	char *line = mem_printf("step %llu examples %zu data %s %llu %llu epoch %llu\n", (unsigned long long)p->step, b->rows,
+	    data_word(p), (unsigned long long)b->first, (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
+	struct eval_result r;
+	enum err_code rc = ask(p, line, params, &r, &p->fault);
+
+	free(line);
+	if (!rc && !r.has_loss)
+		rc = err_set(&p->fault, ERR_FORMAT, "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
+	if (!rc && r.examples && r.examples != b->rows)
+		rc = err_set(&p->fault, ERR_FORMAT, "the program answers for %llu examples, and was asked for %zu",
+		    (unsigned long long)r.examples, b->rows);
+	if (!rc)
+		rc = program_files_get(&p->files, grads, &p->fault);
+	if (!rc)
+		p->fault = (struct err){ 0 };
+	return rc ? (double)NAN : r.loss;
+}
+
+const struct model_outside *program_outside(const struct program *p)
+{
+	return &p->outside;
+}
+
+void program_step(struct program *p, uint64_t step)
+{
+	p->step = step;
+}
+
+enum err_code program_fault(const struct program *p, struct err *e)
+{
+	return p->fault.code ? err_set(e, p->fault.code, "%s", p->fault.msg) : ERR_OK;
+}
+
+enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e)
+{
+	const struct conf_strs *eval = &p->job->conf.job.eval;
+	char *line = mem_printf("eval data %s\n", eval->n == 1 && !strpbrk(eval->item[0], " \t\n") ? eval->item[0] : "-");
+	enum err_code rc = ask(p, line, params, out, e);
+
+	free(line);
+	return rc;
+}

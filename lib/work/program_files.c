@@ -1,0 +1,199 @@
+#include "work/program_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+#define MEMORY "/dev/shm"
+#define BEGIN "pskit-program-"
+/* A directory without a lock yet is being made. */
+#define BEING_MADE (60 * NSEC_PER_SEC)
+
+static const char *base(void)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	return access(MEMORY, W_OK | X_OK) == 0 ? MEMORY : tmp && *tmp ? tmp : "/tmp";
+}
+
+static bool is_left(int dirfd, const char *name)
+{
+	struct stat st;
+	char *lock;
+	bool left;
+	int fd;
+
+	if (strncmp(name, BEGIN, strlen(BEGIN)) != 0 || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) ||
+	    st.st_uid != geteuid())
+		return false;
+	lock = mem_printf("%s/lock", name);
+	fd = openat(dirfd, lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	free(lock);
+	if (fd < 0)
+		return clock_wall() - st.st_mtim.tv_sec * NSEC_PER_SEC > BEING_MADE;
+	left = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	close(fd);
+	return left;
+}
+
+/* What killed processes have left. */
+static void sweep(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+
+	while (d && (entry = readdir(d)) != NULL)
+		if (is_left(dirfd(d), entry->d_name)) {
+			char *path = path_join(dir, entry->d_name);
+
+			file_remove_tree(path, NULL);
+			free(path);
+		}
+	if (d)
+		closedir(d);
+}
+
+static char *path_of(const struct program_files *f, size_t table, const char *suffix)
+{
+	return mem_printf("%s/%s.%s", f->dir, f->job->table[table].name, suffix);
+}
+
+static size_t bytes_of(const struct program_files *f, size_t table)
+{
+	return f->job->table[table].rows * f->job->table[table].cols * sizeof(float);
+}
+
+static enum err_code make(const struct program_files *f, size_t table, const char *suffix, int *fd, struct err *e)
+{
+	char *path = path_of(f, table, suffix);
+
+	*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	/* With room for all of it: a full file system is told of here, not by a signal. */
+	if (*fd < 0 || (errno = posix_fallocate(*fd, 0, (off_t)bytes_of(f, table))) != 0)
+		err_sys(e, ERR_IO, "cannot make %s of %zu bytes", path, bytes_of(f, table));
+	else
+		*e = (struct err){ 0 };
+	free(path);
+	return e->code;
+}
+
+/* It has its name when it is locked. */
+static enum err_code lock(struct program_files *f, struct err *e)
+{
+	char *fresh = path_join(f->dir, "lock.new"), *path = path_join(f->dir, "lock");
+	enum err_code rc = ERR_OK;
+
+	f->lock = open(fresh, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (f->lock < 0 || flock(f->lock, LOCK_EX | LOCK_NB) || rename(fresh, path))
+		rc = err_sys(e, ERR_IO, "cannot lock %s", f->dir);
+	free(fresh);
+	free(path);
+	return rc;
+}
+
+enum err_code program_files_open(const struct job *job, struct program_files *out, struct err *e)
+{
+	enum err_code rc;
+
+	*out = (struct program_files){ .job = job, .lock = -1, .dir = mem_printf("%s/" BEGIN "XXXXXX", base()) };
+	sweep(base());
+	if (!mkdtemp(out->dir)) {
+		err_sys(e, ERR_IO, "cannot make a directory in %s", base());
+		free(out->dir);
+		out->dir = NULL;
+		return ERR_IO;
+	}
+	rc = lock(out, e);
+	out->param = mem_array(job->ntables, sizeof *out->param);
+	for (size_t i = 0; i < job->ntables; i++)
+		out->param[i] = -1;
+	for (size_t i = 0; !rc && i < job->ntables; i++) {
+		int grad = -1;
+
+		rc = make(out, i, "param", &out->param[i], e);
+		if (!rc)
+			rc = make(out, i, "grad", &grad, e);
+		if (grad >= 0)
+			close(grad);
+	}
+	if (rc)
+		program_files_close(out);
+	return rc;
+}
+
+void program_files_close(struct program_files *f)
+{
+	for (size_t i = 0; f->param && i < f->job->ntables; i++)
+		if (f->param[i] >= 0)
+			close(f->param[i]);
+	free(f->param);
+	if (f->dir) {
+		file_remove_tree(f->dir, NULL);
+		if (f->lock >= 0)
+			close(f->lock);
+	}
+	free(f->dir);
+	*f = (struct program_files){ 0 };
+}
+
+json_t *program_files_json(const struct program_files *f)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < f->job->ntables; i++) {
+		const struct model_table *t = &f->job->table[i];
+		char *param = path_of(f, i, "param"), *grad = path_of(f, i, "grad");
+
+		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s}", "name", t->name, "rows", (json_int_t)t->rows,
+		    "cols", (json_int_t)t->cols, "param", param, "grad", grad));
+		free(param);
+		free(grad);
+	}
+	return list;
+}
+
+enum err_code program_files_put(const struct program_files *f, const float *const params[], struct err *e)
+{
+	for (size_t i = 0; i < f->job->ntables; i++) {
+		if (lseek(f->param[i], 0, SEEK_SET) < 0 || fd_write_all(f->param[i], params[i], bytes_of(f, i), e))
+			return err_prefix(e, "%s/%s.param", f->dir, f->job->table[i].name);
+	}
+	return ERR_OK;
+}
+
+static enum err_code get(const struct program_files *f, size_t table, float *grad, struct err *e)
+{
+	char *path = path_of(f, table, "grad");
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	enum err_code rc = ERR_OK;
+	struct stat st;
+
+	/* By its name: the program may have put another file there. */
+	if (fd < 0 || fstat(fd, &st))
+		rc = err_sys(e, ERR_FORMAT, "cannot read the gradient in %s", path);
+	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes_of(f, table))
+		rc = err_set(e, ERR_FORMAT, "%s has %lld bytes, and the gradient of table \"%s\" has %zu", path, (long long)st.st_size,
+		    f->job->table[table].name, bytes_of(f, table));
+	else
+		rc = fd_read_all(fd, grad, bytes_of(f, table), e);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return rc;
+}
+
+enum err_code program_files_get(const struct program_files *f, float *const grads[], struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < f->job->ntables; i++)
+		rc = get(f, i, grads[i], e);
+	return rc;
+}

@@ -243,9 +243,10 @@ bench-train: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/train $(BUILD)
 
-# With failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
+# First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
+	@TAGS=slow $(MAKE) --no-print-directory check TESTS="$(shell grep -l test_tags=slow tests/*.bats)"
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
 

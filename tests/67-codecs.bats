@@ -38,6 +38,7 @@ by() {
 	figure "$1 ${*:2}: accuracy $(res .eval.accuracy), $(jq -n "$(res .pushed_bytes) / ${raw_bytes:-1} * 1000 | round / 1000") of raw's bytes"
 }
 
+# bats test_tags=slow
 @test "every codec, with feedback: the accuracy of raw, in fewer bytes" {
 	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
@@ -56,6 +57,7 @@ by() {
 	END
 }
 
+# bats test_tags=slow
 @test "pull_codec: the accuracy of raw, in fewer bytes" {
 	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes) pulled=$(res .pulled_bytes)
@@ -148,6 +150,7 @@ by() {
 	[[ $stderr == *"prefetch: is for sync bsp"* ]]
 }
 
+# bats test_tags=slow
 @test "without feedback what is left out is missed" {
 	by raw "${SETTLED[@]}"
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)
@@ -157,6 +160,7 @@ by() {
 	done
 }
 
+# bats test_tags=slow
 @test "dgc: the accuracy of momentum at the servers" {
 	by raw --set optimizer=momentum --set lr=0.02 --set steps=3000
 	accuracy=$(res .eval.accuracy) raw_bytes=$(res .pushed_bytes)

@@ -99,6 +99,7 @@ fashion() {
 	has .state done
 }
 
+# bats test_tags=slow
 @test "fragments: the accuracy of pushing all at once, a part at a time" {
 	fashion
 	hidden=(--set hidden='[256]')
@@ -128,6 +129,7 @@ fashion() {
 	ps-ctl stop >/dev/null
 }
 
+# bats test_tags=slow
 @test "a third of the outer pushes comes too late, and is left out: less than a point" {
 	fashion
 	for also in "" "--set fragments=2 --set steps=60"; do

@@ -322,7 +322,10 @@ enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
 	find_newest(k);
+	/* The ticker is at work, and so are those who answer requests. */
+	host_lock(h);
 	h->keep = k;
+	host_unlock(h);
 	if (pthread_create(&k->thread, NULL, run, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	k->started = true;

@@ -21,7 +21,7 @@ OBJ := $(BUILD)/obj
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
        -Wno-sign-conversion
 STD = -std=c11 -D_GNU_SOURCE -Ilib -I. -include lib/base/banned.h -fno-math-errno -fno-trapping-math \
-      -fvisibility=hidden -pthread
+      -fvisibility=hidden -fPIC -pthread
 ifeq ($(WERROR),1)
 WARN += -Werror
 endif
@@ -38,9 +38,13 @@ LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
 CURL = -lcurl
 BLAS = -lopenblas
 
-LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/fail.c),$(wildcard lib/*/*.c)))
+# What the library for others has beside all the rest.
+PUBSRC := $(sort $(wildcard lib/pskit/*.c))
+PUBOBJ := $(PUBSRC:%.c=$(OBJ)/%.o)
+LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/fail.c) $(PUBSRC),$(wildcard lib/*/*.c)))
 LIBOBJ := $(LIBSRC:%.c=$(OBJ)/%.o)
-LIB := $(BUILD)/libpskit.a
+LIB := $(BUILD)/libps.a
+PUBLIC := $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(BUILD)/pskit.pc
 BINS := $(PROGRAMS:%=$(BUILD)/%)
 UNITSRC := $(sort $(wildcard tests/unit/*.c))
 UNITS := $(UNITSRC:tests/unit/%.c=$(BUILD)/tests/%)
@@ -53,7 +57,7 @@ FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/shim.so $(
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 
-all: $(BINS)
+all: $(BINS) $(PUBLIC)
 
 # The numeric kernels: vectorised, and with the same bits on every machine.
 $(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
@@ -92,6 +96,24 @@ $(OBJ)/lib/web/web_assets.o: private STD += $(PAGE_AT)
 $(LIB): $(LIBOBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(LIBOBJ)
+
+# The library for others: of all the rest what it needs, and its own symbols alone.
+PUBLIBS = -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
+$(BUILD)/libpskit.so.0: $(PUBOBJ) $(LIB) lib/pskit/pskit.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $(LDFLAGS) $(LDSAN) -Wl,-soname,libpskit.so.0 -Wl,--version-script=lib/pskit/pskit.map \
+	    $(if $(SAN),,-Wl,-z$(comma)defs) $(PUBOBJ) $(LIB) -Wl,--as-needed $(PUBLIBS) -o $@
+	$(Q)ln -sf libpskit.so.0 $(BUILD)/libpskit.so
+$(BUILD)/libpskit.a: $(PUBOBJ) $(LIB)
+	$(call say,AR,$@)
+	$(Q)$(LD) -r $(PUBOBJ) $(LIB) -o $(OBJ)/pskit.o
+	$(Q)objcopy -w --keep-global-symbol='ps_*' $(OBJ)/pskit.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJ)/pskit.o
+$(BUILD)/pskit.pc: Makefile lib/base/version.h
+	$(call say,GEN,$@)
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: pskit' 'Description: a parameter server: worker and client library' \
+	    "Version: $$(sed -n 's/.*PSKIT_VERSION "\(.*\)".*/\1/p' lib/base/version.h)" 'Cflags: -I$${prefix}/include' \
+	    'Libs: -L$${prefix}/lib -lpskit' 'Libs.private: $(PUBLIBS)' > $@
 
 CTLOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/ctl/*.c)))
 STATOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/stat/*.c)))
@@ -274,7 +296,12 @@ FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
 install: all
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin
 	$(INSTALL) -m 755 $(BUILD)/ps-serve $(BUILD)/ps-work $(BUILD)/ps-ctl $(BUILD)/ps-stat $(DESTDIR)$(PREFIX)/bin
-	for s in 1 5 7 8; do $(INSTALL) -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	$(INSTALL) -m 644 $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(DESTDIR)$(PREFIX)/lib
+	ln -sf libpskit.so.0 $(DESTDIR)$(PREFIX)/lib/libpskit.so
+	$(INSTALL) -m 644 $(BUILD)/pskit.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	$(INSTALL) -m 644 lib/pskit/pskit.h $(DESTDIR)$(PREFIX)/include
+	for s in 1 3 5 7 8; do $(INSTALL) -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
 	  $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(PREFIX)/share/man/man$$s; done
 	$(INSTALL) -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
 	$(BUILD)/ps-ctl completion zsh > $(DESTDIR)$(ZSHDIR)/_ps-ctl
@@ -283,6 +310,7 @@ install: all
 
 uninstall:
 	cd $(DESTDIR)$(PREFIX)/bin && rm -f $(PROGRAMS)
+	cd $(DESTDIR)$(PREFIX) && rm -f lib/libpskit.so lib/libpskit.so.0 lib/libpskit.a lib/pkgconfig/pskit.pc include/pskit.h
 	for f in man/*; do n=$${f##*/}; rm -f $(DESTDIR)$(PREFIX)/share/man/man$${n##*.}/$$n; done
 	rm -f $(DESTDIR)$(ZSHDIR)/_ps-ctl
 	for p in $(PROGRAMS); do rm -f $(DESTDIR)$(BASHDIR)/$$p $(DESTDIR)$(FISHDIR)/$$p.fish; done

@@ -307,7 +307,7 @@ points_used() {
 	case $BIN in
 	*/fault-points) skip "these are not ordinary" ;;
 	esac
-	for p in ps-serve ps-work ps-ctl ps-stat libpskit.a; do
+	for p in ps-serve ps-work ps-ctl ps-stat libps.a; do
 		run bash -c "nm '$BIN/$p' 2>/dev/null | grep -w fail_pass"
 		[ "$status" -ne 0 ]
 		run grep -c -a -e PS_FAIL -e close_before "$BIN/$p"

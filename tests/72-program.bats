@@ -159,7 +159,7 @@ write_job() {
 	tables=w|job.tables: must be NAME:ROWS or NAME:ROWSxCOLS
 	tables=w:0|job.tables: must be NAME:ROWS
 	tables=w:3x0|a row has 1 to
-	tables=w:3:zeros|there may be glorot and nodecay
+	tables=w:3:zeros|there may be glorot, nodecay and sparse
 	examples=0|job.data: must name the training data, or job.examples
 	model=linear|job.tables: is for model custom
 	END

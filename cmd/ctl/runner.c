@@ -133,20 +133,41 @@ static enum err_code start_server(struct runner *r, int64_t k, struct err *e)
 	return runner_spawn(r, "ps-serve", id, args, &child, e);
 }
 
+static bool is_given(const char *value)
+{
+	return value && strcmp(value, "none") != 0;
+}
+
+/* A worker that is a program of the user's. */
+static enum err_code start_command(struct runner *r, const char *dir, const char *id, const char *slot, struct err *e)
+{
+	char *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
+	     *number = mem_printf("PSKIT_SLOT=%s", slot);
+	const char *args[] = { cluster, worker, number, "/bin/sh", "-c", r->conf->job.command, NULL };
+	enum err_code rc;
+	size_t child;
+
+	rc = spawn_in(r, dir, "/usr/bin/env", id, args, &child, e);
+	free(cluster);
+	free(worker);
+	free(number);
+	return rc;
+}
+
 static enum err_code start_worker(struct runner *r, int64_t k, struct err *e)
 {
-	const char *exec = r->conf->job.exec;
-	bool has_exec = exec && strcmp(exec, "none") != 0;
+	const struct conf_job *job = &r->conf->job;
+	bool has_exec = is_given(job->exec), has_command = is_given(job->command);
 	char id[32], slot[24];
 	/* As other paths in the cluster file a program's are seen from there. */
-	char *dir = has_exec ? path_dirname(r->dir) : NULL;
-	const char *args[] = { "train", "-C", r->dir, "--slot", slot, has_exec ? "--exec" : NULL, exec, NULL };
+	char *dir = has_exec || has_command ? path_dirname(r->dir) : NULL;
+	const char *args[] = { "train", "-C", r->dir, "--slot", slot, has_exec ? "--exec" : NULL, job->exec, NULL };
 	enum err_code rc;
 	size_t child;
 
 	snprintf(id, sizeof id, "worker-%lld", (long long)k);
 	snprintf(slot, sizeof slot, "%lld", (long long)k);
-	rc = spawn_in(r, dir, "ps-work", id, args, &child, e);
+	rc = has_command ? start_command(r, dir, id, slot, e) : spawn_in(r, dir, "ps-work", id, args, &child, e);
 	free(dir);
 	return rc;
 }

@@ -13,6 +13,7 @@ void log_init(struct log *l, const char *name, int fd, enum log_level level)
 	atomic_init(&l->level, level);
 	l->fd = fd;
 	snprintf(l->name, sizeof l->name, "%s", name);
+	l->sink = NULL;
 }
 
 void log_at(struct log *l, enum log_level level, const char *fmt, ...)
@@ -25,7 +26,7 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 	if ((int)level > atomic_load_explicit(&l->level, memory_order_relaxed))
 		return;
 	clock_stamp(stamp);
-	n = (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
+	n = l->sink ? 0 : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof line - n - 1, fmt, ap);
 	va_end(ap);
@@ -33,6 +34,11 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 	for (n = 0; line[n]; n++)
 		if ((unsigned char)line[n] < 0x20 || line[n] == 0x7f)
 			line[n] = '?';
+	if (l->sink) {
+		l->sink(l->ctx, (int)level, line);
+		errno = saved;
+		return;
+	}
 	line[n++] = '\n';
 	/* A log that cannot be written is nobody's reason to stop. */
 	while (write(l->fd, line, n) < 0 && errno == EINTR)

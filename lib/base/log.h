@@ -8,11 +8,14 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /* Where a process talks: one line an event, "stamp name level text", by one
- * write(2) to fd.  Any thread may log.  level may be changed at any time. */
+ * write(2) to fd; or, with a sink, by a call of that, from any thread, with the text alone.
+ * Any thread may log.  level may be changed at any time. */
 struct log {
 	_Atomic int level;
 	int fd;
 	char name[48];
+	void (*sink)(void *ctx, int level, const char *text);
+	void *ctx;
 };
 
 void log_init(struct log *l, const char *name, int fd, enum log_level level);

@@ -21,7 +21,7 @@ struct conf_ints { int64_t *item; size_t n; };
 
 struct conf_job {
 	char *model;                            /* NULL when none is named */
-	char *tables, *exec;                    /* none, or of model custom */
+	char *tables, *exec, *command;          /* none, or of model custom */
 	int64_t examples;
 	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
 	char *cache;                            /* none, or an absolute path */

@@ -77,6 +77,11 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
+static bool is_given(const char *value)
+{
+	return strcmp(value, "none") != 0;
+}
+
 /* What only model custom has. */
 static enum err_code check_custom(const struct conf_job *job, struct err *e)
 {
@@ -84,13 +89,16 @@ static enum err_code check_custom(const struct conf_job *job, struct err *e)
 	size_t n;
 
 	if (strcmp(job->model, "custom") != 0) {
-		const char *key = strcmp(job->tables, "none") != 0 ? "tables" : strcmp(job->exec, "none") != 0 ? "exec" :
+		const char *key = is_given(job->tables) ? "tables" : is_given(job->exec) ? "exec" : is_given(job->command) ? "command" :
 		    job->examples ? "examples" : NULL;
 
 		return key ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"", key, job->model) : ERR_OK;
 	}
-	if (strcmp(job->tables, "none") == 0)
-		return err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+	if (is_given(job->exec) && is_given(job->command))
+		return err_set(e, ERR_CONFIG, "job.command: is a worker itself, and job.exec a program of ps-work's: there is one of them");
+	if (!is_given(job->tables))
+		return is_given(job->exec) ? err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10") :
+		    ERR_OK;
 	if (model_spec_parse(job->tables, &table, &n, e))
 		return e ? e->code : ERR_CONFIG;
 	free(table);
@@ -342,7 +350,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	enum err_code rc = ERR_OK;
 	struct stat st;
 
-	if (job->data.n == 0 && !job->examples)
+	/* A worker of its own may say. */
+	if (job->data.n == 0 && !job->examples && (strcmp(job->model, "custom") != 0 || is_given(job->exec)))
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data%s",
 		               strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has" : "");
 	if (has_stdin(&job->data) && c->workers.max > 1)

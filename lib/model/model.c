@@ -11,14 +11,11 @@
 #include "base/suggest.h"
 #include "model/model_kind.h"
 
-/* In the order of model.def, as model_info_at counts. */
-static const struct model_kind *const kinds[] = {
-#define MODEL(name, task, help, tables) &model_kind_##name,
+enum { NKINDS =
+#define MODEL(name, task, help, tables) 1 +
 #include "model/model.def"
 #undef MODEL
-};
-
-enum { NKINDS = sizeof kinds / sizeof kinds[0] };
+0 };
 
 static size_t find(const char *name)
 {
@@ -56,7 +53,7 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 
 static enum err_code check_shape(size_t kind, const struct model_shape *s, struct err *e)
 {
-	const struct model_kind *k = kinds[kind];
+	const struct model_kind *k = model_kinds[kind];
 	size_t fan_in = s->sparse ? 1 : s->features;
 	enum err_code rc;
 
@@ -94,10 +91,12 @@ enum err_code model_new(const char *name, const struct model_shape *shape, struc
 
 	if (kind == NKINDS)
 		return unknown(name, e);
+	if (!model_kinds[kind])
+		return err_set(e, ERR_UNSUPPORTED, "job.model: the arithmetic of model %s is not in this program", name);
 	if ((rc = check_shape(kind, shape, e)) != ERR_OK)
 		return rc;
 	m = mem_alloc(sizeof *m);
-	m->kind = kinds[kind];
+	m->kind = model_kinds[kind];
 	m->info = model_info_at(kind);
 	m->shape = *shape;
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;

@@ -37,8 +37,8 @@ struct model_outside {
 	double (*gradient)(void *ctx, const struct batch *b, const float *const params[], float *const grads[]);
 };
 
-/* "w:784x10:glorot,b:10:nodecay": NAME:ROWS or NAME:ROWSxCOLS, then glorot, nodecay or both
- * (":" before each), separated by commas.  *out, *n tables, to be freed.  ERR_CONFIG. */
+/* "w:784x10:glorot,b:10:nodecay": NAME:ROWS or NAME:ROWSxCOLS, then glorot, nodecay or sparse
+ * (":" before each; of a sparse one rows is a hint), separated by commas.  *out, *n tables, to be freed.  ERR_CONFIG. */
 enum err_code model_spec_parse(const char *text, struct model_table **out, size_t *n, struct err *e);
 
 /* What the data are like, and what the job asks for. */

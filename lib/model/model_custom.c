@@ -15,7 +15,7 @@ static void custom_plan(struct model *m)
 
 	m->outputs = 1;
 	for (size_t i = 0; i < s->ntables; i++)
-		model_add_table(m, s->table[i].name, false, s->table[i].rows, s->table[i].cols,
+		model_add_table(m, s->table[i].name, s->table[i].sparse, s->table[i].sparse ? 0 : s->table[i].rows, s->table[i].cols,
 		    s->table[i].init == INIT_GLOROT ? s->table[i].rows : 0, s->table[i].decay);
 	m->shape.table = NULL;
 }

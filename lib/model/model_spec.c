@@ -40,6 +40,8 @@ static bool option(const char *name, struct model_table *t)
 		t->decay = false;
 	else if (strcmp(name, "glorot") == 0)
 		t->init = INIT_GLOROT;
+	else if (strcmp(name, "sparse") == 0)
+		t->sparse = true;
 	else
 		return false;
 	return true;
@@ -61,7 +63,7 @@ static enum err_code one(const char **at, struct model_table *t, struct err *e)
 		return err_set(e, ERR_CONFIG, "job.tables: a table has at most 2^40 values, got \"%.*s\"", n, begin);
 	while (**at == ':')
 		if (++*at, !word(at, ":,", name, sizeof name) || !option(name, t))
-			return err_set(e, ERR_CONFIG, "job.tables: behind the shape there may be glorot and nodecay, got \"%.*s\"", n, begin);
+			return err_set(e, ERR_CONFIG, "job.tables: behind the shape there may be glorot, nodecay and sparse, got \"%.*s\"", n, begin);
 	return ERR_OK;
 }
 

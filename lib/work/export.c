@@ -211,7 +211,7 @@ enum err_code model_export_from(const struct identity *id, const char *table, co
 	enum err_code rc;
 
 	log_init(&log, "export", 2, LOG_LEVEL_WARN);
-	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, &log, &tool, e);
+	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, -1, &log, &tool, e);
 	if (rc)
 		return rc;
 	x.tool = &tool;

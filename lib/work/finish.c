@@ -31,17 +31,19 @@ static enum err_code verify(struct worker *w, struct err *e)
 
 bool worker_evaluates(const struct worker *w)
 {
-	return w->job.eval || (w->program && w->job.conf.job.eval.n);
+	return w->job.eval || w->score || (w->program && w->job.conf.job.eval.n);
 }
 
 enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	if (!w->program)
+	if (!w->program && !w->score)
 		return evaluate(&w->params, w->job.eval, dense_here, out, e);
 	if (!dense_here)
 		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, true, e);
+	if (!rc && w->score)
+		return w->score(w->score_ctx, out, e);
 	program_step(w->program, w->step);
 	return rc ? rc : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
 }

@@ -27,8 +27,10 @@ static enum err_code number_data(struct job *j, const struct job_source *from, c
 	struct dataset *d;
 	char text[256];
 
-	if (j->conf.job.examples) {
-		j->train = dataset_numbered((size_t)j->conf.job.examples);
+	if (j->conf.job.examples || from->examples) {
+		j->train = dataset_numbered((size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples : from->examples));
+	} else if (!from->ndata && !paths->n) {
+		return err_set(e, ERR_CONFIG, "job.examples: nobody says how many there are");
 	} else {
 		if (data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
 		    NULL, &want, NULL, &d, e))
@@ -72,20 +74,27 @@ static enum err_code load_data(struct job *j, const char *const *data, size_t nd
 	return ERR_OK;
 }
 
-static enum err_code make_model(struct job *j, const struct model_outside *outside, struct err *e)
+static const char *tables_of(const struct job *j, const struct job_source *from)
+{
+	return from->tables && strcmp(j->conf.job.tables, "none") == 0 ? from->tables : j->conf.job.tables;
+}
+
+static enum err_code make_model(struct job *j, const struct job_source *from, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
 	struct model_table *table = NULL;
 	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes,
 		.sparse = j->train->sparse, .hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation,
-		.outside = outside };
+		.outside = from->outside };
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
-	if (is_custom(j))
-		rc = model_spec_parse(c->tables, &table, &shape.ntables, e);
+	if (is_custom(j) && strcmp(tables_of(j, from), "none") == 0)
+		rc = err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+	else if (is_custom(j))
+		rc = model_spec_parse(tables_of(j, from), &table, &shape.ntables, e);
 	shape.table = table;
 	if (!rc)
 		rc = model_new(c->model, &shape, &j->model, e);
@@ -168,7 +177,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	if (!rc)
 		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from->data, from->ndata, &kept, e);
 	if (!rc)
-		rc = make_model(out, from->outside, e);
+		rc = make_model(out, from, e);
 	if (!rc)
 		rc = check_init(out, e);
 	if (!rc)

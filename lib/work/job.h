@@ -21,6 +21,8 @@ struct job_source {
 	const char *const *data;        /* paths instead of the configuration's; ndata 0: those */
 	size_t ndata;
 	const char *cache;              /* a directory for parsed data, or "none"; NULL: the configuration's */
+	const char *tables;             /* of model custom, where the configuration names none; may be NULL */
+	uint64_t examples;              /* the same; 0: not known here */
 	const struct model_outside *outside;    /* for model custom, borrowed; NULL: it has no gradient here */
 	struct log *log;
 };

@@ -160,6 +160,15 @@ static struct batch slice(const struct batch *b, size_t first, size_t n)
 	return s;
 }
 
+void local_finish(const struct local *l, struct params *p, const struct batch *b)
+{
+	for (size_t i = 0; i < l->job->ntables; i++)
+		if (job_is_frozen(l->job, i))
+			memset(p->g[i], 0, params_floats(p, b, i) * sizeof(float));
+	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
+		params_clip(p, b, l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
+}
+
 /* The gradient of n rows, in p->g, at these parameters; adds n * loss to *loss. */
 static void gradient(struct local *l, struct params *p, const struct batch *b, size_t first, size_t n, float *const *w,
     double *loss)
@@ -179,11 +188,7 @@ static void gradient(struct local *l, struct params *p, const struct batch *b, s
 	}
 	for (size_t i = 0; n > l->piece && i < l->job->ntables; i++)
 		memcpy(p->g[i], l->sum[i], params_floats(p, b, i) * sizeof(float));
-	for (size_t i = 0; i < l->job->ntables; i++)
-		if (job_is_frozen(l->job, i))
-			memset(p->g[i], 0, params_floats(p, b, i) * sizeof(float));
-	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
-		params_clip(p, b, l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
+	local_finish(l, p, b);
 }
 
 static void take_step(struct local *l, struct params *p, const struct batch *b, uint64_t step)

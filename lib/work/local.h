@@ -18,6 +18,8 @@ void local_free(struct local *l);
  * where it is the same rule. */
 enum err_code local_turn(struct local *l, struct err *e);
 
+/* p->g has been given: what of it is frozen is zero, and it is as long as it may be. */
+void local_finish(const struct local *l, struct params *p, const struct batch *b);
 /* Leaves in p->g what is to be pushed at this step; *loss is the mean over the
  * examples, infinite or NaN where a piece's is.  ERR_NOMEM. */
 enum err_code local_work(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,

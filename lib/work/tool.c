@@ -1,5 +1,6 @@
 #include "work/tool.h"
 
+#include <poll.h>
 #include <sodium.h>
 
 #include "base/clock.h"
@@ -22,9 +23,14 @@ static bool placed(void *ctx, const json_t *view)
 static bool cancelled(void *ctx, struct err *why)
 {
 	struct tool *t = ctx;
+	struct pollfd f = { t->cancel_fd, POLLIN, 0 };
 
 	if (cluster_lost(t->cluster, why))
 		return true;
+	if (t->cancel_fd >= 0 && poll(&f, 1, 0) > 0) {
+		err_set(why, ERR_STOPPED, "interrupted");
+		return true;
+	}
 	if (!cluster_changed(t->cluster))
 		return false;
 	json_decref(t->view);
@@ -45,21 +51,21 @@ static enum err_code pace(const json_t *view, int64_t *spin, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, int cancel_fd, struct log *log,
     struct tool *out, struct err *e)
 {
 	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
 		.eager = !id->local, .log = log };
 	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
-		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = -1 };
+		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = cancel_fd };
 	enum err_code rc;
 
-	*out = (struct tool){ .log = log };
+	*out = (struct tool){ .log = log, .cancel_fd = cancel_fd };
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
 	rc = cluster_open(&cc, &out->cluster, e);
 	if (!rc)
-		rc = cluster_await(out->cluster, placed, NULL, deadline, -1, &out->view, e);
+		rc = cluster_await(out->cluster, placed, NULL, deadline, cancel_fd, &out->view, e);
 	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
 		rc = view_over(out->view, e);
 	if (!rc)

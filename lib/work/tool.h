@@ -11,10 +11,12 @@ struct tool {
 	struct client *client;
 	json_t *view;
 	struct log *log;
+	int cancel_fd;
 };
 
-/* Waits until the servers are there, at most the deadline (ns). */
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, struct log *log,
+/* Waits until the servers are there, at most the deadline (ns).  This, and all that is asked for
+ * later, is given up when the descriptor is readable (-1: none): ERR_STOPPED. */
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, int cancel_fd, struct log *log,
     struct tool *out, struct err *e);
 void tool_close(struct tool *t);
 /* The table of this name, or ERR_NOTFOUND with those that there are. */

@@ -129,10 +129,11 @@ static enum err_code join(struct worker *w, struct err *e)
 	json_t *msg, *answer;
 	enum err_code rc;
 
-	pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
+	if (w->cfg->hold)
+		pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
 	agent_set_cancel(cluster_agent(w->cluster), w->cfg->interrupt_fd);
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w), "slot", w->cfg->slot, "pid", (int)getpid(),
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
@@ -327,45 +328,58 @@ static enum err_code rest(struct worker *w, struct err *e)
 	return rc;
 }
 
-static enum err_code one_step(struct worker *w, bool *over, struct err *e)
+enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
-	struct step_times t = { 0 };
-	double loss = 0;
 	enum err_code rc = worker_refresh(w, e);
 
+	*t = (struct step_times){ 0 };
+	if (!rc && interrupted(w))
+		rc = err_set(e, ERR_STOPPED, w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
 	if (!rc && paused(w))
 		rc = rest(w, e);
 	if (rc)
 		return rc;
-	t.begin = clock_now();
+	t->begin = clock_now();
 	confirm(w);
 	/* Steps that have been closed without us are gone. */
 	if (client_open_step(w->client) > w->step)
 		w->step = client_open_step(w->client);
 	rc = turn_take(w, e);
-	if (rc)
-		return rc;
-	rc = step_fetch(w, &t, over, e);
-	if (rc || *over)
-		return rc;
-	rc = maybe_evaluate(w, e);
-	if (!rc && w->batch.rows) {
-		rc = step_compute(w, &t, &loss, e);
-		/* Beyond float32 the gradient is beyond what servers take. */
-		if (!rc && !isfinite((float)loss))
-			return loss_failed(w, loss, e);
-	}
-	t.computed = clock_now();
-	if (!rc && (w->batch.rows || w->ring))
+	return rc ? rc : step_fetch(w, t, over, e);
+}
+
+enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	/* Beyond float32 the gradient is beyond what servers take. */
+	if (w->batch.rows && !isfinite((float)loss))
+		return loss_failed(w, loss, e);
+	t->computed = clock_now();
+	if (w->batch.rows || w->ring)
 		rc = step_push(w, e);
 	if (!rc)
 		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
 	if (!rc)
 		rc = feed_used(w->feed, e);
-	t.pushed = clock_now();
-	figures_note(w, loss, &t);
+	t->pushed = clock_now();
+	figures_note(w, loss, t);
 	w->step++;
 	return rc;
+}
+
+static enum err_code one_step(struct worker *w, bool *over, struct err *e)
+{
+	struct step_times t;
+	double loss = 0;
+	enum err_code rc = worker_fetch(w, &t, over, e);
+
+	if (rc || *over)
+		return rc;
+	rc = maybe_evaluate(w, e);
+	if (!rc && w->batch.rows)
+		rc = step_compute(w, &t, &loss, e);
+	return rc ? rc : worker_commit(w, &t, loss, e);
 }
 
 /* ---- a life ----------------------------------------------------------------------------------- */
@@ -375,11 +389,11 @@ static enum err_code begin_program(struct worker *w, struct err *e)
 {
 	bool custom = strcmp(w->job.conf.job.model, "custom") == 0;
 
-	if (custom && !w->program)
+	if (custom && !w->program && !w->cfg->by_caller)
 		return err_set(e, ERR_CONFIG, "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
 	if (!custom && w->program)
 		return err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
-	return custom ? program_begin(w->program, &w->job, e) : ERR_OK;
+	return w->program ? program_begin(w->program, &w->job, e) : ERR_OK;
 }
 
 static enum err_code load(struct worker *w, const json_t *config, struct err *e)
@@ -387,7 +401,8 @@ static enum err_code load(struct worker *w, const json_t *config, struct err *e)
 	const struct train_config *cfg = w->cfg;
 	struct program_config pc = { .command = cfg->exec, .name = cfg->log->name, .data = cfg->data, .ndata = cfg->ndata, .log = cfg->log,
 		.restarts = &w->program_restarts, .cancelled = cancelled, .ctx = w };
-	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .log = cfg->log };
+	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .tables = cfg->tables,
+		.examples = cfg->examples, .log = cfg->log };
 	enum err_code rc;
 
 	if (cfg->exec)
@@ -398,10 +413,10 @@ static enum err_code load(struct worker *w, const json_t *config, struct err *e)
 	return rc ? rc : begin_program(w, e);
 }
 
-static enum err_code live(struct worker *w, struct err *e)
+/* Load, join, and be there when the job begins. */
+static enum err_code enter(struct worker *w, struct err *e)
 {
 	json_t *view = cluster_view(w->cluster);
-	bool over = false;
 	enum err_code rc = load(w, json_object_get(view, "config"), e);
 
 	w->settings = json_int(view, "settings_base", 0);
@@ -412,18 +427,40 @@ static enum err_code live(struct worker *w, struct err *e)
 	}
 	if (!rc)
 		rc = join(w, e);
-	if (!rc)
-		rc = begin(w, e);
-	while (!rc && !over) {
-		rc = one_step(w, &over, e);
-		if (!rc && !over && interrupted(w))
-			rc = err_set(e, ERR_STOPPED, "interrupted");
-	}
-	return rc ? rc : worker_finish(w, e);
+	return rc ? rc : begin(w, e);
 }
 
-static void worker_release(struct worker *w)
+enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
 {
+	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = figures_json, .ctx = w };
+	enum err_code rc;
+
+	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
+	pthread_mutex_init(&w->lock, NULL);
+	randombytes_buf(&w->incarnation, sizeof w->incarnation);
+	w->incarnation >>= 1;
+	cc.incarnation = w->incarnation;
+	rc = cluster_open(&cc, &w->cluster, e);
+	if (rc)
+		return rc;
+	cluster_coming(w->cluster, cfg->slot);
+	return enter(w, e);
+}
+
+enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
+{
+	if (rc == ERR_FENCED && w->feed)
+		slot_lost(w, e);
+	if (rc == ERR_STOPPED) {
+		if (interrupted(w))
+			worker_leave(w);
+		rc = ERR_OK;
+	}
+	if (rc && w->client)
+		cluster_give_up(w->cluster, e);
+	else if (rc && w->cluster)
+		cluster_unfit(w->cluster, w->cfg->slot, e);
 	/* Says goodbye: what is queued until then is others' memory. */
 	client_free(w->client);
 	allreduce_free(w->ring);
@@ -436,35 +473,18 @@ static void worker_release(struct worker *w)
 	batch_release(&w->batch);
 	json_decref(w->view);
 	pthread_mutex_destroy(&w->lock);
+	return rc;
 }
 
 enum err_code train(const struct train_config *cfg, struct err *e)
 {
-	struct worker w = { .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
-	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = figures_json, .ctx = &w };
-	enum err_code rc;
+	struct worker w;
+	bool over = false;
+	enum err_code rc = worker_open(&w, cfg, e);
 
-	pthread_mutex_init(&w.lock, NULL);
-	randombytes_buf(&w.incarnation, sizeof w.incarnation);
-	w.incarnation >>= 1;
-	cc.incarnation = w.incarnation;
-	rc = cluster_open(&cc, &w.cluster, e);
-	if (!rc) {
-		cluster_coming(w.cluster, cfg->slot);
-		rc = live(&w, e);
-	}
-	if (rc == ERR_FENCED && w.feed)
-		slot_lost(&w, e);
-	if (rc == ERR_STOPPED) {
-		if (interrupted(&w))
-			worker_leave(&w);
-		rc = ERR_OK;
-	}
-	if (rc && w.client)
-		cluster_give_up(w.cluster, e);
-	else if (rc && w.cluster)
-		cluster_unfit(w.cluster, cfg->slot, e);
-	worker_release(&w);
-	return rc;
+	while (!rc && !over)
+		rc = one_step(&w, &over, e);
+	if (!rc)
+		rc = worker_finish(&w, e);
+	return worker_close(&w, rc, e);
 }

@@ -13,6 +13,11 @@ struct train_config {
 	int slot;                       /* -1: any */
 	const char *const *data;        /* instead of the configuration's; ndata 0: that */
 	size_t ndata;
+	/* Of model custom, where the caller takes the steps (work/worker.h) and has the gradients;
+	 * tables, examples: where the configuration says nothing. */
+	bool by_caller;
+	const char *tables;
+	uint64_t examples;
 	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
 	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
 	const char *zone;               /* where it is; NULL: not said */

@@ -47,6 +47,9 @@ struct worker {
 	struct local *local;
 	struct program *program;        /* that has the gradients of model custom; NULL: we have */
 	_Atomic uint64_t program_restarts;
+	/* Of a caller that takes the steps: scores the parameters; NULL: it cannot. */
+	enum err_code (*score)(void *ctx, struct eval_result *out, struct err *e);
+	void *score_ctx;
 	struct allreduce *ring;         /* NULL: the servers sum everything */
 	struct batch batch;
 	uint32_t slot;
@@ -79,7 +82,15 @@ struct worker {
 bool worker_evaluates(const struct worker *w);
 enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
 
-/* train.c: the newest view, taken over; the job over, the slot lost, the session gone. */
+/* train.c.  From nothing to the job's first step; at its end, or at any failure rc (of worker_open,
+ * too): leaves, gives up, or just ends, releases all, and returns what is left of rc. */
+enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e);
+enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e);
+/* A step: w->batch and the parameters are there, or it is *over; then, with the gradient in
+ * w->params.g, it is pushed and ended. */
+enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
+enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e);
+/* The newest view, taken over; the job over, the slot lost, the session gone. */
 enum err_code worker_refresh(struct worker *w, struct err *e);
 
 /* finish.c: there is no more data; until the job is over, and its last word said.  Asked to

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, "grow", 2, LOG_LEVEL_WARN);
 	if (key_init(&e) || identity_from_run(argv[1], "admin", &id, &e) ||
-	    tool_open(&id, argc > 5 ? argv[5] : "tcp", PATIENCE, &log, &x.tool, &e))
+	    tool_open(&id, argc > 5 ? argv[5] : "tcp", PATIENCE, -1, &log, &x.tool, &e))
 		die(argv[1], &e);
 	x.table = mem_array(x.n, sizeof *x.table);
 	x.g = mem_try_array(x.n * (x.bytes / 4), sizeof *x.g);

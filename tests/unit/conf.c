@@ -113,6 +113,7 @@ static const struct row {
 	{ "job.tables", "w:3x2:glorot,b:2", "\"w:3x2:glorot,b:2\"", "", NULL },
 	{ "job.examples", "1000", "1000", "1.5", "-1" },
 	{ "job.exec", "./gradient -v", "\"./gradient -v\"", "", NULL },
+	{ "job.command", "./train --fast", "\"./train --fast\"", "", NULL },
 	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },

@@ -1,0 +1,47 @@
+#ifndef PSKIT_HANDLE_H
+#define PSKIT_HANDLE_H
+
+#include "pskit/pskit.h"
+#include "work/tool.h"
+#include "work/worker.h"
+
+/* Rows that were pushed in a step: they stay as they are until all have their receipts. */
+struct held {
+	struct held *next;
+	uint64_t *ids;
+	float *rows;
+};
+
+struct ps {
+	char *where, *name;             /* name: NULL until it is clear */
+	bool by_join;                   /* where is a join file */
+	char *zone, *tables;
+	int slot;                       /* -1: any */
+	int64_t timeout;                /* ns */
+	struct log log;
+	int cancel;                     /* eventfd */
+	struct err e;
+	struct identity id;
+	bool has_id;
+	struct tool tool;               /* beside the job */
+	bool attached;
+	struct train_config cfg;        /* in it */
+	struct worker w;
+	struct step_times t;
+	bool joined, stepping, over, ended;
+	struct held *held;
+	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
+	void *score_ctx;
+};
+
+/* What a call returns, by what became of it: p->e says more of a failure, and may have been
+ * written to on the way to a success. */
+int handle_return(struct ps *p, enum err_code rc);
+/* The same of a failure that is the caller's. */
+int handle_misuse(struct ps *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Who it is: in a run directory by the name of its key, if it has no other. */
+enum err_code handle_identify(struct ps *p, const char *name);
+/* Receipts have come for all that was pushed. */
+void handle_drop_held(struct ps *p);
+
+#endif

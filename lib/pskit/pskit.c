@@ -1,0 +1,195 @@
+#include "pskit/handle.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "auth/keys.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/version.h"
+#include "launch/rundir.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+#define TIMEOUT_MS 30000
+
+/* ---- codes ------------------------------------------------------------------------------ */
+
+static int number_of(enum err_code code)
+{
+	switch (code) {
+	case ERR_FORBIDDEN:
+		return PS_AUTH;
+	case ERR_CLOSED:
+		return PS_UNREACH;
+	case ERR_IO:
+	case ERR_FORMAT:
+	case ERR_PROTO:
+	case ERR_LIMIT:
+	case ERR_EXISTS:
+	case ERR_STALE:
+		return PS_FAILED;
+	default:
+		return (int)code;
+	}
+}
+
+int handle_return(struct ps *p, enum err_code rc)
+{
+	if (!rc)
+		p->e = (struct err){ 0 };
+	return number_of(rc);
+}
+
+int handle_misuse(struct ps *p, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	err_set(&p->e, ERR_USAGE, "%s", text);
+	return PS_USAGE;
+}
+
+PUBLIC const char *ps_version(void)
+{
+	return PSKIT_VERSION;
+}
+
+PUBLIC const char *ps_strerror(int code)
+{
+	if (code == PS_OVER)
+		return "all steps are done";
+	return code >= 0 && code <= PS_UNSUPPORTED ? err_text((enum err_code)code) : "no such code";
+}
+
+PUBLIC const char *ps_message(const struct ps *p)
+{
+	return p ? p->e.msg : "out of memory";
+}
+
+/* ---- a handle ----------------------------------------------------------------------------- */
+
+static void say_nothing(void *ctx, int level, const char *text)
+{
+	(void)ctx;
+	(void)level;
+	(void)text;
+}
+
+static char *copy(const char *s)
+{
+	return s ? mem_strdup(s) : NULL;
+}
+
+static int slot_of(const struct ps_options *o)
+{
+	const char *env = getenv("PSKIT_SLOT");
+	int64_t slot;
+
+	if (o->slot_wanted > 0)
+		return o->slot_wanted - 1;
+	return env && num_int(env, 0, 4095, &slot) ? (int)slot : -1;
+}
+
+static enum err_code find(struct ps *p, const char *where)
+{
+	struct stat st;
+
+	if (where && stat(where, &st) == 0 && S_ISREG(st.st_mode)) {
+		p->by_join = true;
+		p->where = mem_strdup(where);
+		return ERR_OK;
+	}
+	return rundir_find(where, &p->where, &p->e);
+}
+
+PUBLIC int ps_open(const char *where, const struct ps_options *options, struct ps **out)
+{
+	struct ps_options o = { 0 };
+	struct ps *p = calloc(1, sizeof *p);
+	const char *name;
+
+	*out = p;
+	if (!p)
+		return PS_NOMEM;
+	p->cancel = -1;
+	if (options)
+		o = *options;
+	name = o.name ? o.name : getenv("PSKIT_WORKER");
+	p->name = copy(name);
+	p->zone = copy(o.zone);
+	p->slot = slot_of(&o);
+	p->timeout = (o.timeout_ms > 0 ? o.timeout_ms : TIMEOUT_MS) * 1000000;
+	log_init(&p->log, name ? name : "pskit", -1, (enum log_level)o.log_level);
+	p->log.sink = o.log ? o.log : say_nothing;
+	p->log.ctx = o.ctx;
+	if (key_init(&p->e))
+		return handle_return(p, p->e.code);
+	p->cancel = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return handle_return(p, p->cancel < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find(p, where));
+}
+
+enum err_code handle_identify(struct ps *p, const char *name)
+{
+	enum err_code rc;
+
+	if (p->has_id)
+		return ERR_OK;
+	rc = p->by_join ? identity_from_join(p->where, &p->id, &p->e) :
+	    identity_from_run(p->where, p->name ? p->name : name, &p->id, &p->e);
+	p->has_id = !rc;
+	return rc;
+}
+
+void handle_drop_held(struct ps *p)
+{
+	struct held *next;
+
+	for (; p->held; p->held = next) {
+		next = p->held->next;
+		free(p->held->ids);
+		free(p->held->rows);
+		free(p->held);
+	}
+}
+
+PUBLIC void ps_cancel(struct ps *p)
+{
+	uint64_t one = 1;
+	int saved = errno;
+
+	if (p && p->cancel >= 0 && write(p->cancel, &one, sizeof one) < 0)
+		errno = saved;  /* it is full: then it is readable */
+	errno = saved;
+}
+
+PUBLIC void ps_close(struct ps *p)
+{
+	struct err why = { 0 };
+
+	if (!p)
+		return;
+	if (p->joined) {
+		/* In mid-job it leaves: its slot is another's, and its share goes back. */
+		if (!p->ended)
+			ps_cancel(p);
+		worker_close(&p->w, p->ended ? ERR_OK : ERR_STOPPED, &why);
+	}
+	if (p->attached)
+		tool_close(&p->tool);
+	handle_drop_held(p);
+	if (p->has_id)
+		identity_release(&p->id);
+	if (p->cancel >= 0)
+		close(p->cancel);
+	free(p->where);
+	free(p->name);
+	free(p->zone);
+	free(p->tables);
+	free(p);
+}

@@ -1,0 +1,143 @@
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "pskit/handle.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* ---- into the job ------------------------------------------------------------------------- */
+
+/* Steps that are the caller's cannot be several to a push. */
+static enum err_code suits(const struct conf *c, struct err *e)
+{
+	const char *key = c->local_steps > 1 ? "local_steps" : c->accumulate > 1 ? "accumulate" : c->fragments > 1 ? "fragments" : NULL;
+
+	return key ? err_set(e, ERR_UNSUPPORTED, "%s: must be 1 where a program takes the steps itself; ps-work train --exec can more",
+	    key) : ERR_OK;
+}
+
+PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
+{
+	char name[24];
+	enum err_code rc;
+
+	if (p->joined || p->attached)
+		return handle_misuse(p, "ps_join: this handle is in use already");
+	snprintf(name, sizeof name, "worker-%d", p->slot > 0 ? p->slot : 0);
+	rc = handle_identify(p, name);
+	if (rc)
+		return handle_return(p, rc);
+	p->tables = tables ? mem_strdup(tables) : NULL;
+	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt_fd = p->cancel, .log = &p->log,
+		.by_caller = true, .tables = p->tables, .examples = examples };
+	rc = worker_open(&p->w, &p->cfg, &p->e);
+	if (!rc)
+		rc = suits(&p->w.job.conf, &p->e);
+	p->joined = !rc;
+	if (rc)
+		worker_close(&p->w, rc, &p->e);
+	return handle_return(p, rc);
+}
+
+PUBLIC uint32_t ps_slot(const struct ps *p)
+{
+	return p->joined ? p->w.slot : UINT32_MAX;
+}
+
+/* ---- a step ------------------------------------------------------------------------------- */
+
+PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
+{
+	struct worker *w = &p->w;
+	enum err_code rc = ERR_OK;
+
+	if (!p->joined || p->stepping || p->over)
+		return handle_misuse(p, "ps_step_begin: %s", !p->joined ? "ps_join comes first" : p->over ? "all steps are done" :
+		    "the step before has no ps_step_end");
+	/* At an epoch's end there may be none for this worker: then the step is only ended. */
+	for (bool any = false; !any;) {
+		rc = worker_fetch(w, &p->t, &p->over, &p->e);
+		if (!rc)
+			handle_drop_held(p);
+		if (!rc && p->over)
+			return PS_OVER;
+		any = w->batch.rows > 0;
+		if (!rc && !any)
+			rc = worker_commit(w, &p->t, 0, &p->e);
+		if (rc)
+			return handle_return(p, rc);
+	}
+	p->stepping = true;
+	figures_doing(w, "compute");
+	*out = (struct ps_step){ w->step, w->batch.epoch, w->batch.first, w->batch.first + w->batch.rows };
+	return PS_OK;
+}
+
+static float *dense(struct ps *p, const char *table, bool gradient, size_t *n)
+{
+	for (size_t i = 0; p->joined && i < p->w.job.ntables; i++) {
+		const struct model_table *t = &p->w.job.table[i];
+
+		if (t->sparse || strcmp(t->name, table) != 0)
+			continue;
+		if (n)
+			*n = t->rows * t->cols;
+		return gradient ? p->w.params.g[i] : p->w.params.w[i];
+	}
+	err_set(&p->e, ERR_NOTFOUND, "the job has no dense table \"%s\"", table);
+	return NULL;
+}
+
+PUBLIC const float *ps_param(struct ps *p, const char *table, size_t *n)
+{
+	return dense(p, table, false, n);
+}
+
+PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
+{
+	return dense(p, table, true, n);
+}
+
+PUBLIC int ps_step_end(struct ps *p, double loss)
+{
+	struct worker *w = &p->w;
+
+	if (!p->stepping)
+		return handle_misuse(p, "ps_step_end: ps_step_begin comes first");
+	p->stepping = false;
+	if (isfinite((float)loss))
+		params_good(&w->params, w->step);
+	local_finish(w->local, &w->params, &w->batch);
+	return handle_return(p, worker_commit(w, &p->t, loss, &p->e));
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
+{
+	struct ps *p = ctx;
+	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
+
+	if (p->score(p, p->score_ctx, &s))
+		return err_set(e, ERR_FAILED, "the program cannot score the model");
+	*out = (struct eval_result){ .examples = s.examples, .loss = s.loss, .accuracy = s.accuracy, .auc = s.auc, .rmse = s.rmse,
+		.r2 = s.r2, .has_loss = isfinite(s.loss), .has_accuracy = isfinite(s.accuracy), .has_auc = isfinite(s.auc),
+		.has_rmse = isfinite(s.rmse), .has_r2 = isfinite(s.r2) };
+	return ERR_OK;
+}
+
+PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx)
+{
+	enum err_code rc;
+
+	if (!p->over)
+		return handle_misuse(p, "ps_finish: is for when ps_step_begin has returned PS_OVER");
+	p->score = fn;
+	p->score_ctx = ctx;
+	p->w.score = fn ? score : NULL;
+	p->w.score_ctx = p;
+	rc = worker_finish(&p->w, &p->e);
+	p->ended = !rc;
+	return handle_return(p, rc);
+}

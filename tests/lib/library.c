@@ -1,0 +1,150 @@
+/* Calls of the library that the examples do not make (73-library.bats). */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <pskit.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct ps *p;
+
+#define CHECK(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "%d: %s: %s\n", __LINE__, #what, p ? ps_message(p) : "no handle"); \
+			exit(1); \
+		} \
+	} while (0)
+
+static int score(struct ps *q, void *ctx, struct ps_scores *out)
+{
+	size_t n;
+
+	(void)ctx;
+	CHECK(ps_param(q, "w", &n) && n == 3);
+	out->rmse = 0.25;
+	out->examples = 77;
+	return 0;
+}
+
+/* Dense w:3, gradient of ones; rows 1, 10 and the slot's own of emb. */
+static void worker(void)
+{
+	struct ps_step s;
+	int rc;
+
+	CHECK(ps_open(NULL, NULL, &p) == PS_OK);
+	CHECK(ps_join(p, "w:3,emb:100x2:sparse", 1000) == PS_OK);
+	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
+		uint64_t ids[3] = { 1, 10, 100 + ps_slot(p) };
+		float rows[6], g[3] = { 1, 1, 1 }, w[3];
+		size_t n;
+
+		CHECK(s.end > s.begin && s.end <= 1000);
+		CHECK(ps_pull_rows(p, "emb", ids, 3, rows) == PS_OK);
+		CHECK(ps_pull(p, "w", w, 3) == PS_OK && w[1] == -(float)s.step);
+		CHECK(!ps_param(p, "emb", NULL) && !ps_grad(p, "v", NULL));
+		CHECK(ps_push(p, "w", g, 3) == PS_OK && ps_grad(p, "w", &n)[2] == 1 && n == 3);
+		for (int i = 0; i < 6; i++)
+			rows[i] = 1;
+		CHECK(ps_push_rows(p, "emb", ids, 3, rows) == PS_OK);
+		CHECK(ps_step_begin(p, &s) == PS_USAGE);
+		CHECK(ps_step_end(p, 0.5) == PS_OK);
+		CHECK(ps_push(p, "w", g, 3) == PS_USAGE);
+	}
+	CHECK(rc == PS_OVER);
+	CHECK(ps_finish(p, score, NULL) == PS_OK);
+	ps_close(p);
+}
+
+static void beside(const char *run)
+{
+	uint64_t ids[4] = { 10, 100, 101, 5 };
+	float w[3], g[3] = { 1, 2, 3 }, rows[8];
+	struct ps_table t;
+
+	CHECK(ps_open(run, NULL, &p) == PS_OK);
+	CHECK(ps_describe_at(p, 0, &t) == PS_OK && strcmp(t.name, "w") == 0 && t.rows == 3 && t.cols == 1 && !t.sparse);
+	CHECK(ps_describe_at(p, 1, &t) == PS_OK && t.sparse && t.cols == 2);
+	CHECK(ps_describe_at(p, 2, &t) == PS_NOTFOUND);
+	CHECK(ps_describe(p, "emb", &t) == PS_OK && strcmp(t.name, "emb") == 0);
+	CHECK(ps_describe(p, "none", &t) == PS_NOTFOUND && strstr(ps_message(p), "there is no table \"none\""));
+	CHECK(ps_pull(p, "w", w, 3) == PS_OK && w[0] == -50 && w[2] == -50);
+	CHECK(ps_pull(p, "w", w, 4) == PS_USAGE && ps_pull(p, "emb", w, 3) == PS_USAGE);
+	CHECK(ps_push(p, "w", g, 3) == PS_OK);
+	CHECK(ps_pull(p, "w", w, 3) == PS_OK && w[0] == -51 && w[2] == -53);
+	g[0] = NAN;
+	CHECK(ps_push(p, "w", g, 3) == PS_NONFINITE);
+	CHECK(ps_pull_rows(p, "emb", ids, 4, rows) == PS_OK);
+	/* Those that each has pushed count for half, as its examples are half of the step's. */
+	CHECK(rows[0] == -50 && rows[1] == -50 && rows[2] == -25 && rows[4] == -25 && rows[6] == 0);
+	CHECK(ps_push_rows(p, "emb", ids, 1, w) == PS_OK);
+	CHECK(ps_pull_rows(p, "emb", ids, 1, rows) == PS_OK && rows[0] == 1);
+	ps_close(p);
+}
+
+static void *cancel_soon(void *ctx)
+{
+	(void)ctx;
+	nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+	ps_cancel(p);
+	return NULL;
+}
+
+/* The other worker waits for this one, and this one for nobody: it waits in ps_step_begin. */
+static void cancel(const char *run)
+{
+	struct ps_options o = { 0 };
+	struct ps_step s;
+	pthread_t t;
+	int rc;
+
+	o.name = "worker-1";
+	CHECK(ps_open(run, &o, &p) == PS_OK);
+	CHECK(ps_join(p, "w:4", 400) == PS_OK);
+	CHECK(pthread_create(&t, NULL, cancel_soon, NULL) == 0);
+	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
+		memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
+		rc = ps_step_end(p, 1);
+		if (rc)
+			break;
+	}
+	CHECK(rc == PS_STOPPED);
+	pthread_join(t, NULL);
+	CHECK(ps_step_begin(p, &s) == PS_STOPPED);
+	ps_close(p);
+}
+
+static void refused(void)
+{
+	struct ps_step s;
+
+	CHECK(ps_open("/nowhere/at.all", NULL, &p) != PS_OK && *ps_message(p));
+	ps_close(p);
+	p = NULL;
+	unsetenv("PS_CLUSTER");
+	CHECK(ps_open(NULL, NULL, &p) == PS_NOTREADY || ps_open(NULL, NULL, &p) == PS_NOTFOUND);
+	CHECK(ps_step_begin(p, &s) == PS_USAGE && ps_step_end(p, 0) == PS_USAGE && ps_finish(p, NULL, NULL) == PS_USAGE);
+	CHECK(ps_slot(p) == UINT32_MAX && !ps_param(p, "w", NULL));
+	CHECK(strcmp(ps_strerror(PS_OK), "ok") == 0 && *ps_strerror(PS_OVER) && *ps_strerror(-5) && *ps_version());
+	ps_close(p);
+	ps_close(NULL);
+	ps_cancel(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "worker") == 0)
+		worker();
+	else if (strcmp(what, "beside") == 0)
+		beside(argv[2]);
+	else if (strcmp(what, "cancel") == 0)
+		cancel(argv[2]);
+	else
+		refused();
+	return 0;
+}

@@ -300,7 +300,7 @@ being_taken() { ps-ctl events -C "$RUN" trace | grep -q .; }
 	ps-ctl trace -C "$RUN" -d "${PS_SANITIZED:+3}500ms" --limit 32K >small 2>err
 	[ "$(stat -c %s small)" -lt 36000 ]
 	grep -q 'the limit is reached' err
-	jq -e '.traceEvents | length > 100' small >/dev/null
+	jq -e '.traceEvents | length > 60' small >/dev/null
 	run -2 ps-ctl trace -C "$RUN" -d 1h
 	ps-ctl stop -C "$RUN" >/dev/null
 	run -3 ps-ctl trace -C "$RUN" -d 1s

@@ -185,6 +185,8 @@ example() {
 
 @test "every example has a header that says what it shows, and is strict" {
 	for script in "$EXAMPLES"/[a-z]*; do
+		# Those of programs are in folders, and tried in 72 and 73.
+		[ -f "$script" ] || continue
 		case $script in *.bash) continue ;; esac
 		[ -x "$script" ]
 		sed -n 1p "$script" | grep -qx '#!/usr/bin/env bash'

@@ -204,7 +204,10 @@ demo: deps
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
-	@PS_BIN=$(BUILD) prove -j $(JOBS) --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
+	@rm -f $(BUILD)/tests/state; PS_BIN=$(BUILD) $(PROVE) -j $(JOBS) --state=save $(TESTS) || { \
+	  printf '\n%s\n\n' "Once more, and alone, what has failed beside other tests: what passes now is to be looked at, too."; \
+	  PS_BIN=$(BUILD) $(PROVE) --state=failed; }
+PROVE = prove --statefile=$(BUILD)/tests/state --merge --timer --failures --comments --exec tests/lib/tap-run
 
 # Most of what they do is waiting.
 JOBS ?= 2

@@ -1,0 +1,299 @@
+"""pskit, a parameter server, for Python: workers and clients by the C library (pskit(3)) and numpy.
+
+    import numpy as np, pskit
+
+    with pskit.connect() as ps:                    # the cluster of PS_CLUSTER
+        ps.join("w:784x10,b:10", examples=60000)
+        for task in ps.tasks():                    # examples task.begin .. task.end-1
+            ps.grad("w")[:] = ...                  # from ps.param("w"), without a copy
+            ps.clock(loss)
+        ps.finish()
+
+A handle belongs to one thread at a time.  Calls that wait can be interrupted from the keyboard;
+then the worker leaves the job when the handle is closed.
+"""
+
+import contextlib
+import ctypes
+import math
+import os
+import queue
+import threading
+
+import numpy as np
+
+from . import _library
+from ._library import lib
+
+__all__ = ["connect", "Handle", "Task", "Table", "Error", "Stopped", "version"]
+
+_OK, _STOPPED, _OVER = 0, 9, 100
+
+
+class Error(Exception):
+    """What the library refuses, or cannot do: a sentence; `code` is a number of pskit.h."""
+
+    def __init__(self, code, message):
+        super().__init__(message or lib.ps_strerror(code).decode())
+        self.code = code
+
+
+class Stopped(Error):
+    """The job was stopped, this worker asked to leave, or the call cancelled."""
+
+
+class Task:
+    """What is this worker's at a step: examples begin .. end-1 of the data, in pass `epoch` over it."""
+
+    __slots__ = ("step", "epoch", "begin", "end")
+
+    def __init__(self, s):
+        self.step, self.epoch, self.begin, self.end = s.step, s.epoch, s.begin, s.end
+
+    def __len__(self):
+        return self.end - self.begin
+
+    def __repr__(self):
+        return f"Task(step={self.step}, epoch={self.epoch}, begin={self.begin}, end={self.end})"
+
+
+class Table:
+    """A table's name, rows, cols, and whether it is sparse (then rows is about how many there may be)."""
+
+    __slots__ = ("name", "rows", "cols", "sparse")
+
+    def __init__(self, t):
+        self.name, self.rows, self.cols, self.sparse = t.name.decode(), t.rows, t.cols, bool(t.sparse)
+
+    @property
+    def shape(self):
+        return (self.rows, self.cols) if self.cols > 1 else (self.rows,)
+
+    def __repr__(self):
+        return f"Table({self.name!r}, {self.rows} x {self.cols}{', sparse' if self.sparse else ''})"
+
+
+def version():
+    return lib.ps_version().decode()
+
+
+class _Caller:
+    """Calls on a thread of its own, so that the one that asks hears of the keyboard meanwhile."""
+
+    def __init__(self):
+        self._asked, self._done = queue.SimpleQueue(), queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="pskit", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while True:
+            fn, args = self._asked.get()
+            if fn is None:
+                return
+            try:
+                self._done.put((fn(*args), None))
+            except BaseException as e:  # of a callback's: it is the asker's
+                self._done.put((None, e))
+
+    def __call__(self, cancel, fn, *args):
+        self._asked.put((fn, args))
+        try:
+            value, error = self._done.get()
+        except BaseException:
+            cancel()
+            self._done.get()
+            raise
+        if error is not None:
+            raise error
+        return value
+
+    def end(self):
+        self._asked.put((None, None))
+        self._thread.join()
+
+
+def _floats(array, n, what):
+    a = np.ascontiguousarray(array, dtype=np.float32)
+    if n is not None and a.size != n:
+        raise ValueError(f"{what}: {n} values are wanted, and there are {a.size}")
+    return a
+
+
+def _pointer(a, kind):
+    return a.ctypes.data_as(ctypes.POINTER(kind))
+
+
+class Handle:
+    """A connection to a cluster: beside its job, or, after join(), one of its workers."""
+
+    def __init__(self, where=None, name=None, slot=None, zone=None, timeout=30.0, log=None, log_level=2):
+        o = _library.Options(name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
+                             timeout_ms=max(1, int(timeout * 1000)), log_level=log_level)
+        if log is not None:
+            o.log = _library.LOG(lambda ctx, level, text: log(level, text.decode(errors="replace")))
+        self._options = o                   # its callback stays as long as the handle
+        self._p = ctypes.c_void_p()
+        self._caller = None
+        self._tables = {}
+        rc = lib.ps_open(_bytes(where), ctypes.byref(o), ctypes.byref(self._p))
+        if rc:
+            error = self._error(rc)
+            self.close()
+            raise error
+
+    # ---- inside
+
+    def _error(self, rc):
+        message = lib.ps_message(self._p).decode(errors="replace") if self._p else ""
+        return (Stopped if rc == _STOPPED else Error)(rc, message)
+
+    def _call(self, fn, *args, also=()):
+        if not self._p:
+            raise ValueError("the handle is closed")
+        # Only the main thread hears of the keyboard.
+        if threading.current_thread() is not threading.main_thread():
+            rc = fn(self._p, *args)
+        else:
+            self._caller = self._caller or _Caller()
+            rc = self._caller(self.cancel, fn, self._p, *args)
+        if rc and rc not in also:
+            raise self._error(rc)
+        return rc
+
+    def _shape(self, name):
+        if name not in self._tables:
+            self._tables[name] = self.table(name)
+        return self._tables[name]
+
+    def _view(self, fn, name):
+        n = ctypes.c_size_t()
+        p = fn(self._p, name.encode(), ctypes.byref(n)) if self._p else None
+        if not p:
+            raise self._error(4) if self._p else ValueError("the handle is closed")
+        return np.ctypeslib.as_array(p, (n.value,)).reshape(self._shape(name).shape)
+
+    # ---- life
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        """Leave the job, if it is in one, and let go of everything.  Arrays of param() and grad() must not be used any more."""
+        if self._caller:
+            self._caller.end()
+            self._caller = None
+        if self._p:
+            lib.ps_close(self._p)
+            self._p = ctypes.c_void_p()
+
+    def __del__(self):
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def cancel(self):
+        """From any thread: what waits, and every later call, raises Stopped."""
+        lib.ps_cancel(self._p)
+
+    # ---- a worker
+
+    def join(self, tables=None, examples=0):
+        """Take a slot; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
+        self._call(lib.ps_join, _bytes(tables), examples)
+
+    @property
+    def slot(self):
+        return lib.ps_slot(self._p)
+
+    def tasks(self):
+        """This worker's steps, until all are done; clock() ends each."""
+        s = _library.Step()
+        while self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK:
+            yield Task(s)
+
+    def param(self, name):
+        """A dense table's parameters at this step: an array that is not copied, and ends with the step."""
+        a = self._view(lib.ps_param, name)
+        a.flags.writeable = False
+        return a
+
+    def grad(self, name):
+        """Where a dense table's gradient is to be put, whole: the mean over the step's examples."""
+        return self._view(lib.ps_grad, name)
+
+    def clock(self, loss):
+        """Push what grad() holds, and end the step; loss: the mean over its examples."""
+        self._call(lib.ps_step_end, float(loss))
+
+    def finish(self, score=None):
+        """After the last step: until the job is over.  score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...}
+        is called in one of the workers, with the last parameters in param()."""
+        failed = []
+
+        def call(_p, _ctx, out):
+            try:
+                result = score(self)
+                for key in ("loss", "accuracy", "auc", "rmse", "r2"):
+                    setattr(out.contents, key, float(result.get(key, math.nan)))
+                out.contents.examples = int(result.get("examples", 0))
+                return 0
+            except BaseException as e:  # goes on where finish() was called
+                failed.append(e)
+                return 1
+
+        try:
+            self._call(lib.ps_finish, _library.SCORE(call) if score else _library.SCORE(), None)
+        except Error:
+            if failed:
+                raise failed[0]
+            raise
+
+    # ---- tables
+
+    def table(self, name):
+        t = _library.Shape()
+        self._call(lib.ps_describe, name.encode(), ctypes.byref(t))
+        return Table(t)
+
+    def tables(self):
+        t, found = _library.Shape(), []
+        while self._call(lib.ps_describe_at, len(found), ctypes.byref(t), also=(4,)) == _OK:
+            found.append(Table(t))
+        return found
+
+    def pull(self, name, ids=None, out=None):
+        """A dense table, or, with ids, rows of a sparse one; into `out` (float32, contiguous) if that is given."""
+        t = self._shape(name)
+        shape = t.shape if ids is None else (len(ids), t.cols)
+        if out is None:
+            out = np.empty(shape, np.float32)
+        elif out.dtype != np.float32 or not out.flags.c_contiguous or out.size != math.prod(shape):
+            raise ValueError(f"out: must be contiguous float32 of {shape}")
+        if ids is None:
+            self._call(lib.ps_pull, name.encode(), _pointer(out, ctypes.c_float), out.size)
+        else:
+            ids = np.ascontiguousarray(ids, dtype=np.uint64)
+            self._call(lib.ps_pull_rows, name.encode(), _pointer(ids, ctypes.c_uint64), ids.size, _pointer(out, ctypes.c_float))
+        return out
+
+    def push(self, name, gradient, ids=None):
+        """A gradient of a dense table, or, with ids, of rows of a sparse one."""
+        t = self._shape(name)
+        if ids is None:
+            g = _floats(gradient, None, name)
+            self._call(lib.ps_push, name.encode(), _pointer(g, ctypes.c_float), g.size)
+        else:
+            ids = np.ascontiguousarray(ids, dtype=np.uint64)
+            g = _floats(gradient, ids.size * t.cols, name)
+            self._call(lib.ps_push_rows, name.encode(), _pointer(ids, ctypes.c_uint64), ids.size, _pointer(g, ctypes.c_float))
+
+
+def _bytes(s):
+    return None if s is None else os.fsencode(s)
+
+
+def connect(where=None, **options):
+    """where: a run directory, a join file, or None for PS_CLUSTER.  Options as of Handle."""
+    return Handle(where, **options)

@@ -1,0 +1,69 @@
+"""libpskit by ctypes: what pskit.h declares."""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("slot_wanted", c_int), ("zone", c_char_p), ("timeout_ms", c_int64), ("log", LOG),
+                ("ctx", c_void_p), ("log_level", c_int)]
+
+
+class Shape(ctypes.Structure):
+    _fields_ = [("name", c_char * 64), ("rows", c_uint64), ("cols", c_uint32), ("sparse", c_int)]
+
+
+class Step(ctypes.Structure):
+    _fields_ = [("step", c_uint64), ("epoch", c_uint64), ("begin", c_uint64), ("end", c_uint64)]
+
+
+class Scores(ctypes.Structure):
+    _fields_ = [("loss", c_double), ("accuracy", c_double), ("auc", c_double), ("rmse", c_double), ("r2", c_double),
+                ("examples", c_uint64)]
+
+
+SCORE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Scores))
+
+
+def _load():
+    """PSKIT_LIBRARY, else where the system's libraries are."""
+    given = os.environ.get("PSKIT_LIBRARY")
+    for path in [given] if given else ["libpskit.so.0", ctypes.util.find_library("pskit"), "/usr/local/lib/libpskit.so.0"]:
+        try:
+            if path:
+                return ctypes.CDLL(path)
+        except OSError as e:
+            why = e
+    raise ImportError(f"libpskit.so.0 is not found ({why}): make install puts it under /usr/local (then ldconfig), or set "
+                      "PSKIT_LIBRARY to build/libpskit.so.0")
+
+
+lib = _load()
+
+for _name, _result, _args in (
+    ("ps_version", c_char_p, []),
+    ("ps_strerror", c_char_p, [c_int]),
+    ("ps_open", c_int, [c_char_p, POINTER(Options), POINTER(c_void_p)]),
+    ("ps_message", c_char_p, [c_void_p]),
+    ("ps_close", None, [c_void_p]),
+    ("ps_cancel", None, [c_void_p]),
+    ("ps_join", c_int, [c_void_p, c_char_p, c_uint64]),
+    ("ps_slot", c_uint32, [c_void_p]),
+    ("ps_step_begin", c_int, [c_void_p, POINTER(Step)]),
+    ("ps_param", POINTER(c_float), [c_void_p, c_char_p, POINTER(c_size_t)]),
+    ("ps_grad", POINTER(c_float), [c_void_p, c_char_p, POINTER(c_size_t)]),
+    ("ps_step_end", c_int, [c_void_p, c_double]),
+    ("ps_finish", c_int, [c_void_p, SCORE, c_void_p]),
+    ("ps_describe", c_int, [c_void_p, c_char_p, POINTER(Shape)]),
+    ("ps_describe_at", c_int, [c_void_p, c_size_t, POINTER(Shape)]),
+    ("ps_pull", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),
+    ("ps_push", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),
+    ("ps_pull_rows", c_int, [c_void_p, c_char_p, POINTER(c_uint64), c_size_t, POINTER(c_float)]),
+    ("ps_push_rows", c_int, [c_void_p, c_char_p, POINTER(c_uint64), c_size_t, POINTER(c_float)]),
+):
+    _f = getattr(lib, _name)
+    _f.restype, _f.argtypes = _result, _args

@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# Workers and clients in Python, by the C library.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+	need_numpy
+	[ -z "${PS_SANITIZED:-}" ] || skip "a sanitizer must be loaded first"
+	ROOT=$(cd "$BATS_TEST_DIRNAME/.." && pwd)
+	export PYTHONPATH=$ROOT/contrib/python PSKIT_LIBRARY=$BIN/libpskit.so.0 PYTHONDONTWRITEBYTECODE=1
+	awk 'BEGIN { srand(7); for (i = 0; i < 400; i++) { a = rand(); b = rand(); c = rand()
+		print a "," b "," c "," 3 * a - 2 * b + c / 2 + 1 } }' >linear.csv
+	RUN=$T/c.run
+}
+
+teardown() {
+	teardown_dir
+}
+
+job() {
+	cat >c.json <<-END
+	{ "workers": 2, "servers": 2, "lease": "2s", "job": { "model": "custom", "command": "/usr/bin/python3 $1", "batch": 50, "lr": 0.5, $2 } }
+	END
+}
+
+@test "the example trains what its sisters in C train" {
+	job "$ROOT/contrib/python/linear.py" '"epochs": 10'
+	[ "$(grep -c . "$ROOT/contrib/python/linear.py")" -le 17 ]
+	train c.json --set servers=1 --set deterministic=true
+	has .steps 40
+	loss=$(res .train_loss)
+	cc -O2 -I"$ROOT/lib/pskit" -o linear "$ROOT/contrib/examples/c/linear.c" -L"$BIN" -lpskit -Wl,-rpath,"$BIN"
+	train c.json --set servers=1 --set deterministic=true --set command=./linear
+	figure "loss in Python $loss, in C $(res .train_loss)"
+	jq -ne "($loss - $(res .train_loss) | fabs) < 1e-6"
+	train c.json --set sync=asp
+	has .examples 4000
+}
+
+@test "tables, rows, scores, views without copies, and what is refused" {
+	cat >calls.py <<-'END'
+	import numpy as np, pskit, sys
+
+	def refused(code, f, *args, **more):
+	    try:
+	        f(*args, **more)
+	    except pskit.Error as e:
+	        assert e.code == code and str(e), e
+	    else:
+	        raise AssertionError("it was not refused")
+
+	said = []
+	with pskit.connect(log=lambda level, text: said.append(text)) as ps:
+	    refused(2, ps.clock, 0)
+	    ps.join("w:3x2,emb:100x2:sparse", examples=1000)
+	    assert any("joined as worker" in s for s in said), said
+	    w = None
+	    for task in ps.tasks():
+	        assert 0 < len(task) == task.end - task.begin <= 50
+	        w = ps.param("w")
+	        assert w.shape == (3, 2) and (w == -0.5 * task.step).all() and not w.flags.writeable and not w.flags.owndata
+	        ids = [1, 10, 100 + ps.slot]
+	        rows = ps.pull("emb", ids)
+	        assert rows.shape == (3, 2)
+	        ps.grad("w")[:] = 1
+	        ps.push("emb", np.ones((3, 2)), ids)
+	        refused(4, ps.grad, "v")
+	        refused(2, ps.push, "w", np.ones(5))
+	        ps.clock(0.5)
+	    ps.finish(lambda h: {"rmse": float(h.param("w")[0, 0]), "examples": 7})
+	try:
+	    ps.pull("w")
+	except ValueError as e:
+	    assert "closed" in str(e)
+	END
+	job calls.py '"steps": 20'
+	begin c.json
+	ps-ctl wait --for done --timeout 30s
+	[ "$(http GET /v1/result | jq -c '.eval | [.rmse, .examples]')" = '[-10,7]' ]
+	/usr/bin/python3 - "$RUN" <<-'END'
+	import numpy as np, pskit, sys
+	with pskit.connect(sys.argv[1]) as ps:
+	    assert [(t.name, t.shape, t.sparse) for t in ps.tables()] == [("w", (3, 2), False), ("emb", (0, 2), True)], ps.tables()
+	    assert (ps.pull("w") == -10).all()
+	    out = np.empty((3, 2), np.float32)
+	    ps.push("w", np.ones((3, 2)))
+	    assert ps.pull("w", out=out) is out and (out == -10.5).all()
+	    assert ps.pull("emb", [10, 100, 101, 5])[:, 0].tolist() == [-10, -5, -5, 0]
+	    ps.push("emb", [[2, 4]], [5])
+	    assert ps.pull("emb", [5]).tolist() == [[-1, -2]]
+	    for bad in (np.empty((3, 2)), np.empty((6, 2), np.float32)[::2], np.empty(5, np.float32)):
+	        try:
+	            ps.pull("w", out=bad)
+	            raise AssertionError(bad)
+	        except ValueError:
+	            pass
+	try:
+	    pskit.connect("/nowhere")
+	    raise AssertionError
+	except pskit.Error as e:
+	    print(e)
+	END
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
+@test "the keyboard interrupts what waits; a script that fails leaves the job to the others" {
+	cat >waits.py <<-'END'
+	import os, pskit, sys
+	with pskit.connect() as ps:
+	    ps.join("w:1", examples=400)
+	    for task in ps.tasks():
+	        if os.path.exists(f"sleep.{ps.slot}"):
+	            import time
+	            time.sleep(1000)
+	        if os.path.exists(f"fail.{ps.slot}"):
+	            raise RuntimeError("no such luck")
+	        ps.grad("w")[:] = 0
+	        ps.clock(1)
+	    ps.finish()
+	END
+	job waits.py '"steps": 100000000'
+	begin c.json --set workers=3 --set on_worker_loss=wait:60s
+	wait_for 20 step_is_past 20
+	# worker-1 waits for worker-0, in the library.
+	touch sleep.0
+	wait_for 20 eval 'ps-stat -C "$RUN" why | grep -q "^worker-1, worker-2 wait for worker-0"'
+	kill -INT "$(worker 1 .pid)"
+	wait_for 10 grep -q KeyboardInterrupt "$RUN/worker-1.log"
+	wait_for 10 worker_is 1 left
+	rm sleep.0
+	kill -INT "$(worker 0 .pid)"
+	wait_for 10 worker_is 0 left
+	at=$(worker 2 .step)
+	wait_for 10 eval '[ "$(worker 2 .step)" -gt '$((at + 20))' ]'
+	touch fail.2
+	wait_for 10 grep -q 'RuntimeError: no such luck' "$RUN/worker-2.log"
+	[ "$(http GET /v1/events | jq '[.events[] | select(.event == "worker_lost")] | length')" -eq 0 ]
+	ps-ctl stop >/dev/null || true
+	none_left "$T"
+}
+
+@test "pip installs it" {
+	/usr/bin/python3 -c 'import pip, setuptools' 2>/dev/null || skip "python3-pip and python3-setuptools are not installed"
+	cp -r "$ROOT/contrib/python" src
+	/usr/bin/python3 -m pip install --quiet --no-index --no-build-isolation --no-deps --target there ./src
+	PYTHONPATH=$T/there /usr/bin/python3 -c 'import pskit; print(pskit.__file__, pskit.version())' | grep "^$T/there/"
+}

@@ -57,6 +57,15 @@ in_all_modes() {
 	in_all_modes abalone .eval.r2 0.47
 }
 
+@test "census, fm: AUC 0.910" {
+	need_data angel/census_148d_train.libsvm.gz angel/census_148d_test.libsvm.gz
+	cat >census.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "fm", "data": "$DATA/angel/census_148d_train.libsvm.gz",
+	  "eval": "$DATA/angel/census_148d_test.libsvm.gz", "epochs": 5, "batch": 100, "optimizer": "adagrad", "lr": 0.05 } }
+	END
+	in_all_modes census .eval.auc 0.910
+}
+
 @test "MNIST, 128 hidden: accuracy 0.97" {
 	need_data mnist/train-images-idx3-ubyte.gz mnist/t10k-images-idx3-ubyte.gz
 	cat >mnist.json <<-END

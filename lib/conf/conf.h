@@ -26,6 +26,7 @@ struct conf_job {
 	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
 	char *cache;                            /* none, or an absolute path */
 	struct conf_ints hidden;
+	int64_t factors;
 	char *activation;
 	int64_t epochs, steps;                  /* 0: not a limit */
 	int64_t batch;

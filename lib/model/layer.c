@@ -6,6 +6,20 @@
 #include "blas/blas.h"
 #include "kern/vec.h"
 
+/* Neither branch can overflow. */
+double layer_sigmoid(double f)
+{
+	double t = exp(-fabs(f));
+
+	return f >= 0 ? 1 / (1 + t) : t / (1 + t);
+}
+
+/* Without the two logarithms of 0. */
+double layer_logistic_loss(double f, double y)
+{
+	return fmax(f, 0) - y * f + log1p(exp(-fabs(f)));
+}
+
 void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out)
 {
 	for (size_t r = 0; r < rows; r++)

@@ -17,6 +17,10 @@ void layer_input(const struct batch *b, size_t k, const float *w, const float *b
 void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw,
                       float *gbias);
 
+/* s(f) = 1 / (1 + exp(-f)), and -y log s(f) - (1 - y) log(1 - s(f)), for any f. */
+double layer_sigmoid(double f);
+double layer_logistic_loss(double f, double y);
+
 /* The same bias and column sums for any layer. */
 void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out);
 void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias);

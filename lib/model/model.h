@@ -48,6 +48,7 @@ struct model_shape {
 	bool sparse;
 	const size_t *hidden;   /* widths of the hidden layers */
 	size_t nhidden;
+	size_t factors;         /* of factorization machines: width of a feature's vector */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	/* Of model custom alone: */
 	const struct model_table *table;

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "model/layer.h"
 #include "model/model_kind.h"
 
@@ -29,20 +27,6 @@ static size_t logistic_scratch(const struct model *m)
 	return m->outputs;
 }
 
-/* Neither branch can overflow. */
-static double sigmoid(double f)
-{
-	double t = exp(-fabs(f));
-
-	return f >= 0 ? 1 / (1 + t) : t / (1 + t);
-}
-
-/* -y log s(f) - (1 - y) log(1 - s(f)), without the two logarithms of 0. */
-static double logistic_loss(double f, double y)
-{
-	return fmax(f, 0) - y * f + log1p(exp(-fabs(f)));
-}
-
 static double logistic_grad(struct model *m, const struct batch *b, const float *const params[],
                             float *const grads[])
 {
@@ -53,8 +37,8 @@ static double logistic_grad(struct model *m, const struct batch *b, const float 
 	for (size_t r = 0; r < b->rows; r++) {
 		double fr = (double)f[r], y = (double)b->y[r];
 
-		loss += logistic_loss(fr, y);
-		f[r] = (float)((sigmoid(fr) - y) / n);
+		loss += layer_logistic_loss(fr, y);
+		f[r] = (float)((layer_sigmoid(fr) - y) / n);
 	}
 	layer_input_grad(b, 1, f, grads[0], grads[1]);
 	return loss / n;
@@ -71,8 +55,8 @@ static double logistic_forward(struct model *m, const struct batch *b,
 		double f = (double)scores[r];
 
 		if (b->y != NULL)
-			loss += logistic_loss(f, (double)b->y[r]);
-		scores[r] = (float)sigmoid(f);
+			loss += layer_logistic_loss(f, (double)b->y[r]);
+		scores[r] = (float)layer_sigmoid(f);
 	}
 	return loss;
 }

@@ -23,23 +23,6 @@ struct runner {
 	enum err_code rc;
 };
 
-static enum err_code clone_model(const struct job *j, struct model **out, struct err *e)
-{
-	const struct conf_job *c = &j->conf.job;
-	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
-	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
-		.hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation };
-	enum err_code rc;
-
-	for (size_t i = 0; i < c->hidden.n; i++)
-		hidden[i] = (size_t)c->hidden.item[i];
-	rc = model_new(c->model, &shape, out, e);
-	if (!rc)
-		rc = model_reserve(*out, (size_t)c->batch, e);
-	free(hidden);
-	return rc;
-}
-
 static size_t floats_of(const struct runner *r, size_t table)
 {
 	const struct model_table *t = &r->job->table[table];
@@ -117,7 +100,7 @@ static void *run(void *ctx)
 	double all = 0;
 
 	rng_init(&rng, r->seed);
-	r->rc = clone_model(r->job, &r->model, &r->e);
+	r->rc = job_model_new(r->job, &r->model, &r->e);
 	if (!r->rc)
 		r->rc = reserve(r);
 	/* The first makes room and fills caches. */
@@ -169,6 +152,8 @@ enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_mode
 	enum err_code rc;
 
 	*out = (struct gauge_model){ .crowded = 1 };
+	if (model_task(j->model) == MODEL_OUTSIDE)
+		return err_set(e, ERR_UNSUPPORTED, "job.model: what a gradient of model %s costs only its program knows", j->conf.job.model);
 	rc = together(j, 1, out, e);
 	if (here > 0 && cores > (unsigned)here)
 		cores = (unsigned)here;

@@ -74,36 +74,42 @@ static enum err_code load_data(struct job *j, const char *const *data, size_t nd
 	return ERR_OK;
 }
 
-static const char *tables_of(const struct job *j, const struct job_source *from)
-{
-	return from->tables && strcmp(j->conf.job.tables, "none") == 0 ? from->tables : j->conf.job.tables;
-}
-
-static enum err_code make_model(struct job *j, const struct job_source *from, struct err *e)
+enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
+		.hidden = hidden, .nhidden = c->hidden.n, .factors = (size_t)c->factors, .activation = c->activation,
+		.outside = j->outside };
 	struct model_table *table = NULL;
-	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes,
-		.sparse = j->train->sparse, .hidden = hidden, .nhidden = c->hidden.n, .activation = c->activation,
-		.outside = from->outside };
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
-	if (is_custom(j) && strcmp(tables_of(j, from), "none") == 0)
+	if (is_custom(j) && strcmp(j->tables, "none") == 0)
 		rc = err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
 	else if (is_custom(j))
-		rc = model_spec_parse(tables_of(j, from), &table, &shape.ntables, e);
+		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
 	shape.table = table;
 	if (!rc)
-		rc = model_new(c->model, &shape, &j->model, e);
+		rc = model_new(c->model, &shape, out, e);
+	if (!rc)
+		rc = model_reserve(*out, (size_t)c->batch, e);
 	free(hidden);
 	free(table);
-	if (!rc) {
+	return rc;
+}
+
+static enum err_code make_model(struct job *j, const struct job_source *from, struct err *e)
+{
+	const char *named = j->conf.job.tables;
+	enum err_code rc;
+
+	j->outside = from->outside;
+	j->tables = from->tables && strcmp(named, "none") == 0 ? from->tables : named;
+	rc = job_model_new(j, &j->model, e);
+	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);
-		rc = model_reserve(j->model, (size_t)c->batch, e);
-	}
 	return rc;
 }
 

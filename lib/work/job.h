@@ -15,6 +15,8 @@ struct job {
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
+	const char *tables;             /* of model custom, and whose its arithmetic is; borrowed */
+	const struct model_outside *outside;
 };
 
 struct job_source {
@@ -31,6 +33,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 /* What is kept of parsed data in the directory of that name; "none": nothing. */
 struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);
+/* Another model like the job's, for another thread. */
+enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
 /* Does table i stay as it is, as the configuration is now? */
 bool job_is_frozen(const struct job *j, size_t i);
 

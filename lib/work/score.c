@@ -15,6 +15,10 @@ static enum err_code load(struct tool *t, const char *const *data, size_t ndata,
 	if (rc)
 		return rc;
 	info = model_info_find(job->conf.job.model);
+	if (info->task == MODEL_OUTSIDE) {
+		job_release(job);
+		return err_set(e, ERR_UNSUPPORTED, "only the program that trains model %s can score it", info->name);
+	}
 	want = (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
 	cache = job_cache(job->conf.job.cache, t->log);
 	*set = NULL;

@@ -118,6 +118,7 @@ static const struct row {
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },
 	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
+	{ "job.factors", "16", "16", "0", "-1" },
 	{ "job.activation", "tanh", "\"tanh\"", "gelu", NULL },
 	{ "job.epochs", "3", "3", "1e3", "-1" },
 	{ "job.steps", "1000", "1000", "many", "-1" },

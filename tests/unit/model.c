@@ -115,6 +115,21 @@ static void subject_release(struct subject *t)
 	}
 }
 
+/* Every pair of features, one by one. */
+static void ref_pairs(const struct subject *t, const double *x, size_t cols, double *out)
+{
+	size_t width = t->tables[0].cols;
+	const double *v = t->p[0];
+
+	*out = t->p[1][0];
+	for (size_t i = 0; i < cols; i++) {
+		*out += v[i * width] * x[i];
+		for (size_t j = 0; j < i; j++)
+			for (size_t k = 1; k < width; k++)
+				*out += v[i * width + k] * v[j * width + k] * x[i] * x[j];
+	}
+}
+
 /* The activations of one example after all layers; a model without hidden
  * layers is a network of one. */
 static void ref_outputs(const struct subject *t, const double *x, size_t cols, double *out)
@@ -122,6 +137,10 @@ static void ref_outputs(const struct subject *t, const double *x, size_t cols, d
 	double in[64], z[64];
 	size_t nin = cols, layers = t->ntables / 2;
 
+	if (strcmp(t->name, "fm") == 0) {
+		ref_pairs(t, x, cols, out);
+		return;
+	}
 	memcpy(in, x, cols * sizeof *in);
 	for (size_t l = 0; l < layers; l++) {
 		size_t k = t->tables[2 * l].cols;
@@ -267,6 +286,8 @@ static void test_models(void)
 		test_model("linear", &(struct model_shape){ .features = 7, .sparse = sparse });
 		test_model("logistic",
 		           &(struct model_shape){ .features = 7, .classes = 2, .sparse = sparse });
+		for (size_t k = 1; k < 20; k += 6)
+			test_model("fm", &(struct model_shape){ .features = 7, .classes = 2, .sparse = sparse, .factors = k });
 		for (size_t k = 2; k < 20; k += 5)
 			test_model("softmax",
 			           &(struct model_shape){ .features = 7, .classes = k,

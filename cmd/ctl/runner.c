@@ -133,11 +133,6 @@ static enum err_code start_server(struct runner *r, int64_t k, struct err *e)
 	return runner_spawn(r, "ps-serve", id, args, &child, e);
 }
 
-static bool is_given(const char *value)
-{
-	return value && strcmp(value, "none") != 0;
-}
-
 /* A worker that is a program of the user's. */
 static enum err_code start_command(struct runner *r, const char *dir, const char *id, const char *slot, struct err *e)
 {
@@ -157,7 +152,7 @@ static enum err_code start_command(struct runner *r, const char *dir, const char
 static enum err_code start_worker(struct runner *r, int64_t k, struct err *e)
 {
 	const struct conf_job *job = &r->conf->job;
-	bool has_exec = is_given(job->exec), has_command = is_given(job->command);
+	bool has_exec = conf_names(job->exec), has_command = conf_names(job->command);
 	char id[32], slot[24];
 	/* As other paths in the cluster file a program's are seen from there. */
 	char *dir = has_exec || has_command ? path_dirname(r->dir) : NULL;

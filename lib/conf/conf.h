@@ -70,6 +70,9 @@ struct conf {
 	struct conf_job job;
 };
 
+/* Of a key whose value may be none: is it another? */
+bool conf_names(const char *value);
+
 /* All keys at their defaults, without a job.  conf_release drops the strings
  * and leaves c as zeroes; it may be called on zeroes. */
 void conf_init(struct conf *c);

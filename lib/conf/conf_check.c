@@ -77,11 +77,6 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
-static bool is_given(const char *value)
-{
-	return strcmp(value, "none") != 0;
-}
-
 /* What only model custom has. */
 static enum err_code check_custom(const struct conf_job *job, struct err *e)
 {
@@ -89,15 +84,15 @@ static enum err_code check_custom(const struct conf_job *job, struct err *e)
 	size_t n;
 
 	if (strcmp(job->model, "custom") != 0) {
-		const char *key = is_given(job->tables) ? "tables" : is_given(job->exec) ? "exec" : is_given(job->command) ? "command" :
+		const char *key = conf_names(job->tables) ? "tables" : conf_names(job->exec) ? "exec" : conf_names(job->command) ? "command" :
 		    job->examples ? "examples" : NULL;
 
 		return key ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"", key, job->model) : ERR_OK;
 	}
-	if (is_given(job->exec) && is_given(job->command))
+	if (conf_names(job->exec) && conf_names(job->command))
 		return err_set(e, ERR_CONFIG, "job.command: is a worker itself, and job.exec a program of ps-work's: there is one of them");
-	if (!is_given(job->tables))
-		return is_given(job->exec) ? err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10") :
+	if (!conf_names(job->tables))
+		return conf_names(job->exec) ? err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10") :
 		    ERR_OK;
 	if (model_spec_parse(job->tables, &table, &n, e))
 		return e ? e->code : ERR_CONFIG;
@@ -351,7 +346,7 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	struct stat st;
 
 	/* A worker of its own may say. */
-	if (job->data.n == 0 && !job->examples && (strcmp(job->model, "custom") != 0 || is_given(job->exec)))
+	if (job->data.n == 0 && !job->examples && (strcmp(job->model, "custom") != 0 || conf_names(job->exec)))
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data%s",
 		               strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has" : "");
 	if (has_stdin(&job->data) && c->workers.max > 1)

@@ -195,7 +195,6 @@ void data_describe(const struct dataset *d, char out[static 256])
 		snprintf(out, 256, "%zu example%s, which the program reads", d->rows, d->rows == 1 ? "" : "s");
 		return;
 	}
-
 	if (d->classes)
 		snprintf(targets, sizeof(targets), "%zu classes", d->classes);
 	if (d->sparse)

@@ -5,6 +5,9 @@
 #include "work/tool.h"
 #include "work/worker.h"
 
+/* Of the interface: seen from outside. */
+#define PUBLIC __attribute__((visibility("default")))
+
 /* Rows that were pushed in a step: they stay as they are until all have their receipts. */
 struct held {
 	struct held *next;

@@ -12,7 +12,6 @@
 #include "base/version.h"
 #include "launch/rundir.h"
 
-#define PUBLIC __attribute__((visibility("default")))
 #define TIMEOUT_MS 30000
 
 /* ---- codes ------------------------------------------------------------------------------ */

@@ -13,8 +13,6 @@
 extern "C" {
 #endif
 
-#define PS_API_VERSION 1
-
 /* What calls return.  Numbers stay as they are. */
 enum {
 	PS_OK = 0,
@@ -38,7 +36,7 @@ struct ps;
 
 /* Fill with zeroes; what is zero is as it is by default. */
 struct ps_options {
-	const char *name;               /* who it is, in a run directory: a key's name (PSKIT_WORKER, else admin) */
+	const char *name;               /* who it is, in a run directory: a key's name (PSKIT_WORKER; else worker-SLOT in ps_join, else admin) */
 	int slot_wanted;                /* 0: any (or PSKIT_SLOT); N + 1: slot N */
 	const char *zone;               /* where it is: through a relay of this zone */
 	int64_t timeout_ms;             /* for the cluster to be there and ready (30,000); of ps_join: none */

@@ -2,8 +2,6 @@
 #include "pskit/handle.h"
 #include "sync/receipt.h"
 
-#define PUBLIC __attribute__((visibility("default")))
-
 /* ---- which client, which step ------------------------------------------------------------ */
 
 static enum err_code attach(struct ps *p)

@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "pskit/handle.h"
 
-#define PUBLIC __attribute__((visibility("default")))
-
 /* ---- into the job ------------------------------------------------------------------------- */
 
 /* Steps that are the caller's cannot be several to a push. */

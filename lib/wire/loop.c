@@ -154,13 +154,13 @@ void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx)
 	l->next_tick = clock_now() + period_ns;
 }
 
-static int timeout_ms(const struct loop *l)
+static int timeout_ms(const struct loop *l, int64_t now)
 {
 	int64_t left;
 
 	if (!l->tick)
 		return -1;
-	left = l->next_tick - clock_now();
+	left = l->next_tick - now;
 	return left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
 
@@ -172,19 +172,19 @@ void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*
 	l->spin_ctx = ctx;
 }
 
-static int wait_for_events(struct loop *l)
+static int wait_for_events(struct loop *l, int64_t now)
 {
 	int n;
 
 	if (!l->spin.span)
-		return epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
+		return epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l, now));
 	spin_begin(&l->spin);
 	do {
 		if (l->look(l->spin_ctx))
 			return epoll_wait(l->epoll, l->ready, EVENTS, 0);
 		n = epoll_wait(l->epoll, l->ready, EVENTS, 0);
 	} while (n == 0 && spin_again(&l->spin));
-	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l));
+	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, timeout_ms(l, clock_now()));
 }
 
 int64_t loop_heard(const struct loop *l)
@@ -197,7 +197,7 @@ void loop_run(struct loop *l)
 	while (!atomic_load(&l->stop)) {
 		int64_t before = clock_now();
 
-		l->nready = wait_for_events(l);
+		l->nready = wait_for_events(l, before);
 		for (l->at = 0; l->at < l->nready; l->at++) {
 			struct epoll_event *ev = &l->ready[l->at];
 			struct loop_fd *h = ev->data.ptr;

@@ -86,7 +86,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
-	if (is_custom(j) && strcmp(j->tables, "none") == 0)
+	if (is_custom(j) && !conf_names(j->tables))
 		rc = err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
 	else if (is_custom(j))
 		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
@@ -106,7 +106,7 @@ static enum err_code make_model(struct job *j, const struct job_source *from, st
 	enum err_code rc;
 
 	j->outside = from->outside;
-	j->tables = from->tables && strcmp(named, "none") == 0 ? from->tables : named;
+	j->tables = from->tables && !conf_names(named) ? from->tables : named;
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)
 		j->ntables = model_tables(j->model, &j->table);

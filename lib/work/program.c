@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,16 +159,15 @@ static void reap_others(void)
 /* Reap it and whatever it has started.  *status as of waitpid. */
 static void reap(struct program *p, int64_t grace, int *status)
 {
-	int64_t end = clock_now() + grace;
-	pid_t got = 0;
+	struct pollfd end = { pidfd_open(p->pid, 0), POLLIN, 0 };
 
 	close(p->to);
 	close(p->from);
-	while (clock_now() < end && (got = waitpid(p->pid, status, WNOHANG)) == 0)
-		poll(NULL, 0, 10);
-	if (got == 0)
+	if (end.fd < 0 || poll(&end, 1, (int)(grace / NSEC_PER_MSEC)) <= 0)
 		kill(p->pid, SIGKILL);
-	while (got == 0 && waitpid(p->pid, status, 0) < 0 && errno == EINTR)
+	if (end.fd >= 0)
+		close(end.fd);
+	while (waitpid(p->pid, status, 0) < 0 && errno == EINTR)
 		;
 	p->pid = 0;
 	reap_others();

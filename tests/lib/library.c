@@ -3,10 +3,10 @@
 #include <math.h>
 #include <pskit.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static struct ps *p;
 
@@ -85,10 +85,9 @@ static void beside(const char *run)
 	ps_close(p);
 }
 
-static void *cancel_soon(void *ctx)
+static void *cancel_when(void *ctx)
 {
-	(void)ctx;
-	nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+	sem_wait(ctx);
 	ps_cancel(p);
 	return NULL;
 }
@@ -99,17 +98,19 @@ static void cancel(const char *run)
 	struct ps_options o = { 0 };
 	struct ps_step s;
 	pthread_t t;
+	sem_t begun;
 	int rc;
 
 	o.name = "worker-1";
 	CHECK(ps_open(run, &o, &p) == PS_OK);
 	CHECK(ps_join(p, "w:4", 400) == PS_OK);
-	CHECK(pthread_create(&t, NULL, cancel_soon, NULL) == 0);
+	CHECK(sem_init(&begun, 0, 0) == 0 && pthread_create(&t, NULL, cancel_when, &begun) == 0);
 	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
 		memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
 		rc = ps_step_end(p, 1);
 		if (rc)
 			break;
+		sem_post(&begun);
 	}
 	CHECK(rc == PS_STOPPED);
 	pthread_join(t, NULL);

@@ -118,22 +118,31 @@ static void rows_too(void)
 	world_close(&x);
 }
 
-static void room(void)
+/* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
+static struct regime adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
 {
-	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake, .mem_limit = (uint64_t)BIG_N * 4 * 4 };
-	struct world x = { 0 };
+	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake, .mem_limit = mem_limit, .ctx = x };
 	struct regime r = { .number = 1, .rule = optim_find("adam") };
-	struct err e = { 0 };
 
-	cfg.ctx = &x;
 	sync_parse("asp", &cfg.mode, NULL);
 	sync_parse("asp", &r.mode, NULL);
 	cfg.rule->defaults(&cfg.hyper);
 	schedule_parse("constant", &cfg.schedule, NULL);
-	add_table(&x, "big", false, BIG_N, 1);
-	layout_place(&x.layout, (const uint16_t[]){ 0 }, 1, 1);
-	if (shard_new(&cfg, &x.shard, NULL) || shard_install(x.shard, &x.layout, NULL, NULL))
+	add_table(x, "big", false, BIG_N, 1);
+	layout_place(&x->layout, &holder, 1, 1);
+	for (size_t k = 0; holder && k < x->layout.table[0].nruns; k++)
+		x->layout.table[0].run[k].joining = 0;
+	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
+	return r;
+}
+
+static void room(void)
+{
+	struct world x = { 0 };
+	struct regime r = adam_for(&x, (uint64_t)BIG_N * 4 * 4, 0);
+	struct err e = { 0 };
+
 	ok(shard_fits(x.shard, &r, &e) == ERR_OK, "adam has room");
 	sync_parse("bsp", &r.mode, NULL);
 	ok(shard_fits(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"), "and what bsp sums in beside it has not");
@@ -143,22 +152,10 @@ static void room(void)
 /* A partition that is still on its way here, when a setting is asked about. */
 static void room_of_what_comes(void)
 {
-	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake };
 	struct world x = { 0 };
-	struct regime r = { .number = 1, .rule = optim_find("adam") };
+	struct regime r = adam_for(&x, 0, 1);
 	struct err e = { 0 };
 
-	cfg.ctx = &x;
-	sync_parse("asp", &cfg.mode, NULL);
-	sync_parse("asp", &r.mode, NULL);
-	cfg.rule->defaults(&cfg.hyper);
-	schedule_parse("constant", &cfg.schedule, NULL);
-	add_table(&x, "big", false, BIG_N, 1);
-	layout_place(&x.layout, (const uint16_t[]){ 1 }, 1, 1);
-	for (size_t k = 0; k < x.layout.table[0].nruns; k++)
-		x.layout.table[0].run[k].joining = 0;
-	if (shard_new(&cfg, &x.shard, NULL) || shard_install(x.shard, &x.layout, NULL, NULL))
-		abort();
 	ok(shard_fits(x.shard, &r, &e) == ERR_OK, "what is still to come takes no part in it");
 	world_close(&x);
 }

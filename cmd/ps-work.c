@@ -21,6 +21,7 @@ static const struct sub {
 	{ "train", cmd_train, "run the training loop as one worker of a cluster" },
 	{ "eval", cmd_eval, "score data with the model as it stands on the servers" },
 	{ "predict", cmd_predict, "print one prediction for each example" },
+	{ "words", cmd_words, "nearest words, or the vectors of all" },
 	{ "pull", cmd_pull, "write one table to stdout" },
 	{ "push", cmd_push, "apply a gradient from stdin to one table" },
 	{ "bench", cmd_bench, "measure the data plane" },

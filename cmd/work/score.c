@@ -6,7 +6,7 @@
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
 
-/* eval and predict: data against the model as it stands. */
+/* eval, predict and words: what the model as it stands makes of data. */
 
 struct options {
 	struct where where;
@@ -34,11 +34,31 @@ static const struct opt_spec predict_spec = {
 	.prog = "ps-work predict",
 	.args = "[DATA ...]",
 	.about = "Print one prediction a line for each example of the data (default: job.eval).",
-	.more = "linear prints the value, logistic the probability of class 1, softmax and mlp the likeliest class and\n"
-	    "its probability, separated by a tab.",
+	.more = "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
+	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.",
 	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n",
 	.opts = predict_opts,
 	.nopts = sizeof predict_opts / sizeof *predict_opts,
+	.max_args = -1,
+};
+
+struct words_options {
+	struct where where;
+	int64_t top;
+};
+
+static const struct opt words_opts[] = {
+	WHERE_OPTS(struct words_options),
+	{ "top", 'n', OPT_INT, offsetof(struct words_options, top), "N", "neighbours of each word (10)", NULL, 1, 1000000 },
+};
+
+static const struct opt_spec words_spec = {
+	.prog = "ps-work words",
+	.args = "[WORD ...]",
+	.about = "Print the words nearest to each WORD by model word2vec, and how near; or all vectors, as word2vec's text.",
+	.examples = "  ps-work words -C demo.run king\n  ps-work words -C demo.run > vectors.txt\n",
+	.opts = words_opts,
+	.nopts = sizeof words_opts / sizeof *words_opts,
 	.max_args = -1,
 };
 
@@ -102,6 +122,27 @@ int cmd_predict(int argc, char **argv)
 		return fail(predict_spec.prog, &e);
 	if (tool_predict(&tool, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, &e))
 		code = fail_output(predict_spec.prog, &e);
+	tool_close(&tool);
+	identity_release(&id);
+	return code;
+}
+
+int cmd_words(int argc, char **argv)
+{
+	struct words_options o = { .top = 10 };
+	struct identity id;
+	struct err e = { 0 };
+	struct tool tool;
+	struct log log;
+	int nargs, code = where_parse(&words_spec, &o, argc, argv, &nargs);
+
+	if (code)
+		return code - 1;
+	log_init(&log, "words", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
+	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
+		return fail(words_spec.prog, &e);
+	if (tool_words(&tool, (const char *const *)argv + 1, (size_t)nargs, (size_t)o.top, STDOUT_FILENO, &e))
+		code = fail_output(words_spec.prog, &e);
 	tool_close(&tool);
 	identity_release(&id);
 	return code;

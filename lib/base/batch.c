@@ -4,6 +4,7 @@ void batch_release(struct batch *b)
 {
 	free(b->x);
 	free(b->start);
+	free(b->field);
 	free(b->col);
 	free(b->val);
 	free(b->id);

@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "data/data_build.h"
 #include "data/data_uri.h"
+#include "data/data_words.h"
 
 static const struct data_format formats[] = {
 #define READER(name, title, help) { #name, title, help },
@@ -35,6 +36,7 @@ static void free_arrays(struct dataset *d)
 	free(d->start);
 	free(d->col);
 	free(d->val);
+	free(d->field);
 	free(d->id);
 	free(d->y);
 	free(d->label);
@@ -66,6 +68,7 @@ void dataset_free(struct dataset *d)
 		free(d->feature_name[i]);
 	free(d->class_name);
 	free(d->feature_name);
+	data_words_free(d->words);
 	free(d->source);
 	if (d->map)
 		munmap(d->map, d->map_len);
@@ -75,14 +78,14 @@ void dataset_free(struct dataset *d)
 }
 
 /* The format that the options or the first bytes name. */
-static enum err_code choose(struct stream *s, const struct data_options *o, size_t *out, struct err *e)
+static enum err_code choose(struct stream *s, const char *format, size_t *out, struct err *e)
 {
 	const uint8_t *p;
 	enum err_code rc;
 	size_t n;
 
-	for (size_t i = 0; o->format && i < NREADERS; i++) {
-		if (strcmp(formats[i].name, o->format) == 0) {
+	for (size_t i = 0; format && i < NREADERS; i++) {
+		if (strcmp(formats[i].name, format) == 0) {
 			*out = i;
 			return ERR_OK;
 		}
@@ -98,18 +101,21 @@ static enum err_code choose(struct stream *s, const struct data_options *o, size
 			return ERR_OK;
 		}
 	}
-	return err_set(e, ERR_FORMAT, "%s: looks like none of the formats idx, npy, libsvm, csv; name one by "
-	               "?format=", stream_name(s));
+	return err_set(e, ERR_FORMAT, "%s: looks like none of the formats idx, npy, ffm, libsvm, vw, csv; name "
+	               "one by ?format=", stream_name(s));
 }
 
 static enum err_code read_stream(struct data_build *b, struct stream *s, const struct data_options *o,
                                  struct err *e)
 {
 	size_t i = 0;
-	enum err_code rc = choose(s, o, &i, e);
+	bool words = data_label_wants_words(b->label);
+	enum err_code rc = choose(s, !o->format && words ? "text" : o->format, &i, e);
 
 	if (rc != ERR_OK)
 		return rc;
+	if (words && readers[i] != &data_reader_text)
+		return err_set(e, ERR_CONFIG, "%s: is %s, and the model wants plain text", stream_name(s), formats[i].title);
 	if (!b->first) {
 		b->first = mem_strdup(stream_name(s));
 		b->d->source = mem_strdup(b->first);
@@ -121,7 +127,8 @@ static enum err_code read_stream(struct data_build *b, struct stream *s, const s
 	}
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
 	b->rows_before = b->d->rows;
-	return readers[i]->read(b, s, o, e);
+	rc = readers[i]->read(b, s, o, e);
+	return rc || !o->norm ? rc : data_build_norm(b, s, e);
 }
 
 static enum err_code read_path(struct data_build *b, const char *path, size_t *files, struct err *e)
@@ -197,7 +204,13 @@ void data_describe(const struct dataset *d, char out[static 256])
 	}
 	if (d->classes)
 		snprintf(targets, sizeof(targets), "%zu classes", d->classes);
-	if (d->sparse)
+	if (d->words) {
+		snprintf(out, 256, "%zu words, %zu different ones, %s (%.120s)", d->rows, d->words->n, d->format, d->source);
+		return;
+	}
+	if (d->fields)
+		snprintf(shape, sizeof(shape), "sparse (%.1f a row, %zu fields)", (double)d->start[d->rows] / (double)d->rows, d->fields);
+	else if (d->sparse)
 		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
 		         (double)d->start[d->rows] / (double)d->rows);
 	snprintf(out, 256, "%zu example%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,

@@ -15,22 +15,34 @@
 struct data_want {
 	bool classes;
 	bool two;
+	bool words;             /* plain text, whose words are their own targets */
 };
 
-/* What a data path says after its "?".  Zeroes but for index_base -1: none. */
+/* What a data path says after its "?": DATA_OPTIONS_INIT is nothing. */
 struct data_options {
 	char *format;           /* a name of reader.def; NULL: by content */
 	char *label;            /* column: its name, its number from 1, or "last" */
 	char *labels;           /* file that holds the labels (idx, npy) */
 	int index_base;         /* of libsvm: 0, 1; -1: by content */
+	int bits;               /* features that are named are hashed to this many (criteo, vw); 0: the format's own number */
+	char *norm;             /* "l2": each example is divided by its length */
+	char *pairs;            /* namespaces whose features are crossed (vw): "ab,ac" */
+	int window;             /* of text: words on each side that a word is trained with */
+	int negatives;          /* words drawn for each of them */
+	int min_count;          /* rarer words are left out */
+	double sample;          /* words more frequent than this are thinned; 0: none */
 };
+#define DATA_OPTIONS_INIT { .index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 }
 
 /* Examples in memory; read-only once loaded, so any thread may gather.
  * Dense: x, or for bytes x8 whose values count `scale` each, is (rows, cols).
  * Sparse: as in struct batch; row r has entries start[r] .. start[r+1]-1, and
- * id lists the distinct features ascending.  cols is 1 + the largest possible
+ * id lists the distinct features ascending; field, where there are fields, is that of
+ * each entry, below `fields` (at least that of `like`).  cols is 1 + the largest possible
  * feature (at least that of `like`); ids of evaluation data may lie beyond the
  * training's cols.
+ * Words: rows words of a text, from which batches are made (data_words.h): sparse, but without
+ * start, col and val.
  * Numbered: rows examples that are not here, but where a program reads them. */
 struct dataset {
 	size_t rows, cols;
@@ -41,8 +53,11 @@ struct dataset {
 	uint64_t *start;
 	uint32_t *col;
 	float *val;
+	uint16_t *field;
+	size_t fields;
 	uint64_t *id;
 	size_t nids;
+	struct data_words *words;
 	float *y;               /* real targets, or 0 and 1 (want.two) */
 	int32_t *label;         /* want.classes */
 	size_t classes;         /* 0 for real targets */
@@ -75,7 +90,7 @@ struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
 
 /* Fill b with n rows in the order of index (values below d->rows), growing its
- * arrays.  ERR_NOMEM.  Different batches may be filled by several threads. */
+ * arrays.  b->epoch: the pass over the data, by which words draw others.  ERR_NOMEM.  Different batches may be filled by several threads. */
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
                           struct err *e);
 

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "data/data_compact.h"
+#include "data/data_words.h"
+#include "kern/vec.h"
 
 struct data_build *data_build_new(const struct data_want *want, const struct dataset *like,
                                   const char *base_dir)
@@ -174,7 +176,8 @@ static bool sparse_resize(struct data_build *b, size_t room)
 
 	if (!(b->raw ? resize((void **)&b->raw, room, sizeof(*b->raw)) :
 	               resize((void **)&d->col, room, sizeof(*d->col))) ||
-	    !resize((void **)&d->val, room, sizeof(*d->val)))
+	    !resize((void **)&d->val, room, sizeof(*d->val)) ||
+	    (d->field && !resize((void **)&d->field, room, sizeof(*d->field))))
 		return false;
 	b->room = room;
 	return true;
@@ -220,6 +223,16 @@ enum err_code data_build_sparse(struct data_build *b, const struct stream *s, si
 	*id = b->raw ? NULL : d->col + b->nnz;
 	*wide = b->raw ? b->raw + b->nnz : NULL;
 	*val = d->val + b->nnz;
+	return ERR_OK;
+}
+
+enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field, struct err *e)
+{
+	struct dataset *d = b->d;
+
+	if (!d->field && !resize((void **)&d->field, b->room, sizeof(*d->field)))
+		return no_memory(b, s, e);
+	*field = d->field + b->nnz;
 	return ERR_OK;
 }
 
@@ -289,6 +302,23 @@ enum err_code data_build_names(struct data_build *b, const struct stream *s, cha
 	return ERR_OK;
 }
 
+enum err_code data_build_norm(struct data_build *b, const struct stream *s, struct err *e)
+{
+	struct dataset *d = b->d;
+
+	if (d->x8 || d->words)
+		return err_set(e, ERR_CONFIG, "%s: norm=l2 is for rows of numbers, and this is %s", stream_name(s), d->format);
+	for (size_t r = b->rows_before; r < d->rows; r++) {
+		float *row = d->sparse ? d->val + d->start[r] : d->x + r * d->cols;
+		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;
+		double length = vec_norm2(n, row);
+
+		if (length > 0)
+			vec_scale(n, (float)(1 / length), row);
+	}
+	return ERR_OK;
+}
+
 static void fit(void **p, size_t n, size_t size)
 {
 	void *q = *p && n > 0 ? realloc(*p, n * size) : NULL;
@@ -297,12 +327,48 @@ static void fit(void **p, size_t n, size_t size)
 		*p = q;
 }
 
+static void count_fields(struct data_build *b)
+{
+	struct dataset *d = b->d;
+	uint16_t most = 0;
+
+	for (uint64_t k = 0; k < b->nnz; k++)
+		most = d->field[k] > most ? d->field[k] : most;
+	d->fields = (size_t)most + 1;
+	if (b->like && b->like->fields > d->fields)
+		d->fields = b->like->fields;
+}
+
+static enum err_code finish_words(struct data_build *b, struct dataset **out, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = data_words_finish(d->words, b->first, e);
+
+	if (rc)
+		return rc;
+	d->rows = d->words->length;
+	d->sparse = true;
+	d->nids = d->cols = 2 * d->words->n;
+	d->fields = DATA_WORDS_DRAWN + 1;
+	d->index_base = 0;
+	d->id = mem_try_array(d->nids, sizeof(*d->id));
+	if (!d->id)
+		return err_set(e, ERR_NOMEM, "no memory for %zu words", d->words->n);
+	for (size_t i = 0; i < d->nids; i++)
+		d->id[i] = i;
+	*out = d;
+	b->d = NULL;
+	return ERR_OK;
+}
+
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc;
 
 	*out = NULL;
+	if (d->words)
+		return finish_words(b, out, e);
 	if (d->rows == 0)
 		return err_set(e, ERR_FORMAT, "%s: holds no examples", b->first);
 	assert(data_label_count(b->label) == d->rows);
@@ -311,10 +377,13 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		rc = data_compact(b, e);
 	if (rc != ERR_OK)
 		return rc;
+	if (d->field)
+		count_fields(b);
 	fit((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
 	fit((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
 	fit((void **)&d->val, b->nnz, sizeof(*d->val));
 	fit((void **)&d->col, b->nnz, sizeof(*d->col));
+	fit((void **)&d->field, b->nnz, sizeof(*d->field));
 	fit((void **)&d->start, d->rows + 1, sizeof(*d->start));
 	*out = d;
 	b->d = NULL;

@@ -59,6 +59,14 @@ enum err_code data_build_sparse(struct data_build *b, const struct stream *s, si
 enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e);
 void data_build_row(struct data_build *b, size_t n);
 
+/* Of the row that data_build_sparse has begun: room for its entries' fields, at *field.
+ * A format has them in every row or in none. */
+enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field, struct err *e);
+
+/* The values of the stream that was read last: each row is divided by its length.  ERR_CONFIG where
+ * they are bytes or words. */
+enum err_code data_build_norm(struct data_build *b, const struct stream *s, struct err *e);
+
 /* Names of the features, cols of them: kept from the first file, compared with
  * the first file's and the training data's after that. */
 enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,

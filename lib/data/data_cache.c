@@ -136,7 +136,10 @@ static bool put_path(struct identity *id, const struct load *l, const char *path
 	put(id, o.format);
 	put(id, o.label);
 	put(id, o.labels);
+	put(id, o.norm);
+	put(id, o.pairs);
 	put_number(id, (uint64_t)(o.index_base + 1));
+	put_number(id, (uint64_t)o.bits);
 	good = put_files(id, l, file, &o);
 	data_uri_release(&o);
 	free(file);
@@ -150,6 +153,7 @@ static void put_like(struct identity *id, const struct dataset *d)
 
 	put_number(id, d->sparse);
 	put_number(id, d->cols);
+	put_number(id, d->fields);
 	put_number(id, (uint64_t)(d->index_base + 1));
 	put_number(id, d->classes);
 	for (size_t i = 0; i < d->classes; i++) {
@@ -166,7 +170,7 @@ static void put_like(struct identity *id, const struct dataset *d)
 static bool identify(struct identity *id, const struct load *l)
 {
 	char what[DIGEST_HEX], *first;
-	bool good = l->npaths > 0;
+	bool good = l->npaths > 0 && !l->want->words;
 
 	*id = (struct identity){ 0 };
 	buf_printf(&id->what, "pskit " PSKIT_VERSION " %d\n", DATA_STORE_VERSION);

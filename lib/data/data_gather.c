@@ -1,7 +1,7 @@
 #include <malloc.h>
 
 #include "base/err.h"
-#include "data/data.h"
+#include "data/data_words.h"
 #include "kern/clones.h"
 
 /* Memory for n elements at *p, whose contents do not matter.  A batch keeps no
@@ -168,6 +168,16 @@ static void gather_ids(const struct dataset *d, struct batch *b, size_t nnz)
 	by_set(d, nnz) ? set_ids(d, b, nnz) : sort_ids(d, b, nnz);
 }
 
+static bool field_room(const struct dataset *d, struct batch *b, size_t nnz)
+{
+	b->fields = d->fields;
+	if (d->fields)
+		return room(&b->field, nnz, sizeof(*b->field));
+	free(b->field);
+	b->field = NULL;
+	return true;
+}
+
 static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
 	uint64_t nnz = 0, from, len, at = 0;
@@ -176,7 +186,7 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 		nnz += d->start[index[i] + 1] - d->start[index[i]];
 	if (nnz > UINT32_MAX || !room(&b->start, n + 1, sizeof(*b->start)) ||
 	    !room(&b->col, nnz, sizeof(*b->col)) || !room(&b->val, nnz, sizeof(*b->val)) ||
-	    !room(&b->id, ids_room(d, nnz), sizeof(*b->id)))
+	    !room(&b->id, ids_room(d, nnz), sizeof(*b->id)) || !field_room(d, b, nnz))
 		return false;
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -190,10 +200,25 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 		len = d->start[index[i] + 1] - from;
 		memcpy(b->col + at, d->col + from, len * sizeof(*b->col));
 		memcpy(b->val + at, d->val + from, len * sizeof(*b->val));
+		if (d->field)
+			memcpy(b->field + at, d->field + from, len * sizeof(*b->field));
 		at += len;
 		b->start[i + 1] = (uint32_t)at;
 	}
 	gather_ids(d, b, nnz);
+	return true;
+}
+
+static bool gather_words(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
+{
+	size_t most;
+
+	if (__builtin_mul_overflow(n, data_words_most(d->words), &most) || most > UINT32_MAX || !room(&b->start, n + 1, sizeof(*b->start)) ||
+	    !room(&b->col, most, sizeof(*b->col)) || !room(&b->val, most, sizeof(*b->val)) ||
+	    !room(&b->id, ids_room(d, most), sizeof(*b->id)) || !field_room(d, b, most))
+		return false;
+	data_words_gather(d->words, index, n, b);
+	gather_ids(d, b, b->start[n]);
 	return true;
 }
 
@@ -210,7 +235,7 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	if (d->label)
 		good = good && room(&b->label, n, sizeof(*b->label));
 	if (good && d->sparse)
-		good = gather_sparse(d, index, n, b);
+		good = d->words ? gather_words(d, index, n, b) : gather_sparse(d, index, n, b);
 	else if (good)
 		good = d->cols <= SIZE_MAX / (n + 1) && room(&b->x, n * d->cols, sizeof(*b->x));
 	if (!good)

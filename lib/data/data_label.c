@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/rng.h"
 #include "data/data_num.h"
+#include "data/data_row.h"
 
 #define SHOWN 80                /* bytes of a label in a message, escaped */
 
@@ -31,15 +31,7 @@ struct data_label {
 
 static uint64_t hash_of(double value, const char *name)
 {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	if (!isnan(value)) {
-		memcpy(&h, &value, sizeof(h));
-		return rng_mix(h);
-	}
-	for (; *name; name++)
-		h = (h ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-	return rng_mix(h);
+	return isnan(value) ? data_hash(1, name, strlen(name)) : data_hash(0, (const char *)&value, sizeof(value));
 }
 
 /* The slot that holds the class, or the free one where it belongs. */
@@ -112,6 +104,11 @@ void data_label_free(struct data_label *l)
 	free(l->y);
 	free(l->code);
 	free(l);
+}
+
+bool data_label_wants_words(const struct data_label *l)
+{
+	return l->want.words;
 }
 
 size_t data_label_count(const struct data_label *l)

@@ -21,6 +21,8 @@ void data_label_free(struct data_label *l);
 enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e);
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
                               struct err *e);
+/* Are there none, but words of a text? */
+bool data_label_wants_words(const struct data_label *l);
 size_t data_label_count(const struct data_label *l);
 
 /* Sort the classes and hand y or label, classes and their names to d. */

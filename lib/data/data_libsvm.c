@@ -1,36 +1,16 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "data/data_build.h"
 #include "data/data_num.h"
+#include "data/data_row.h"
 
 /* "label index:value index:value ... # comment", the format of LIBSVM and
  * SVMlight.  Indices need not ascend, but may not come twice in a line;
  * "qid:N" is skipped.  Indices begin at 1, or at 0 if any line has a 0. */
 
-static inline bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static inline bool is_digit(char c)
-{
-	return (unsigned char)(c - '0') < 10;
-}
-
 static inline bool is_end(char c)
 {
-	return is_blank(c) || c == '\0' || c == '#';
-}
-
-/* A token for a message. */
-static void token(char out[static DATA_SHOWN], const char *p)
-{
-	size_t n = 0;
-
-	while (p[n] && !is_blank(p[n]))
-		n++;
-	data_shown(out, p, n);
+	return data_is_blank(c) || c == '\0' || c == '#';
 }
 
 struct ids {
@@ -47,8 +27,8 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 	char text[DATA_SHOWN];
 	double v;
 
-	token(text, p);
-	while (is_digit(*q))
+	data_token(text, p);
+	while (data_is_digit(*q))
 		q++;
 	if (q > p && *q == ':') {
 		p = data_num(q + 1, &v);
@@ -128,7 +108,7 @@ static const char *long_index(const char *p, uint64_t *out)
 	const char *first = p;
 	uint64_t i = 0;
 
-	for (; is_digit(*p); p++)
+	for (; data_is_digit(*p); p++)
 		i = i * 10 + (uint64_t)(*p - '0');
 	*out = i;
 	/* 18 digits cannot overflow; no longer index is believed. */
@@ -207,8 +187,7 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 	if (rc != ERR_OK)
 		return rc;
 	for (;;) {
-		while (is_blank(*p))
-			p++;
+		p = data_skip_blanks(p);
 		if (!*p || *p == '#')
 			break;
 		if (!parse_entry(&p, &i, &val[n])) {
@@ -249,8 +228,7 @@ static enum err_code parse_row(struct ids *f, const char *p, size_t len, const c
 	double v;
 
 	*end = line;
-	while (is_blank(*p))
-		p++;
+	p = data_skip_blanks(p);
 	if (!*p || *p == '#') {
 		*end = p;
 		return ERR_OK;
@@ -259,7 +237,7 @@ static enum err_code parse_row(struct ids *f, const char *p, size_t len, const c
 	if (after && *after == ',')
 		return stream_fail(f->s, e, "has several labels; one is wanted");
 	if (!after || !is_end(*after)) {
-		token(text, p);
+		data_token(text, p);
 		return stream_fail(f->s, e, "expected a number as label, got \"%s\"", text);
 	}
 	rc = data_label_number(f->b->label, f->s, v, e);
@@ -315,18 +293,18 @@ static bool looks_so(const char *p, const char *end)
 	size_t n = 0;
 	double v;
 
-	while (p + n < end && n < sizeof(label) - 1 && !is_blank(p[n]))
+	while (p + n < end && n < sizeof(label) - 1 && !data_is_blank(p[n]))
 		n++;
 	memcpy(label, p, n);
 	label[n] = '\0';
 	p += n;
 	if (!data_num_all(label, &v))
 		return false;
-	while (p < end && is_blank(*p))
+	while (p < end && data_is_blank(*p))
 		p++;
 	if (end - p >= 4 && memcmp(p, "qid:", 4) == 0)
 		return true;
-	for (n = 0; p < end && is_digit(*p); n++)
+	for (n = 0; p < end && data_is_digit(*p); n++)
 		p++;
 	return n > 0 && p < end && *p == ':';
 }
@@ -340,11 +318,11 @@ static bool probe(const uint8_t *bytes, size_t n)
 		nl = memchr(p, '\n', (size_t)(end - p));
 		if (!nl)
 			nl = end;
-		while (p < nl && is_blank(*p))
+		while (p < nl && data_is_blank(*p))
 			p++;
 		if (p < nl && *p != '#' && looks_so(p, nl))
 			return true;
-		if (p < nl && !is_digit(*p) && *p != '#' && *p != '-' && *p != '+' && *p != '\r' && *p != '.')
+		if (p < nl && !data_is_digit(*p) && *p != '#' && *p != '-' && *p != '+' && *p != '\r' && *p != '.')
 			return false;
 	}
 	return false;

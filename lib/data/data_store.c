@@ -16,9 +16,9 @@
 #define LANES (ALIGN / 8)
 #define BLOCK (256u << 10)
 
-enum word { MAGIC, LENGTH, SUM, KEY, ROWS = KEY + 8, COLS, NNZ, IDS, CLASSES, KIND, SCALE, BASE, TEXT, WORDS = 24 };
-enum kind { STORE_SPARSE = 1, STORE_BYTES = 2, STORE_Y = 4, STORE_LABEL = 8, STORE_FEATURES = 16, STORE_KINDS = 32 };
-enum part { X, START, COL, VAL, ID, Y, LABEL, VALUE, NAMES, PARTS };
+enum word { MAGIC, LENGTH, SUM, KEY, ROWS = KEY + 8, COLS, NNZ, IDS, CLASSES, KIND, SCALE, BASE, TEXT, FIELDS, WORDS = 24 };
+enum kind { STORE_SPARSE = 1, STORE_BYTES = 2, STORE_Y = 4, STORE_LABEL = 8, STORE_FEATURES = 16, STORE_FIELD = 32, STORE_KINDS = 64 };
+enum part { X, START, COL, VAL, FIELD, ID, Y, LABEL, VALUE, NAMES, PARTS };
 
 static const char magic[8] = "pskdata1";
 
@@ -80,7 +80,7 @@ static bool places(const uint64_t h[static WORDS], struct place at[static PARTS]
 	uint64_t values;
 
 	*length = WORDS * 8;
-	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX || h[CLASSES] > INT32_MAX)
+	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX || h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1)
 		return false;
 	if (h[CLASSES] > h[TEXT] || ((h[KIND] & STORE_FEATURES) && h[COLS] > h[TEXT]))
 		return false;
@@ -88,7 +88,8 @@ static bool places(const uint64_t h[static WORDS], struct place at[static PARTS]
 		return false;
 	return place_next(&at[X], values, h[KIND] & STORE_BYTES ? 1 : 4, length) &&
 	       place_next(&at[START], sparse ? h[ROWS] + 1 : 0, 8, length) && place_next(&at[COL], h[NNZ], 4, length) &&
-	       place_next(&at[VAL], h[NNZ], 4, length) && place_next(&at[ID], h[IDS], 8, length) &&
+	       place_next(&at[VAL], h[NNZ], 4, length) &&
+	       place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) && place_next(&at[ID], h[IDS], 8, length) &&
 	       place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
 	       place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
 	       place_next(&at[VALUE], h[CLASSES], 8, length) && place_next(&at[NAMES], h[TEXT], 1, length);
@@ -126,10 +127,11 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[IDS] = d->nids;
 	h[CLASSES] = d->classes;
 	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) | (d->y ? STORE_Y : 0) |
-	          (d->label ? STORE_LABEL : 0) | (d->feature_name ? STORE_FEATURES : 0);
+	          (d->label ? STORE_LABEL : 0) | (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0);
 	h[SCALE] = scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
+	h[FIELDS] = d->fields;
 }
 
 static const uint8_t zeroes[ALIGN];
@@ -153,7 +155,7 @@ enum err_code data_store_write(const struct dataset *d, const char key[static DI
 	names_of(d, &text);
 	head_of(d, key, text.len, h);
 
-	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val, d->id, d->y, d->label,
+	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val, d->field, d->id, d->y, d->label,
 		d->class_value, text.data };
 
 	if (!places(h, at, &h[LENGTH]))
@@ -241,7 +243,7 @@ static enum err_code check_head(int fd, const char *key, uint64_t h[static WORDS
 /* What the arrays say of each other: a batch reads by them. */
 static bool holds_together(const struct dataset *d, uint64_t nnz)
 {
-	uint32_t col = 0;
+	uint32_t col = 0, field = 0;
 	bool good = true;
 
 	if (d->sparse) {
@@ -251,6 +253,9 @@ static bool holds_together(const struct dataset *d, uint64_t nnz)
 		for (uint64_t k = 0; k < nnz; k++)
 			col = d->col[k] > col ? d->col[k] : col;
 		good &= nnz == 0 || col < d->nids;
+		for (uint64_t k = 0; d->field && k < nnz; k++)
+			field = d->field[k] > field ? d->field[k] : field;
+		good &= !d->field || field < d->fields;
 		for (size_t i = 0; i < d->nids; i++)
 			good &= d->id[i] < d->cols && (i == 0 || d->id[i - 1] < d->id[i]);
 	}
@@ -310,6 +315,8 @@ static bool use(struct dataset *d, const uint64_t h[static WORDS], const struct 
 	d->start = part_of(d, &at[START], d->sparse);
 	d->col = part_of(d, &at[COL], d->sparse);
 	d->val = part_of(d, &at[VAL], d->sparse);
+	d->field = part_of(d, &at[FIELD], h[KIND] & STORE_FIELD);
+	d->fields = h[FIELDS];
 	d->id = part_of(d, &at[ID], d->sparse);
 	d->y = part_of(d, &at[Y], h[KIND] & STORE_Y);
 	d->label = part_of(d, &at[LABEL], h[KIND] & STORE_LABEL);

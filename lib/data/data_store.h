@@ -9,9 +9,9 @@
  *   0       "pskdata1"          1  length of the file     2  checksum
  *   3-10    the key, 64 hexadecimal digits
  *   11-15   rows, cols, entries, distinct ids, classes    16  what there is (STORE_*)
- *   17      bits of scale       18 index base             19  bytes of text     20-23  0
+ *   17      bits of scale       18 index base             19  bytes of text     20  fields     21-23  0
  * then, each at a multiple of 64 bytes with zeroes before it, those there are of
- *   x or x8, start, col, val, id, y, label, class_value (as in struct dataset), and
+ *   x or x8, start, col, val, field, id, y, label, class_value (as in struct dataset), and
  *   text: names of the format, of the classes and of the features, a NUL behind each.
  *
  * The checksum is against damage, not forgery: who can write here could write other
@@ -19,7 +19,7 @@
  * sums side by side, a multiplication for each eight bytes.  Each step can be undone
  * when the word is known, so that what is changed within one word is always found; of
  * all else 2^-64 is missed. */
-#define DATA_STORE_VERSION 1    /* a change of what readers make of a file raises it, too */
+#define DATA_STORE_VERSION 2    /* a change of what readers make of a file raises it, too */
 
 /* Writes all to fd, from where it is.  ERR_IO. */
 enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd, struct err *e);

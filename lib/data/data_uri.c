@@ -1,15 +1,41 @@
 #include "data/data_uri.h"
 
 #include <glob.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "data/data_num.h"
 
-static const char *const keys[] = { "format", "label", "labels", "index_base" };
-#define NKEYS (sizeof(keys) / sizeof(keys[0]))
+enum option_type { TEXT, WHOLE, NUMBER };
+
+/* "auto" is what a number is when it is not given. */
+static const struct option {
+	const char *name;
+	enum option_type type;
+	size_t at;
+	double min, max;
+} options[] = {
+#define OPTION(field, type, min, max) { #field, type, offsetof(struct data_options, field), min, max }
+	OPTION(format, TEXT, 0, 0),
+	OPTION(label, TEXT, 0, 0),
+	OPTION(labels, TEXT, 0, 0),
+	OPTION(norm, TEXT, 0, 0),
+	OPTION(pairs, TEXT, 0, 0),
+	OPTION(index_base, WHOLE, 0, 1),
+	OPTION(bits, WHOLE, 1, 60),
+	OPTION(window, WHOLE, 1, 1000),
+	OPTION(negatives, WHOLE, 1, 1000),
+	OPTION(min_count, WHOLE, 1, INT_MAX),
+	OPTION(sample, NUMBER, 0, 1),
+#undef OPTION
+};
+#define NOPTIONS (sizeof(options) / sizeof(options[0]))
 
 static bool is_key_char(char c)
 {
@@ -88,35 +114,64 @@ static enum err_code check_format(const char *path, const char *name, struct err
 	return unknown(path, "format", name, names, n, e);
 }
 
+static enum err_code set_number(struct data_options *o, const char *path, const struct option *k, const char *value,
+                                struct err *e)
+{
+	char *field = (char *)o + k->at;
+	double v;
+	int whole;
+
+	if (strcmp(value, "auto") == 0)
+		return ERR_OK;
+	if (!data_num_all(value, &v) || v < k->min || v > k->max || (k->type == WHOLE && v != floor(v)))
+		return err_set(e, ERR_CONFIG, "%s: %s must be %s from %.10g to %.10g, or auto, not \"%s\"", path, k->name,
+		               k->type == WHOLE ? "a whole number" : "a number", k->min, k->max, value);
+	whole = (int)v;
+	if (k->type == WHOLE)
+		memcpy(field, &whole, sizeof(whole));
+	else
+		memcpy(field, &v, sizeof(v));
+	return ERR_OK;
+}
+
+/* Takes value over. */
+static void set_text(struct data_options *o, const struct option *k, char *value)
+{
+	char *field = (char *)o + k->at, *old;
+
+	memcpy(&old, field, sizeof(old));
+	free(old);
+	memcpy(field, &value, sizeof(value));
+}
+
 /* Takes value over. */
 static enum err_code set_option(struct data_options *o, const char *path, const char *key, char *value,
                                 struct err *e)
 {
-	char **field = NULL;
+	const char *names[NOPTIONS];
+	const struct option *k = NULL;
 	enum err_code rc = ERR_OK;
 
-	if (strcmp(key, "format") == 0) {
-		field = &o->format;
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		names[i] = options[i].name;
+		if (strcmp(key, names[i]) == 0)
+			k = &options[i];
+	}
+	if (!k)
+		rc = unknown(path, "option", key, names, NOPTIONS, e);
+	else if (!*value)
+		rc = err_set(e, ERR_CONFIG, "%s: %s= needs a value", path, key);
+	else if (k->type != TEXT)
+		rc = set_number(o, path, k, value, e);
+	else if (k->at == offsetof(struct data_options, format))
 		rc = check_format(path, value, e);
-	} else if (strcmp(key, "label") == 0) {
-		field = &o->label;
-	} else if (strcmp(key, "labels") == 0) {
-		field = &o->labels;
-	} else if (strcmp(key, "index_base") == 0) {
-		if (strcmp(value, "0") == 0 || strcmp(value, "1") == 0)
-			o->index_base = value[0] - '0';
-		else if (strcmp(value, "auto") != 0)
-			rc = err_set(e, ERR_CONFIG, "%s: index_base must be 0, 1 or auto, not \"%s\"", path, value);
-	} else {
-		rc = unknown(path, "option", key, keys, NKEYS, e);
-	}
-	if (!field || rc != ERR_OK) {
+	else if (k->at == offsetof(struct data_options, norm) && strcmp(value, "l2") != 0)
+		rc = err_set(e, ERR_CONFIG, "%s: norm must be l2, not \"%s\"", path, value);
+	if (rc || k->type != TEXT)
 		free(value);
-		return rc;
-	}
-	free(*field);
-	*field = value;
-	return *value ? ERR_OK : err_set(e, ERR_CONFIG, "%s: %s= needs a value", path, key);
+	else
+		set_text(o, k, value);
+	return rc;
 }
 
 enum err_code data_uri_parse(const char *path, char **file, struct data_options *o, struct err *e)
@@ -125,7 +180,7 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 	enum err_code rc = ERR_OK;
 	char *key;
 
-	*o = (struct data_options){ .index_base = -1 };
+	*o = (struct data_options)DATA_OPTIONS_INIT;
 	*file = q ? mem_printf("%.*s", (int)(q - path), path) : mem_strdup(path);
 	for (p = q ? q + 1 : ""; *p && rc == ERR_OK; p = *end ? end + 1 : end) {
 		end = strchrnul(p, '&');
@@ -153,7 +208,9 @@ void data_uri_release(struct data_options *o)
 	free(o->format);
 	free(o->label);
 	free(o->labels);
-	*o = (struct data_options){ .index_base = -1 };
+	free(o->norm);
+	free(o->pairs);
+	*o = (struct data_options)DATA_OPTIONS_INIT;
 }
 
 /* dir/pattern, with what glob would read in dir made literal. */

@@ -94,7 +94,7 @@ enum err_code metrics_add(struct metrics *m, const struct batch *b, const float 
 
 		if (m->task == MODEL_REAL)
 			add_value(m, (double)b->y[r], (double)s[0]);
-		else
+		else if (m->task != MODEL_WORDS)
 			add_class(m, b, r, s);
 		m->n++;
 	}
@@ -141,6 +141,8 @@ void metrics_finish(struct metrics *m, struct eval_result *out)
 		return;
 	out->has_loss = true;
 	out->loss = m->loss / n;
+	if (m->task == MODEL_WORDS)
+		return;
 	if (m->task == MODEL_REAL) {
 		out->has_rmse = true;
 		out->rmse = sqrt(m->sq_error / n);

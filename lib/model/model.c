@@ -223,6 +223,11 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 		               b->cols, m->shape.features);
 	if (b->rows > INT_MAX)
 		return err_set(e, ERR_LIMIT, "a batch of %zu examples is too large", b->rows);
+	if (m->kind->fields && b->fields > m->shape.fields && b->sparse)
+		return err_set(e, ERR_FORMAT, "the data has %zu fields, and the model was made for %zu", b->fields,
+		               m->shape.fields);
+	if (m->info->task == MODEL_WORDS)
+		return ERR_OK;
 	if (m->info->task == MODEL_CLASSES)
 		return check_labels(m, b, e);
 	return check_values(m, b, e);

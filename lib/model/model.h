@@ -16,6 +16,7 @@ enum model_task {
 	MODEL_REAL,             /* batch->y, any number */
 	MODEL_TWO,              /* batch->y, 0 or 1 */
 	MODEL_CLASSES,          /* batch->label, 0 .. classes-1 */
+	MODEL_WORDS,            /* none: the words of a text foretell each other */
 	MODEL_OUTSIDE,          /* nothing that is known here */
 };
 
@@ -48,7 +49,8 @@ struct model_shape {
 	bool sparse;
 	const size_t *hidden;   /* widths of the hidden layers */
 	size_t nhidden;
-	size_t factors;         /* of factorization machines: width of a feature's vector */
+	size_t fields;          /* of the data: fields that entries are of, 0 without; dense: columns */
+	size_t factors;         /* width of a feature's vector, at least 1 */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	/* Of model custom alone: */
 	const struct model_table *table;
@@ -91,8 +93,8 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
                   float *const grads[]);
 
-/* scores (b->rows, outputs): linear: the value; logistic: the probability of
- * class 1; softmax and mlp: the probability of each class.  Returns the loss
+/* scores (b->rows, outputs), by the task: the value; the probability of
+ * class 1; the probability of each class; of words the loss.  Returns the loss
  * summed over the examples (for a batch without targets, y and label NULL: 0). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
                      float *scores);

@@ -6,6 +6,7 @@
 /* For lib/model only: what a model_NAME.c provides, and what model.c keeps. */
 struct model_kind {
 	bool hidden;                    /* has hidden layers */
+	bool fields;                    /* looks at the fields of the data */
 	bool outside;                   /* the data are not known here */
 	/* Whether the shape suits, beyond what model.c checks for all. */
 	enum err_code (*fits)(const struct model_shape *shape, struct err *e);

@@ -145,6 +145,7 @@ static enum err_code gather(struct feed *f, uint64_t epoch, uint64_t begin, uint
 		f->order_epoch = epoch;
 		f->ordered = true;
 	}
+	b->epoch = epoch;
 	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
 }
 

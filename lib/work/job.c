@@ -43,11 +43,16 @@ static enum err_code number_data(struct job *j, const struct job_source *from, c
 	return ERR_OK;
 }
 
+struct data_want job_want(const struct model_info *info)
+{
+	return (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO, .words = info->task == MODEL_WORDS };
+}
+
 static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, const struct data_cache *cache,
     struct err *e)
 {
 	const struct model_info *info = model_info_find(j->conf.job.model);
-	struct data_want want = { .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
+	struct data_want want = job_want(info);
 	const struct conf_strs *paths = &j->conf.job.data, *eval = &j->conf.job.eval;
 	char text[256];
 	enum err_code rc;
@@ -79,6 +84,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
 	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
+		.fields = j->train->sparse ? j->train->fields : j->train->cols,
 		.hidden = hidden, .nhidden = c->hidden.n, .factors = (size_t)c->factors, .activation = c->activation,
 		.outside = j->outside };
 	struct model_table *table = NULL;

@@ -33,6 +33,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 /* What is kept of parsed data in the directory of that name; "none": nothing. */
 struct data_cache job_cache(const char *dir, struct log *log);
 void job_release(struct job *j);
+/* What a model wants of data. */
+struct data_want job_want(const struct model_info *info);
 /* Another model like the job's, for another thread. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
 /* Does table i stay as it is, as the configuration is now? */

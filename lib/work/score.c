@@ -19,7 +19,7 @@ static enum err_code load(struct tool *t, const char *const *data, size_t ndata,
 		job_release(job);
 		return err_set(e, ERR_UNSUPPORTED, "only the program that trains model %s can score it", info->name);
 	}
-	want = (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO };
+	want = job_want(info);
 	cache = job_cache(job->conf.job.cache, t->log);
 	*set = NULL;
 	if (ndata)

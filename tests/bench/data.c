@@ -68,7 +68,7 @@ static void report(struct dataset *d, double *t, size_t bytes)
 
 static enum err_code load_text(const char *name, const struct buf *b, struct dataset **out, struct err *e)
 {
-	struct data_options o = { .index_base = -1 };
+	struct data_options o = DATA_OPTIONS_INIT;
 	struct data_want want = { .two = true };
 	struct stream *s;
 	enum err_code rc;

@@ -42,12 +42,22 @@ res() {
 	jq -r "$1" <<<"$RESULT"
 }
 
-# at_least FILTER NUMBER
-at_least() {
-	jq -e "$1 >= $2" <<<"$RESULT" >/dev/null || {
-		echo "$1 is $(res "$1"), less than $2; $RESULT"
+# compare FILTER OPERATOR NUMBER
+compare() {
+	jq -e "$1 $2 $3" <<<"$RESULT" >/dev/null || {
+		echo "$1 is $(res "$1"), not $2 $3; $RESULT"
 		return 1
 	}
+}
+
+# at_least FILTER NUMBER
+at_least() {
+	compare "$1" '>=' "$2"
+}
+
+# at_most FILTER NUMBER
+at_most() {
+	compare "$1" '<=' "$2"
 }
 
 # has FILTER VALUE

@@ -101,7 +101,7 @@ static bool same(const struct dataset *a, const struct dataset *b)
 	data_describe(b, y);
 	return strcmp(x, y) == 0 && bytes_are(a->x, b->x, values * 4) && bytes_are(a->x8, b->x8, values) &&
 	       bytes_are(a->start, b->start, (a->rows + 1) * 8) && bytes_are(a->col, b->col, nnz * 4) &&
-	       bytes_are(a->val, b->val, nnz * 4) && bytes_are(a->id, b->id, a->nids * 8) &&
+	       bytes_are(a->val, b->val, nnz * 4) && bytes_are(a->field, b->field, nnz * 2) && a->fields == b->fields && bytes_are(a->id, b->id, a->nids * 8) &&
 	       bytes_are(a->y, b->y, a->rows * 4) && bytes_are(a->label, b->label, a->rows * 4) &&
 	       bytes_are(a->class_value, b->class_value, a->classes * 8) &&
 	       names_are(a->class_name, b->class_name, a->classes) &&
@@ -132,12 +132,14 @@ static void test_same(struct fixture *f)
 	clear(f);
 	write_text("s", "1 1:0.5 7:2\n-1 3:1 900:-2.5\n1\n-1 1:1e-3\n");
 	write_text("wide", "1 5:1 999999999999999999:2\n2 123456789012:3\n");
+	write_text("f", "1 0:5:1 38:999999999999:2\n0 2:3:1\n");
 	write_text("c", "w,h,kind\n1,2.5,pear\n-3,4,apple\n7,8,\"a \"\"b\"\"\"\n");
 	write_text("n", "1,2,3.5\n4,5,-6\n");
 	write_file("t-images-idx3-ubyte", images, sizeof(images));
 	write_file("t-labels-idx1-ubyte", labels, sizeof(labels));
 	both_ways(f, "s", &two, NULL);
 	both_ways(f, "wide", &classes, NULL);
+	both_ways(f, "f?norm=l2", &two, NULL);
 	both_ways(f, "c", &classes, NULL);
 	both_ways(f, "n", &real, NULL);
 	both_ways(f, "t-images-idx3-ubyte", &classes, NULL);
@@ -148,7 +150,7 @@ static void test_same(struct fixture *f)
 	both_ways(f, "e", &two, train);
 	both_ways(f, "empty?format=libsvm", &two, train);
 	dataset_free(train);
-	ok(said(f, "kept as") == 8 && said(f, "read from") == 9, "and the log says so");
+	ok(said(f, "kept as") == 9 && said(f, "read from") == 10, "and the log says so");
 }
 
 static unsigned files_kept(const struct fixture *f)

@@ -15,10 +15,11 @@ static const struct data_want classes = { .classes = true }, two = { .two = true
 static struct dataset *load_text(const char *text, const char *format, const struct data_want *want,
                                  struct err *e)
 {
-	struct data_options o = { .format = (char *)(uintptr_t)format, .index_base = -1 };
+	struct data_options o = DATA_OPTIONS_INIT;
 	struct dataset *d = NULL;
 	struct stream *s;
 
+	o.format = (char *)(uintptr_t)format;
 	*e = (struct err){ 0 };
 	if (stream_memory(text, strlen(text), "text", &s, e) == ERR_OK)
 		data_load_stream(s, &o, want, NULL, &d, e);

@@ -63,6 +63,15 @@ static inline void sample_make(struct sample *s, bool sparse, size_t rows, size_
 	}
 }
 
+/* Feature k is in field k modulo their number. */
+static inline void sample_fields(struct sample *s, size_t fields)
+{
+	s->b.fields = fields;
+	s->b.field = malloc((s->b.start[s->b.rows] + 1) * sizeof *s->b.field);
+	for (uint32_t i = 0; i < s->b.start[s->b.rows]; i++)
+		s->b.field[i] = (uint16_t)(s->b.col[i] % fields);
+}
+
 static inline void sample_release(struct sample *s)
 {
 	free(s->x);
@@ -115,6 +124,106 @@ static inline void subject_release(struct subject *t)
 		free(t->pf[i]);
 		free(t->g[i]);
 	}
+}
+
+/* The loss of example r in double, and its scores in z. */
+typedef double (*ref_fn)(const struct subject *t, const struct sample *s, size_t r, double *z);
+
+static inline double ref_total(const struct subject *t, const struct sample *s, ref_fn ref, double *scores)
+{
+	double z[64], total = 0;
+
+	for (size_t r = 0; r < s->b.rows; r++) {
+		total += ref(t, s, r, z);
+		if (scores != NULL)
+			memcpy(scores + r * model_outputs(t->m), z,
+			       model_outputs(t->m) * sizeof *z);
+	}
+	return total;
+}
+
+/* The worst difference of the gradient to central differences of the naive
+ * loss, relative to the table's largest entry. */
+static inline double grad_error(struct subject *t, const struct sample *s, ref_fn ref)
+{
+	const double h = 1e-6;
+	double bad = 0;
+
+	for (size_t i = 0; i < t->ntables; i++) {
+		double size = 1e-3, off = 0;
+
+		for (size_t k = 0; k < t->n[i]; k++) {
+			double at = t->p[i][k], up, down, want;
+
+			t->p[i][k] = at + h;
+			up = ref_total(t, s, ref, NULL);
+			t->p[i][k] = at - h;
+			down = ref_total(t, s, ref, NULL);
+			t->p[i][k] = at;
+			want = (up - down) / (2 * h) / (double)s->b.rows;
+			size = fmax(size, fabs(want));
+			if (!isfinite(t->g[i][k]))
+				return INFINITY;
+			off = fmax(off, fabs((double)t->g[i][k] - want));
+		}
+		bad = fmax(bad, off / size);
+	}
+	return bad;
+}
+
+static inline double forward_error(struct subject *t, const struct sample *s, ref_fn ref, double mean)
+{
+	size_t n = s->b.rows * model_outputs(t->m);
+	double *want = calloc(n + 1, sizeof *want), bad = 0, total = ref_total(t, s, ref, want), loss;
+	float *scores = malloc((n + 1) * sizeof *scores);
+
+	for (size_t i = 0; i < n; i++)
+		scores[i] = NAN;
+	loss = model_forward(t->m, &s->b, (const float *const *)t->pf, scores);
+	bad = fmax(fabs(loss - total), fabs(mean * (double)s->b.rows - total)) / fmax(total, 1);
+	for (size_t i = 0; i < n; i++)
+		bad = isfinite(scores[i]) ? fmax(bad, fabs((double)scores[i] - want[i])) : INFINITY;
+	free(want);
+	free(scores);
+	return bad;
+}
+
+static inline void test_model(const char *name, const struct model_shape *shape, ref_fn ref)
+{
+	static const size_t sizes[] = { 1, 5, 33, 2 };
+	const size_t cols = shape->sparse ? 9 : shape->features;
+	struct subject t;
+	double grad = 0, forward = 0;
+	bool again = true;
+
+	subject_make(&t, name, shape, cols);
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		struct sample s;
+		struct err e = { 0 };
+		double mean, second;
+		float first;
+
+		sample_make(&s, shape->sparse, sizes[i], cols, shape->classes);
+		if (shape->fields)
+			sample_fields(&s, shape->fields);
+		if (model_check(t.m, &s.b, &e) != ERR_OK)
+			ok(false, "%s: %s", name, e.msg);
+		mean = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
+		grad = fmax(grad, grad_error(&t, &s, ref));
+		forward = fmax(forward, forward_error(&t, &s, ref, mean));
+		first = t.g[0][0];
+		second = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
+		again &= second == mean && memcmp(&first, &t.g[0][0], sizeof first) == 0;
+		sample_release(&s);
+	}
+	/* Products of vectors are summed in float32. */
+	ok(grad < (shape->factors ? 1e-4 : 2e-5), "%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
+	   shape->sparse ? ", sparse" : "", shape->activation ? ", " : "",
+	   shape->activation ? shape->activation : "",
+	   shape->nhidden, grad);
+	ok(forward < 1e-5 && again, "%s: loss and scores are the naive ones (%.1e), twice", name,
+	   forward);
+	subject_release(&t);
 }
 
 #endif

@@ -60,7 +60,7 @@ static void push(struct line *l)
 
 	r.examples = clock.examples = 1;
 	for (uint32_t i = 0; i < s->nparts; i++) {
-		const float *g = f->gradient + table_part_begin(s->part[i]);
+		const float *g = f->gradient + table_part_begin(f->table, s->part[i]);
 
 		r.part = s->part[i];
 		r.len = table_part_elements(f->table, r.part) * 4;

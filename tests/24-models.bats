@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# Models of features and their vectors, and the formats that their data have.
+
+load lib/helper
+load lib/training
+
+setup() {
+	setup_training
+}
+
+teardown() {
+	teardown_dir
+}
+
+# both_modes FILE FILTER CHECK NUMBER: a whole run each in asp and ssp.
+both_modes() {
+	local sync
+	for sync in asp ssp:2; do
+		train "$1.json" --set sync=$sync
+		"$3" "$2" "$4"
+	done
+}
+
+@test "criteo, logistic by ftrl: AUC 0.768" {
+	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
+	cat >lr.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "logistic", "data": "$DATA/criteo-80k/train60k.ffm.zst",
+	  "eval": "$DATA/criteo-80k/test20k.ffm.zst", "epochs": 6, "batch": 100, "optimizer": "ftrl", "lr": 1, "l2": 5e-5 } }
+	END
+	both_modes lr .eval.auc at_least 0.7675
+}
+
+@test "criteo, fm: AUC 0.767" {
+	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
+	cat >fm.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "fm", "factors": 4, "data": "$DATA/criteo-80k/train60k.ffm.zst?norm=l2",
+	  "eval": "$DATA/criteo-80k/test20k.ffm.zst?norm=l2", "epochs": 4, "batch": 100, "optimizer": "adagrad", "lr": 0.3, "eps": 0.01,
+	  "schedule": "cosine:1200" } }
+	END
+	both_modes fm .eval.auc at_least 0.7665
+}
+
+# bats test_tags=slow
+@test "criteo, ffm: AUC 0.765" {
+	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
+	cat >ffm.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "ffm", "factors": 4, "data": "$DATA/criteo-80k/train60k.ffm.zst?norm=l2",
+	  "eval": "$DATA/criteo-80k/test20k.ffm.zst?norm=l2", "epochs": 3, "batch": 100, "optimizer": "adagrad", "lr": 0.6, "eps": 0.01,
+	  "schedule": "cosine:900" } }
+	END
+	both_modes ffm .eval.auc at_least 0.764
+}
+
+@test "ratings, mf: RMSE 0.925" {
+	need_data ml-100k/u1.base.gz ml-100k/u1.test.gz
+	cat >mf.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "mf", "factors": 20, "data": "$DATA/ml-100k/u1.base.gz?format=ratings",
+	  "eval": "$DATA/ml-100k/u1.test.gz?format=ratings", "epochs": 20, "batch": 100, "optimizer": "adagrad", "lr": 0.1, "l2": 0.001 } }
+	END
+	both_modes mf .eval.rmse at_most 0.925
+}
+
+@test "census, deepfm and wide and deep: AUC 0.915" {
+	need_data angel/census_148d_train.libsvm.gz angel/census_148d_test.libsvm.gz
+	cat >deep.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "deepfm", "hidden": [64, 32], "data": "$DATA/angel/census_148d_train.libsvm.gz",
+	  "eval": "$DATA/angel/census_148d_test.libsvm.gz", "epochs": 3, "batch": 100, "optimizer": "adam", "lr": 0.002 } }
+	END
+	both_modes deep .eval.auc at_least 0.915
+	sed -i 's/deepfm/wide_deep/' deep.json
+	both_modes deep .eval.auc at_least 0.915
+}
+
+@test "Shakespeare's words: the loss falls, and a son's nearest are of the family" {
+	need_data text/tinyshakespeare.txt.gz
+	cat >words.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "word2vec", "factors": 64, "data": "$DATA/text/tinyshakespeare.txt.gz",
+	  "eval": "$DATA/text/tinyshakespeare.txt.gz", "epochs": 1, "batch": 100, "optimizer": "adagrad", "lr": 0.5 } }
+	END
+	train words.json --set sync=asp
+	at_most .eval.loss 1.80
+	begin words.json --set sync=ssp:2 --set epochs=8
+	ps-ctl wait -C words.run --for done
+	RESULT=$(ps-ctl status -C words.run --json | head -n 1)
+	at_most .eval.loss 1.65
+	ps-work words -C words.run -n 10 son >near
+	[ "$(wc -l <near)" = 10 ]
+	[ "$(cut -f 2 near | grep -cE '^(father|brother|daughter|wife|husband|mother|uncle|sister|cousin|child|heir)$')" -ge 2 ]
+	ps-work words -C words.run >all
+	[ "$(head -n 1 all)" = "$(($(wc -l <all) - 1)) 64" ]
+	run ps-work words -C words.run xyzzy
+	[ "$status" -ne 0 ]
+	[[ $output == *'"xyzzy" is none of the '* ]]
+	ps-ctl stop -C words.run
+}
+
+@test "a model of words takes text alone, and text no other model" {
+	printf '1 1:1\n0 2:1\n' >a.svm
+	printf 'a b c\n' >a.txt
+	echo '{ "job": { "model": "word2vec", "data": "a.svm?format=libsvm", "epochs": 1 } }' >w.json
+	run ps-ctl run w.json
+	[ "$status" -ne 0 ]
+	[[ $output == *"is libsvm, and the model wants plain text"* ]]
+	run ps-ctl run w.json --set model=logistic --set "data=a.txt?format=text"
+	[ "$status" -ne 0 ]
+	[[ $output == *"is read as plain text, which is for job.model word2vec"* ]]
+}
+
+# Two crossed features, neither of which says anything alone, N lines of `printf FORMAT, label, x, y`.
+crossed() {
+	awk -v n="$1" -v form="$2" 'BEGIN {
+		srand(7)
+		for (i = 0; i < n; i++) { x = int(rand() * 4); y = int(rand() * 4); printf form "\n", (x % 2 == y % 2), x, y }
+	}'
+}
+
+@test "pairs of features that only count together: vw with pairs, fm, ffm, deepfm" {
+	crossed 2000 '%d |x x%d |y y%d' >a.vw
+	crossed 2000 '%d 0:%d:1 1:1%d:1' >a.ffm
+	cat >cross.json <<-END
+	{ "servers": 2, "workers": 2, "deterministic": true, "job": { "model": "logistic", "data": "a.vw", "eval": "a.vw", "epochs": 4,
+	  "batch": 20, "optimizer": "adagrad", "lr": 0.3 } }
+	END
+	train cross.json
+	at_most .eval.auc 0.6
+	train cross.json --set data=a.vw?pairs=xy --set eval=a.vw?pairs=xy
+	at_least .eval.auc 0.999
+	for model in fm ffm deepfm; do
+		train cross.json --set model=$model --set data=a.ffm --set eval=a.ffm --set epochs=10 $([ $model != deepfm ] || echo --set hidden=[8])
+		at_least .eval.auc 0.999
+	done
+}
+
+@test "Criteo's columns: numbers by their logarithm, categories by hash" {
+	awk 'BEGIN {
+		srand(3); OFS = "\t"
+		for (i = 0; i < 2000; i++) {
+			n = int(exp(rand() * 8)); c = int(rand() * 8)
+			line = (n > 50) != (c % 2) ? 1 : 0
+			for (j = 0; j < 13; j++) line = line OFS (j == 4 ? n : "")
+			for (j = 0; j < 26; j++) line = line OFS (j == 9 ? sprintf("%08x", c * 77777) : "")
+			print line
+		}
+	}' >clicks.tsv
+	cat >clicks.json <<-END
+	{ "servers": 2, "workers": 2, "job": { "model": "deepfm", "hidden": [16], "data": "clicks.tsv?format=criteo&bits=12",
+	  "eval": "clicks.tsv?format=criteo&bits=12", "epochs": 20, "batch": 20, "optimizer": "adam", "lr": 0.01 } }
+	END
+	train clicks.json
+	at_least .eval.auc 0.97
+}

@@ -1,0 +1,12 @@
+#include "reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct data_options o = DATA_OPTIONS_INIT;
+
+	o.format = "text";
+	o.min_count = 1;
+	o.window = 2;
+	read_all(&o, data, n);
+	return 0;
+}

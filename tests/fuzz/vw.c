@@ -1,0 +1,11 @@
+#include "reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct data_options o = DATA_OPTIONS_INIT;
+
+	o.format = "vw";
+	o.pairs = "a:,bc";
+	read_all(&o, data, n);
+	return 0;
+}

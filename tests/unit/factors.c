@@ -1,0 +1,199 @@
+/* Models of features and their factors, against sums over all pairs in double. */
+#include <math.h>
+
+#include "model_fixture.h"
+
+static size_t field_of(const struct subject *t, size_t k)
+{
+	return t->shape.fields ? k % t->shape.fields : 0;
+}
+
+/* <v_i, v_j>, in a field-aware model those for each other's fields. */
+static double product(const struct subject *t, size_t i, size_t j)
+{
+	size_t k = t->shape.factors, width = t->tables[0].cols;
+	bool aware = strcmp(t->name, "ffm") == 0;
+	const double *a = t->p[0] + i * width + 1 + (aware ? field_of(t, j) * k : 0);
+	const double *b = t->p[0] + j * width + 1 + (aware ? field_of(t, i) * k : 0);
+	double sum = 0;
+
+	for (size_t d = 0; d < k; d++)
+		sum += a[d] * b[d];
+	return sum;
+}
+
+/* The layers on each field's sum of vectors. */
+static double layers(const struct subject *t, const double *x, size_t cols)
+{
+	size_t fields = t->shape.fields ? t->shape.fields : 1, k = t->shape.factors, nin = fields * k;
+	double in[256] = { 0 }, z[256];
+
+	for (size_t i = 0; i < cols; i++)
+		for (size_t d = 0; d < k; d++)
+			in[field_of(t, i) * k + d] += x[i] * t->p[0][i * (1 + k) + 1 + d];
+	for (size_t l = 0; l <= t->shape.nhidden; l++) {
+		size_t out = t->tables[1 + 2 * l].cols;
+
+		for (size_t j = 0; j < out; j++) {
+			z[j] = t->p[2 + 2 * l][j];
+			for (size_t i = 0; i < nin; i++)
+				z[j] += in[i] * t->p[1 + 2 * l][i * out + j];
+			z[j] = l == t->shape.nhidden ? z[j] : tanh(z[j]);
+		}
+		memcpy(in, z, out * sizeof *in);
+		nin = out;
+	}
+	return in[0];
+}
+
+static double ref_factors(const struct subject *t, const struct sample *s, size_t r, double *z)
+{
+	const double *x = s->x + r * s->cols;
+	bool pairs = strcmp(t->name, "wide_deep") != 0;
+	double f = t->shape.nhidden ? layers(t, x, s->cols) : t->p[1][0], y = (double)s->b.y[r];
+
+	for (size_t i = 0; i < s->cols; i++) {
+		f += t->p[0][i * t->tables[0].cols] * x[i];
+		for (size_t j = 0; pairs && j < i; j++)
+			f += product(t, i, j) * x[i] * x[j];
+	}
+	if (model_task(t->m) == MODEL_REAL) {
+		*z = f;
+		return (y - f) * (y - f) / 2;
+	}
+	*z = 1 / (1 + exp(-f));
+	return y > 0 ? -log(*z) : -log(1 - *z);
+}
+
+static void test_factors(void)
+{
+	static const size_t hidden[] = { 5, 6 };
+
+	for (size_t k = 1; k < 20; k += 6)
+		for (int sparse = 0; sparse < 2; sparse++) {
+			struct model_shape two = { .features = 7, .classes = 2, .sparse = sparse, .factors = k };
+			struct model_shape fields = two, real = two, deep = two;
+
+			fields.fields = sparse ? 3 : 7;
+			real.classes = 0;
+			deep.hidden = hidden;
+			deep.nhidden = 2;
+			deep.activation = "tanh";
+			test_model("fm", &two, ref_factors);
+			test_model("mf", &real, ref_factors);
+			test_model("ffm", &fields, ref_factors);
+			if (sparse) {
+				test_model("deepfm", &deep, ref_factors);
+				test_model("wide_deep", &deep, ref_factors);
+			}
+			deep.fields = fields.fields;
+			test_model("deepfm", &deep, ref_factors);
+			test_model("wide_deep", &deep, ref_factors);
+		}
+}
+
+/* ---- words --------------------------------------------------------------------------- */
+
+#define WIDTH 5
+
+/* Word 0 with a neighbour and two words drawn; one with two neighbours; one with none; an empty example. */
+static const uint32_t start[] = { 0, 4, 9, 10, 10 };
+static const uint32_t col[] = { 0, 1, 2, 3, 4, 1, 5, 3, 5, 0 };
+static const uint16_t field[] = { 0, 1, 2, 2, 0, 1, 2, 1, 2, 0 };
+
+static double ref_words(const double *v)
+{
+	double all = 0;
+
+	for (size_t r = 0; r < 2; r++) {
+		double near = r == 0 ? 1 : 2, loss = 0;
+
+		for (uint32_t i = start[r] + 1; i < start[r + 1]; i++) {
+			double f = 0;
+
+			for (size_t d = 0; d < WIDTH; d++)
+				f += v[col[start[r]] * WIDTH + d] * v[col[i] * WIDTH + d];
+			loss -= log(1 / (1 + exp(field[i] == 1 ? -f : f)));
+		}
+		all += loss / near;
+	}
+	return all / 2;
+}
+
+static void test_words(void)
+{
+	struct model_shape shape = { .sparse = true, .fields = 3, .factors = WIDTH };
+	uint64_t id[] = { 0, 1, 3, 5, 8, 9 };
+	float val[10], pf[6 * WIDTH], g[6 * WIDTH], shown[4];
+	const float *params[] = { pf };
+	float *grads[] = { g };
+	struct batch b = { .rows = 4, .sparse = true, .start = (uint32_t *)(uintptr_t)start, .col = (uint32_t *)(uintptr_t)col,
+		.field = (uint16_t *)(uintptr_t)field, .val = val, .fields = 3, .id = id, .nids = 6 };
+	double p[6 * WIDTH], bad = 0, loss;
+	struct model *m;
+	struct err e;
+
+	for (size_t i = 0; i < 6 * WIDTH; i++)
+		p[i] = (double)(pf[i] = (float)uniform(-0.9, 0.9));
+	if (model_new("word2vec", &shape, &m, &e) != ERR_OK) {
+		ok(false, "word2vec: %s", e.msg);
+		return;
+	}
+	loss = model_grad(m, &b, params, grads);
+	for (size_t i = 0; i < 6 * WIDTH; i++) {
+		double at = p[i], up, down;
+
+		p[i] = at + 1e-6;
+		up = ref_words(p);
+		p[i] = at - 1e-6;
+		down = ref_words(p);
+		p[i] = at;
+		bad = fmax(bad, fabs((up - down) / 2e-6 - (double)g[i]));
+	}
+	ok(bad < 1e-6, "word2vec: gradient is that of the naive loss (%.1e)", bad);
+	ok(fabs(loss - ref_words(p)) < 1e-6 && fabs(model_forward(m, &b, params, shown) / 2 - loss) < 1e-6 && shown[2] == 0 && shown[3] == 0,
+	   "word2vec: loss is the naive one; words without neighbours have none");
+	model_free(m);
+}
+
+static void test_refusals(void)
+{
+	static const size_t hidden[] = { 4 };
+	static const struct {
+		const char *name;
+		struct model_shape shape;
+		const char *why;
+	} bad[] = {
+		{ "ffm", { .sparse = true, .classes = 2, .factors = 4 }, "needs features in fields" },
+		{ "ffm", { .sparse = true, .classes = 3, .fields = 2, .factors = 4 }, "needs two classes" },
+		{ "mf", { .sparse = true, .classes = 2, .factors = 4 }, "needs real targets" },
+		{ "deepfm", { .sparse = true, .classes = 2, .factors = 4 }, "needs job.hidden" },
+		{ "fm", { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 }, "has no hidden layers" },
+		{ "word2vec", { .sparse = true, .fields = 2, .factors = 4 }, "needs plain text" },
+		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
+	};
+	struct model_shape shape = { .sparse = true, .classes = 2, .fields = 2, .factors = 2 };
+	struct model *m = NULL;
+	struct sample s;
+	struct err e;
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		bool refused = model_new(bad[i].name, &bad[i].shape, &m, &e) == ERR_CONFIG && strstr(e.msg, bad[i].why);
+
+		ok(refused, "%s: %s", bad[i].name, refused ? bad[i].why : e.msg);
+	}
+	sample_make(&s, true, 5, 9, 2);
+	sample_fields(&s, 3);
+	ok(model_new("ffm", &shape, &m, &e) == ERR_OK && model_check(m, &s.b, &e) == ERR_FORMAT && strstr(e.msg, "has 3 fields"), "%s", e.msg);
+	sample_release(&s);
+	model_free(m);
+}
+
+int main(void)
+{
+	rng_init(&rng, 20);
+	test_factors();
+	test_words();
+	test_refusals();
+	return tap_done();
+}

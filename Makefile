@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -273,6 +273,11 @@ bench-models: deps
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/models $(BUILD)
 
+# Predictions of a stream, on one core (ps-performance(7)).
+bench-serve: deps
+	@$(MAKE) --no-print-directory all
+	@tests/bench/serve $(BUILD)
+
 # First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 soak: deps-check
@@ -326,6 +331,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

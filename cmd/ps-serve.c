@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/opt.h"
 #include "base/output.h"
+#include "client/readonly.h"
 #include "client/resume.h"
 #include "launch/rundir.h"
 #include "server/service.h"
@@ -23,7 +24,7 @@
 #define SAVE_GRACE_MS 10000
 
 struct options {
-	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume, *zone;
+	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume, *zone, *read_only;
 	bool coordinator, no_store, force_new, relay;
 	int64_t threads;
 	struct opt_list set;
@@ -41,6 +42,7 @@ static const struct opt opts[] = {
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, or none; with FILE also step=N", NULL, 0, 0 },
+	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "CHECKPOINT", "answer pulls from a checkpoint, and nothing else", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
@@ -56,6 +58,7 @@ static const struct opt_spec spec = {
 	.examples = "  ps-serve cluster.json                # a whole cluster in one process\n"
 	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
 	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n"
+	    "  ps-serve --read-only demo.run/checkpoints/step-000000001000 -C serve.run   # then: ps-work predict -C serve.run --follow\n"
 	    "  ps-serve --relay --join r1.join --zone rack1 --listen 10.0.1.2:0   # for the workers of a rack\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -112,6 +115,18 @@ static enum err_code read_config(struct place *p, struct err *e)
 	return rc;
 }
 
+static enum err_code find_identity(struct place *p, const char *name, struct err *e)
+{
+	enum err_code rc = identity_from_run(p->dir, name, &p->id, e);
+	char *base = mem_printf("%s.sock", name), *abs = rc ? NULL : path_absolute(p->dir);
+
+	if (!rc)
+		p->sock = rundir_path(abs, base);
+	free(abs);
+	free(base);
+	return rc;
+}
+
 static enum err_code find_place(const struct options *o, const char *file, bool *coordinator, struct place *p,
     struct err *e)
 {
@@ -119,6 +134,12 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 	enum err_code rc = ERR_OK;
 
 	p->lock = -1;
+	if (o->read_only) {
+		*coordinator = p->has_conf = true;
+		p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
+		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+		return rc ? rc : find_identity(p, "coordinator", e);
+	}
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
 	if (file) {
@@ -133,17 +154,7 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 		else
 			rc = read_config(p, e);
 	}
-	if (!rc)
-		rc = identity_from_run(p->dir, *coordinator ? "coordinator" : name, &p->id, e);
-	if (!rc) {
-		char *base = *coordinator ? mem_strdup("coordinator.sock") : mem_printf("%s.sock", name);
-		char *abs = path_absolute(p->dir);
-
-		p->sock = rundir_path(abs, base);
-		free(abs);
-		free(base);
-	}
-	return rc;
+	return rc ? rc : find_identity(p, *coordinator ? "coordinator" : name, e);
 }
 
 static void place_release(struct place *p, struct options *o)
@@ -276,7 +287,9 @@ static bool contradicts(const struct options *o, int nargs)
 		return contradiction("--join stands alone: the join file says which cluster it is");
 	if (o->relay && (!o->join || !o->zone))
 		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
-	return o->set.n && !nargs && contradiction("--set needs a cluster file to override");
+	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
+		return contradiction("--read-only stands alone, but for -C and --set: the checkpoint says what the cluster is");
+	return o->set.n && !nargs && !o->read_only && contradiction("--set needs a cluster file to override");
 }
 
 int main(int argc, char **argv)
@@ -326,7 +339,7 @@ int main(int argc, char **argv)
 	cfg.advertise = o.advertise;
 	cfg.unix_path = place.sock;
 	cfg.threads = (unsigned)o.threads;
-	cfg.resume = nargs ? place.resume : o.resume;
+	cfg.resume = nargs || o.read_only ? place.resume : o.resume;
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e)) {

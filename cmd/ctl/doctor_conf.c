@@ -72,7 +72,7 @@ static void check_memory(struct doctor *d, const struct conf *c)
 
 static void check_descriptors(struct doctor *d, const struct conf *c)
 {
-	uint64_t others = (uint64_t)c->servers + (c->has_job ? (uint64_t)c->workers.max : 0);
+	uint64_t others = (uint64_t)c->servers + (conf_trains(c) ? (uint64_t)c->workers.max : 0);
 	struct rlimit files = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &files);

@@ -188,7 +188,7 @@ bool runner_checkpoint(struct runner *r)
 	size_t child;
 
 	/* A process of its own does it, so that a further signal counts meanwhile. */
-	if (r->conf->has_job && !r->crashed && runner_state_is(r, "running") && !some_frozen(r) &&
+	if (conf_trains(r->conf) && !r->crashed && runner_state_is(r, "running") && !some_frozen(r) &&
 	    runner_spawn(r, "ps-ctl", "checkpoint", args, &child, &e) == ERR_OK) {
 		int64_t end = clock_now() + SAVE_GRACE;
 		struct launch_event how;

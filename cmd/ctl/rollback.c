@@ -39,7 +39,7 @@ bool rollback(struct runner *r)
 	struct err e = { 0 };
 	char *path;
 
-	if (!r->conf->has_job || r->nsignals > 0 || r->asked || r->rollbacks >= r->max_restarts || !lost_a_server(r))
+	if (!conf_trains(r->conf) || r->nsignals > 0 || r->asked || r->rollbacks >= r->max_restarts || !lost_a_server(r))
 		return false;
 	path = newest(r);
 	if (!path)

@@ -58,7 +58,7 @@ static int exit_code(const struct runner *r, enum runner_state state)
 		return r->saved ? 75 : 128 + r->first_signal;
 	case RUNNER_STOPPED:
 		/* With nothing to train there was nothing to miss. */
-		return r->conf->has_job ? 1 : 0;
+		return conf_trains(r->conf) ? 1 : 0;
 	default:
 		return r->code ? r->code : 1;
 	}
@@ -81,7 +81,7 @@ static int run_cluster(struct runner *r, const struct conf *conf, const char *di
 	if (rc == ERR_OK)
 		rc = runner_start(r, &e);
 	if (rc == ERR_OK) {
-		if (!conf->has_job)
+		if (!conf_trains(conf))
 			progress_say(&r->progress, "no job: the servers run until a signal (run directory %s)",
 			             dir);
 		result = watch(r, &state);

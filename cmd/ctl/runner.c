@@ -207,7 +207,7 @@ enum err_code runner_start(struct runner *r, struct err *e)
 
 	for (int64_t k = 0; rc == ERR_OK && k < r->conf->servers; k++)
 		rc = start_server(r, k, e);
-	for (int64_t k = 0; rc == ERR_OK && r->conf->has_job && k < r->conf->workers.max; k++)
+	for (int64_t k = 0; rc == ERR_OK && conf_trains(r->conf) && k < r->conf->workers.max; k++)
 		rc = start_worker(r, k, e);
 	r->settled = clock_now() + FAST_FOR;
 	return rc;
@@ -324,7 +324,7 @@ static void check_workers(struct runner *r, int64_t now)
 	worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (!r->conf->has_job || json_int(r->status, "workers", 0) > 0 ||
+	if (!conf_trains(r->conf) || json_int(r->status, "workers", 0) > 0 ||
 	    runner_count(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)

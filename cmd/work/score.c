@@ -1,6 +1,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "cmd/work/cmd.h"
@@ -28,7 +29,19 @@ static const struct opt_spec eval_spec = {
 	.max_args = -1,
 };
 
-static const struct opt predict_opts[] = { WHERE_OPTS(struct options) };
+struct predict_options {
+	struct where where;
+	bool follow;
+	const char *format;
+	int64_t fresh;
+};
+
+static const struct opt predict_opts[] = {
+	WHERE_OPTS(struct predict_options),
+	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL, "answer examples on stdin as they come", NULL, 0, 0 },
+	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT", "with --follow: of the lines, and its options: ffm, ffm&norm=l2 ...", NULL, 0, 0 },
+	{ "fresh", 0, OPT_DURATION, offsetof(struct predict_options, fresh), "TIME", "with --follow: how old dense tables may be (200ms)", NULL, 0, 0 },
+};
 
 static const struct opt_spec predict_spec = {
 	.prog = "ps-work predict",
@@ -36,7 +49,8 @@ static const struct opt_spec predict_spec = {
 	.about = "Print one prediction a line for each example of the data (default: job.eval).",
 	.more = "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
 	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.",
-	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n",
+	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n"
+	    "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
 	.nopts = sizeof predict_opts / sizeof *predict_opts,
 	.max_args = -1,
@@ -108,7 +122,7 @@ int cmd_eval(int argc, char **argv)
 
 int cmd_predict(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct predict_options o = { .fresh = 200 * NSEC_PER_MSEC };
 	struct identity id;
 	struct err e = { 0 };
 	struct tool tool;
@@ -117,10 +131,15 @@ int cmd_predict(int argc, char **argv)
 
 	if (code)
 		return code - 1;
+	if (o.follow && nargs) {
+		fprintf(stderr, "ps-work predict: --follow reads standard input, and nothing else\n");
+		return 2;
+	}
 	log_init(&log, "predict", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
 	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
 		return fail(predict_spec.prog, &e);
-	if (tool_predict(&tool, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, &e))
+	if (o.follow ? tool_follow(&tool, o.format, o.fresh, STDOUT_FILENO, &e) :
+	    tool_predict(&tool, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, &e))
 		code = fail_output(predict_spec.prog, &e);
 	tool_close(&tool);
 	identity_release(&id);

@@ -119,7 +119,7 @@ static enum err_code fill_keys(const struct conf *c, const char *dir, struct err
 		rc = make_key(dir, "admin", ROLE_ADMIN, &lines, &key, e);
 	if (!rc)
 		rc = make_keys(dir, "server", c->servers, ROLE_SERVER, &lines, e);
-	if (!rc && c->has_job)
+	if (!rc && conf_trains(c))
 		rc = make_keys(dir, "worker", c->workers.max, ROLE_WORKER, &lines, e);
 	if (!rc)
 		rc = add_admitted(&lines, e);
@@ -171,7 +171,7 @@ static enum err_code write_config(const struct conf *c, const char *dir, int ini
 enum err_code run_prepare(const struct conf *c, const char *dir, int *lock, struct err *e)
 {
 	enum err_code rc = key_init(e);
-	int init = c->has_job ? open_init(c) : -1;
+	int init = conf_trains(c) ? open_init(c) : -1;
 
 	*lock = -1;
 	if (!rc)

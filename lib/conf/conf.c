@@ -32,6 +32,11 @@ void conf_init(struct conf *c)
 	memset(c->given, 0, sizeof c->given);
 }
 
+bool conf_trains(const struct conf *c)
+{
+	return c->has_job && !c->read_only;
+}
+
 bool conf_names(const char *value)
 {
 	return value && strcmp(value, "none") != 0;

@@ -62,6 +62,7 @@ struct conf {
 	bool feedback;
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
+	bool read_only;
 	uint64_t mem_limit;                     /* bytes, 0: none */
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
@@ -72,6 +73,9 @@ struct conf {
 
 /* Of a key whose value may be none: is it another? */
 bool conf_names(const char *value);
+
+/* Is there a job, and is it trained here?  A read-only cluster has one for its model's sake. */
+bool conf_trains(const struct conf *c);
 
 /* All keys at their defaults, without a job.  conf_release drops the strings
  * and leaves c as zeroes; it may be called on zeroes. */

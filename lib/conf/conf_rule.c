@@ -28,7 +28,10 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 {
 	bool nesterov = strcmp(c->outer, "nesterov") == 0, adam = strcmp(c->outer, "adam") == 0;
 
-	if (c->local_steps < 2)
+	/* Nothing is applied: the rule without state. */
+	if (c->read_only)
+		nesterov = adam = false;
+	else if (c->local_steps < 2)
 		return conf_job_rule(c, out, e);
 	out->rule = optim_find(nesterov ? "nesterov" : adam ? "adam" : "sgd");
 	out->rule->defaults(&out->hyper);

@@ -75,6 +75,7 @@ void coord_free(struct coord *c)
 	tasks_free(c->tasks);
 	json_decref(c->result);
 	json_decref(c->last_eval);
+	json_decref(c->facts);
 	settings_release(c);
 	json_decref(c->cut);
 	json_decref(c->barred);

@@ -70,7 +70,7 @@ uint64_t coord_leases(const struct coord *c);
 bool coord_is_placed(const struct coord *c);
 
 /* What a peer asks: op is "server_join", "worker_join", "relay_join", "ack", "vote",
- * "beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table".  `self` is what
+ * "beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table", "facts".  `self` is what
  * the session is: its server number or slot, and its incarnation, set by a
  * join.  The answer is a new object, or NULL with e (and for one-way ops NULL
  * with e->code ERR_OK).  ERR_CLOSED: the session is to be ended, so that the peer

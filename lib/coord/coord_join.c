@@ -213,7 +213,7 @@ static enum err_code may_join(struct coord *c, const json_t *msg, struct err *e)
 	uint64_t examples = (uint64_t)json_int(msg, "examples", 0);
 
 	if (!c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "this cluster has no job: its file has no \"job\"");
+		return err_set(e, ERR_NOTREADY, "nobody trains here: the cluster's file has no \"job\", or read_only");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
 		    c->reason[0] ? ": " : "", c->reason);
@@ -224,6 +224,13 @@ static enum err_code may_join(struct coord *c, const json_t *msg, struct err *e)
 		    "all workers must read the same data", (unsigned long long)examples,
 		    (unsigned long long)c->examples);
 	return add_tables(c, json_object_get(msg, "tables"), e);
+}
+
+/* Of the first worker: all read the same data. */
+static void keep_facts(struct coord *c, const json_t *facts)
+{
+	if (!c->facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
+		c->facts = json_deep_copy(facts);
 }
 
 json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
@@ -242,6 +249,7 @@ json_t *join_worker(struct coord *c, struct coord_self *self, const json_t *msg,
 		return NULL;
 	c->examples = (uint64_t)json_int(msg, "examples", 0);
 	c->unfit[0] = 0;
+	keep_facts(c, json_object_get(msg, "facts"));
 	w = &c->worker[slot];
 	/* Still waited for: its step is open, and the deal counts it in. */
 	member = w->state == WORKER_ACTIVE;

@@ -249,6 +249,8 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg
 		answer = coming(c, self, msg);
 	else if (strcmp(op, "unfit") == 0 && self->kind == COORD_NOBODY)
 		answer = unfit(c, self, msg);
+	else if (strcmp(op, "facts") == 0)
+		answer = json_pack("{s:O?}", "facts", c->facts);
 	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)
 		answer = join_tables(c, msg, e);
 	else if (self->kind == COORD_SERVER)

@@ -10,6 +10,7 @@ void resume_begin(struct coord *c)
 	const json_t *m = c->cfg.resume, *item, *deal = json_object_get(json_object_get(m, "data"), "deal");
 	size_t i;
 
+	c->facts = json_incref(json_object_get(json_object_get(m, "data"), "facts"));
 	c->layout.generation = (uint32_t)json_int(m, "generation", 1) + 1;
 	c->layout.epoch = (uint32_t)json_int(m, "epoch", 0);
 	json_array_foreach(json_object_get(m, "tables"), i, item) {

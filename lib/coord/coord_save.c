@@ -90,6 +90,8 @@ json_t *coord_save(const struct coord *c)
 	json_object_set_new(o, "members_base", json_integer(c->members_base));
 	json_object_set_new(o, "first_step", json_integer((json_int_t)c->first_step));
 	json_object_set_new(o, "examples", json_integer((json_int_t)c->examples));
+	if (c->facts)
+		json_object_set(o, "facts", c->facts);
 	json_object_set_new(o, "changes", changes_out(c));
 	json_object_set_new(o, "proposals", json_integer((json_int_t)c->next_proposal));
 	json_object_set_new(o, "evaluator", json_integer(c->evaluator));
@@ -242,6 +244,8 @@ static void job_in(struct coord *c, const json_t *state, int64_t now)
 	c->running_at = no_later(json_int(state, "running_at", 0), now);
 	c->ended_at = no_later(json_int(state, "ended_at", 0), now);
 	c->last_eval = json_incref(json_object_get(state, "last_eval"));
+	json_decref(c->facts);
+	c->facts = json_incref(json_object_get(state, "facts"));
 	if (!c->cfg.has_job || !c->examples)
 		return;
 	c->leases_data = json_is_object(json_object_get(state, "tasks"));

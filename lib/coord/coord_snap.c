@@ -204,6 +204,8 @@ json_t *coord_snap_head(const struct coord *c)
 	    "config", config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
 	    json_str(config, "sync", "bsp"), "slots", slots(c), "data", data);
 
+	if (c->facts)
+		json_object_set(data, "facts", c->facts);
 	if (eval)
 		json_object_set(head, "eval", (json_t *)eval);
 	return head;

@@ -7,6 +7,9 @@
 #include "coord/layout.h"
 #include "coord/tasks.h"
 
+/* Of what is told of the data, as text: it is kept in every checkpoint. */
+#define FACTS_MAX (64u << 10)
+
 /* Membership entries kept in the view: a worker needs only those that are not
  * far behind the slowest step. */
 #define MEMBERS_KEPT 16u
@@ -135,6 +138,7 @@ struct coord {
 	char last_lost[300];            /* the worker that was lost last, and why */
 	char unfit[400];                /* the worker for any slot that could not begin, and why */
 	int64_t probe, probed_at;       /* number of the last trial of all lines, and when it was asked for */
+	json_t *facts;                  /* of the data, as the first worker has told them; or NULL */
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
 	int64_t formed;                 /* while forming: when it was last seen to get on */

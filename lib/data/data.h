@@ -15,6 +15,7 @@
 struct data_want {
 	bool classes;
 	bool two;
+	bool any;               /* labels are there, and not looked at */
 	bool words;             /* plain text, whose words are their own targets */
 };
 
@@ -30,6 +31,7 @@ struct data_options {
 	int window;             /* of text: words on each side that a word is trained with */
 	int negatives;          /* words drawn for each of them */
 	int min_count;          /* rarer words are left out */
+	bool no_heading;        /* of csv: the first line is an example, whatever it looks like; not from a path */
 	double sample;          /* words more frequent than this are thinned; 0: none */
 };
 #define DATA_OPTIONS_INIT { .index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 }

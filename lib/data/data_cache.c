@@ -176,6 +176,7 @@ static bool identify(struct identity *id, const struct load *l)
 	buf_printf(&id->what, "pskit " PSKIT_VERSION " %d\n", DATA_STORE_VERSION);
 	put_number(id, l->want->classes);
 	put_number(id, l->want->two);
+	put_number(id, l->want->any);
 	put_number(id, l->like != NULL);
 	if (l->like)
 		put_like(id, l->like);

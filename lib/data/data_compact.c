@@ -62,7 +62,7 @@ struct table {
 
 static bool table_grow(struct table *t)
 {
-	uint64_t slots = t->slot ? 2 * (t->mask + 1) : 1 << 16, at;
+	uint64_t slots = t->slot ? 2 * (t->mask + 1) : 1 << 12, at;
 	uint32_t *slot = mem_try_array(slots, sizeof(*slot));
 	uint64_t *id = slot ? realloc(t->id, slots / 2 * sizeof(*id)) : NULL;
 
@@ -181,7 +181,8 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 		d->cols = b->like->cols;
 	if (d->cols == 0)
 		return err_set(e, ERR_FORMAT, "%s: no example has a feature", b->first);
-	rc = b->max_id < DATA_DIRECT ? compact_direct(b, e) : compact_hashed(b, e);
+	/* Few entries are not worth a look at all ids that there could be. */
+	rc = b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e) : compact_hashed(b, e);
 	free(b->raw);
 	b->raw = NULL;
 	return rc;

@@ -329,7 +329,7 @@ static enum err_code look(struct table *t, const char *first, bool *header, stru
 			rc = bad_cell(t, t->width, NULL, e);
 	}
 	if (rc == ERR_OK) {
-		*header = is_header(t, a, t->width, b, m);
+		*header = !t->o->no_heading && is_header(t, a, t->width, b, m);
 		rc = find_label(t, a, *header, e);
 	}
 	if (rc == ERR_OK && *header && t->width > 1)

@@ -204,6 +204,10 @@ enum err_code data_label_number(struct data_label *l, const struct stream *s, do
 {
 	char text[32];
 
+	if (l->want.any) {
+		l->rows++;
+		return ERR_OK;
+	}
 	if (!isfinite((float)v)) {
 		snprintf(text, sizeof(text), "%g", v);
 		return stream_fail(s, e, "label %s is no finite float32 number", text);
@@ -218,6 +222,10 @@ enum err_code data_label_text(struct data_label *l, const struct stream *s, cons
 	char out[SHOWN];
 	double v;
 
+	if (l->want.any) {
+		l->rows++;
+		return ERR_OK;
+	}
 	if (data_num_all(text, &v))
 		return data_label_number(l, s, v, e);
 	if (!*text)
@@ -261,6 +269,8 @@ static void sort_classes(struct data_label *l)
 
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
+	if (l->want.any)
+		return ERR_OK;
 	if (!l->want.classes && !l->want.two) {
 		d->y = l->y;
 		l->y = NULL;

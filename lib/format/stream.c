@@ -71,6 +71,11 @@ double stream_progress(const struct stream *s)
 	return taken < EARLY ? 0 : source_progress(s->src) * ((double)taken / (double)s->filled);
 }
 
+void stream_number(struct stream *s, uint64_t lines)
+{
+	s->line = lines;
+}
+
 uint64_t stream_lineno(const struct stream *s)
 {
 	return s->line;

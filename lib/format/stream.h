@@ -34,6 +34,9 @@ enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, stru
  * STREAM_PAD readable bytes), and may be written to.  ERR_LIMIT above STREAM_LINE_MAX bytes. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e);
 
+/* Lines are counted from so many on, which came before in another stream. */
+void stream_number(struct stream *s, uint64_t lines);
+
 /* About how much of the whole has been taken, from 0 to 1, to foresee what it will
  * come to; 0 when that is not known, or too early to say. */
 double stream_progress(const struct stream *s);

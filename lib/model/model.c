@@ -211,7 +211,7 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 	return ERR_OK;
 }
 
-enum err_code model_check(const struct model *m, const struct batch *b, struct err *e)
+enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e)
 {
 	if (b->sparse != m->shape.sparse)
 		return err_set(e, ERR_FORMAT, "the data is %s, and the model was made for %s data",
@@ -226,11 +226,16 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 	if (m->kind->fields && b->fields > m->shape.fields && b->sparse)
 		return err_set(e, ERR_FORMAT, "the data has %zu fields, and the model was made for %zu", b->fields,
 		               m->shape.fields);
-	if (m->info->task == MODEL_WORDS)
-		return ERR_OK;
-	if (m->info->task == MODEL_CLASSES)
-		return check_labels(m, b, e);
-	return check_values(m, b, e);
+	return ERR_OK;
+}
+
+enum err_code model_check(const struct model *m, const struct batch *b, struct err *e)
+{
+	enum err_code rc = model_check_inputs(m, b, e);
+
+	if (rc || m->info->task == MODEL_WORDS)
+		return rc;
+	return m->info->task == MODEL_CLASSES ? check_labels(m, b, e) : check_values(m, b, e);
 }
 
 double model_grad(struct model *m, const struct batch *b, const float *const params[],

@@ -87,6 +87,9 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e);
  * comes from outside, before the two functions below, which trust it. */
 enum err_code model_check(const struct model *m, const struct batch *b, struct err *e);
 
+/* The same of what models see of it: its targets are not looked at. */
+enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e);
+
 /* Mean loss over the examples, and its gradient: grads[i] is written whole.
  * params[i] and grads[i] belong to table i.  Dense: rows * cols floats.  Sparse:
  * (b->nids, cols), row k for feature b->id[k].  No examples: 0 and zeroes. */

@@ -216,6 +216,10 @@ static enum conn_verdict one_record(struct peer *p, const struct record *r, cons
 	}
 	if (ahead(s, r))
 		return CONN_HOLD;
+	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS && r->type != REC_SCAN) {
+		peer_nack(p, r, ERR_UNSUPPORTED, "this cluster is read-only: it answers pulls");
+		return CONN_TAKEN;
+	}
 	switch (r->type) {
 	case REC_PUSH:
 	case REC_PUSH_ROWS:

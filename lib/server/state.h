@@ -171,6 +171,7 @@ struct server {
 	json_t *state;                  /* that another coordinator has left, or NULL */
 	bool recover;                   /* it is to be gone on with */
 	struct ckpt_reader *restore;    /* that the partitions began from, or NULL */
+	_Atomic bool read_only;         /* pulls alone are answered */
 	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;

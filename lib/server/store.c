@@ -84,7 +84,7 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
  * is nothing. */
 static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out, struct err *e)
 {
-	uint64_t workers = conf->has_job ? (uint64_t)conf->workers.max : 0;
+	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0;
 	uint64_t sessions = sessions_of(s, workers, (uint64_t)conf->servers) * server_session_memory(s);
 
 	*out = 0;
@@ -136,11 +136,13 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.deterministic = conf.deterministic;
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
-	cfg.slots = conf.has_job ? (unsigned)conf.workers.max : 0;
+	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
 	cfg.watched = conf.quarantine;
 	rc = robust_parse(conf.robust, &cfg.robust, e);
 	if (!rc)
 		rc = conf_server_rule(&conf, &rule, e);
+	cfg.read_only = conf.read_only;
+	atomic_store(&s->read_only, conf.read_only);
 	cfg.rule = rule.rule;
 	cfg.hyper = rule.hyper;
 	cfg.schedule = rule.schedule;

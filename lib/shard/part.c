@@ -151,6 +151,7 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 	float *slot[OPTIM_MAX_SLOTS];
 	enum err_code rc;
 
+	info.nslots = cfg->read_only ? 0 : info.nslots;
 	if (t->sparse != p->table->sparse || t->parts != p->table->nparts || t->cols != p->table->cols ||
 	    (!t->sparse && info.n != p->n))
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));

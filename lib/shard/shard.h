@@ -50,6 +50,7 @@ struct shard_config {
 	/* The partitions of its tables begin as they are there, at its step.  NULL:
 	 * with first values.  Borrowed until shard_begun. */
 	const struct ckpt_reader *restore;
+	bool read_only;                 /* nothing is ever applied: of `restore` the parameters are wanted alone */
 	/* Bytes that the partitions may take, 0: any number.  What they may ever need is
 	 * booked when they come; sparse rows, which come later, are refused beyond it.  Of a
 	 * relay: that the rows may take which it keeps for who pulls, and nothing else. */

@@ -37,7 +37,7 @@ static enum err_code pass_piece(struct pass *x, size_t at, bool dense, double *l
 		x->index[i] = (uint32_t)(at + i);
 	rc = data_gather(x->data, x->index, n, &x->batch, e);
 	if (!rc)
-		rc = model_check(x->p->job->model, &x->batch, e);
+		rc = (x->data->y || x->data->label ? model_check : model_check_inputs)(x->p->job->model, &x->batch, e);
 	if (!rc)
 		rc = params_pull(x->p, &x->batch, CLIENT_NOW, dense, e);
 	if (!rc)
@@ -68,7 +68,7 @@ enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_
 	return rc;
 }
 
-enum err_code predict(struct params *p, const struct dataset *data, predict_fn fn, void *ctx, struct err *e)
+enum err_code predict(struct params *p, const struct dataset *data, bool dense, predict_fn fn, void *ctx, struct err *e)
 {
 	struct pass x;
 	enum err_code rc = ERR_OK;
@@ -77,7 +77,7 @@ enum err_code predict(struct params *p, const struct dataset *data, predict_fn f
 	for (size_t at = 0; !rc && at < data->rows; at += PIECE) {
 		double loss;
 
-		rc = pass_piece(&x, at, at == 0, &loss, e);
+		rc = pass_piece(&x, at, dense && at == 0, &loss, e);
 		if (!rc)
 			rc = fn(ctx, &x.batch, x.scores, e);
 	}

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "coord/layout.h"
+#include "data/data_facts.h"
 #include "format/safetensors.h"
 
 struct data_cache job_cache(const char *dir, struct log *log)
@@ -48,25 +49,36 @@ struct data_want job_want(const struct model_info *info)
 	return (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO, .words = info->task == MODEL_WORDS };
 }
 
-static enum err_code load_data(struct job *j, const char *const *data, size_t ndata, const struct data_cache *cache,
-    struct err *e)
+/* Or what has been told of them, without examples. */
+static enum err_code load_train(struct job *j, const struct job_source *from, const struct data_want *want,
+    const struct data_cache *cache, struct err *e)
 {
-	const struct model_info *info = model_info_find(j->conf.job.model);
-	struct data_want want = job_want(info);
-	const struct conf_strs *paths = &j->conf.job.data, *eval = &j->conf.job.eval;
+	const struct conf_strs *paths = &j->conf.job.data;
 	char text[256];
 	enum err_code rc;
 
-	rc = data_load_cached(cache, ndata ? data : (const char *const *)paths->item, ndata ? ndata : paths->n, NULL, &want,
-	    NULL, &j->train, e);
+	if (from->facts && !want->words)
+		return data_of_facts(from->facts, &j->train, e);
+	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
+	    NULL, want, NULL, &j->train, e);
 	if (rc)
 		return rc;
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
-	if (!eval->n)
-		return ERR_OK;
+	return ERR_OK;
+}
+
+static enum err_code load_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+{
+	struct data_want want = job_want(model_info_find(j->conf.job.model));
+	const struct conf_strs *eval = &j->conf.job.eval;
+	char text[256];
+	enum err_code rc = load_train(j, from, &want, cache, e);
+
+	if (rc || !eval->n || from->no_eval)
+		return rc;
 	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
-	if (rc && ndata) {
+	if (rc && from->ndata) {
 		/* Data of its own: this host need not have the job's files. */
 		log_warn(cache->log, "no evaluation here: %s", e->msg);
 		*e = (struct err){ 0 };
@@ -187,7 +199,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
 	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
 	if (!rc)
-		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from->data, from->ndata, &kept, e);
+		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from, &kept, e);
 	if (!rc)
 		rc = make_model(out, from, e);
 	if (!rc)

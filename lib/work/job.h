@@ -26,6 +26,8 @@ struct job_source {
 	const char *tables;             /* of model custom, where the configuration names none; may be NULL */
 	uint64_t examples;              /* the same; 0: not known here */
 	const struct model_outside *outside;    /* for model custom, borrowed; NULL: it has no gradient here */
+	const json_t *facts;            /* of the training data (data_facts), which need not be read then; NULL */
+	bool no_eval;                   /* evaluation data are not wanted */
 	struct log *log;
 };
 /* From a view's config. */

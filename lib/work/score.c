@@ -1,70 +1,94 @@
+#include "work/score.h"
+
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "work/evaluate.h"
-#include "work/tool.h"
 
-static enum err_code load(struct tool *t, const char *const *data, size_t ndata, struct job *job, struct params *p,
-    struct dataset **set, struct err *e)
+#define FACTS_TIMEOUT (10 * NSEC_PER_SEC)
+
+/* What the coordinator knows of the training data, or NULL. */
+static json_t *ask_facts(struct tool *t)
 {
-	enum err_code rc = job_load(json_object_get(t->view, "config"), &(struct job_source){ .log = t->log }, job, e);
-	const struct model_info *info;
-	struct data_cache cache;
-	struct data_want want;
+	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
 
-	if (rc)
-		return rc;
-	info = model_info_find(job->conf.job.model);
-	if (info->task == MODEL_OUTSIDE) {
-		job_release(job);
-		return err_set(e, ERR_UNSUPPORTED, "only the program that trains model %s can score it", info->name);
-	}
-	want = job_want(info);
-	cache = job_cache(job->conf.job.cache, t->log);
-	*set = NULL;
-	if (ndata)
-		rc = data_load_cached(&cache, data, ndata, NULL, &want, job->train, set, e);
-	else if (!job->eval)
-		rc = err_set(e, ERR_USAGE, "the job has no evaluation data (job.eval): name a data path");
+	if (!agent_call(cluster_agent(t->cluster), msg, FACTS_TIMEOUT, &answer, NULL))
+		facts = json_incref(json_object_get(answer, "facts"));
+	json_decref(msg);
+	json_decref(answer);
+	if (json_is_object(facts))
+		return facts;
+	json_decref(facts);
+	return NULL;
+}
+
+enum err_code scoring_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e)
+{
+	json_t *facts = ask_facts(t);
+	struct job_source from = { .facts = facts, .no_eval = !evaluates, .log = t->log };
+	enum err_code rc;
+
+	*out = (struct scoring){ .fd = fd };
+	rc = job_load(json_object_get(t->view, "config"), &from, &out->job, e);
+	json_decref(facts);
+	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
+		rc = err_set(e, ERR_UNSUPPORTED, "only the program that trains model %s can score it", out->job.conf.job.model);
 	if (!rc)
-		rc = params_new(job, t->client, p, e);
-	if (rc) {
-		dataset_free(*set);
-		job_release(job);
-	}
+		rc = params_new(&out->job, t->client, &out->params, e);
+	if (rc)
+		scoring_close(out);
+	return rc;
+}
+
+void scoring_close(struct scoring *s)
+{
+	params_release(&s->params);
+	job_release(&s->job);
+	*s = (struct scoring){ 0 };
+}
+
+/* What is named, or the job's evaluation data; *own is to be freed. */
+static enum err_code data_for(const struct scoring *s, struct tool *t, const char *const *data, size_t ndata,
+    const struct data_want *want, struct dataset **own, const struct dataset **out, struct err *e)
+{
+	struct data_cache cache = job_cache(s->job.conf.job.cache, t->log);
+	enum err_code rc = ERR_OK;
+
+	*own = NULL;
+	if (ndata)
+		rc = data_load_cached(&cache, data, ndata, NULL, want, s->job.train, own, e);
+	else if (!s->job.eval)
+		rc = err_set(e, ERR_USAGE, "the job has no evaluation data (job.eval): name a data path");
+	*out = *own ? *own : s->job.eval;
 	return rc;
 }
 
 enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result, struct err *e)
 {
-	struct dataset *set;
+	struct dataset *own = NULL;
+	const struct dataset *set;
 	struct eval_result r;
-	struct params p;
-	struct job job;
-	enum err_code rc = load(t, data, ndata, &job, &p, &set, e);
+	struct data_want want;
+	struct scoring s;
+	enum err_code rc = scoring_open(t, ndata == 0, -1, &s, e);
 
 	if (rc)
 		return rc;
-	rc = evaluate(&p, set ? set : job.eval, false, &r, e);
+	want = job_want(model_info_find(s.job.conf.job.model));
+	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
+	if (!rc)
+		rc = evaluate(&s.params, set, false, &r, e);
 	if (!rc)
 		*result = job_eval_json(&r);
-	params_release(&p);
-	dataset_free(set);
-	job_release(&job);
+	dataset_free(own);
+	scoring_close(&s);
 	return rc;
 }
 
-struct printer {
-	const struct job *job;
-	int fd;
-};
-
-/* A line an example: regression the value; two classes the probability of
- * class 1; classes the name of the likeliest and its probability. */
-static enum err_code print_scores(void *ctx, const struct batch *b, const float *scores, struct err *e)
+enum err_code scoring_print(void *ctx, const struct batch *b, const float *scores, struct err *e)
 {
-	struct printer *x = ctx;
-	size_t outputs = model_outputs(x->job->model);
+	const struct scoring *x = ctx;
+	size_t outputs = model_outputs(x->job.model);
 	struct buf text = BUF_INIT;
 	enum err_code rc;
 
@@ -75,8 +99,8 @@ static enum err_code print_scores(void *ctx, const struct batch *b, const float 
 		for (size_t k = 1; k < outputs; k++)
 			if (s[k] > s[best])
 				best = k;
-		if (model_task(x->job->model) == MODEL_CLASSES)
-			buf_printf(&text, "%s\t%.6g\n", x->job->train->class_name[best], (double)s[best]);
+		if (model_task(x->job.model) == MODEL_CLASSES)
+			buf_printf(&text, "%s\t%.6g\n", x->job.train->class_name[best], (double)s[best]);
 		else
 			buf_printf(&text, "%.9g\n", (double)s[0]);
 	}
@@ -87,18 +111,19 @@ static enum err_code print_scores(void *ctx, const struct batch *b, const float 
 
 enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd, struct err *e)
 {
-	struct dataset *set;
-	struct printer x;
-	struct params p;
-	struct job job;
-	enum err_code rc = load(t, data, ndata, &job, &p, &set, e);
+	struct dataset *own = NULL;
+	const struct dataset *set;
+	struct data_want want;
+	struct scoring s;
+	enum err_code rc = scoring_open(t, ndata == 0, fd, &s, e);
 
 	if (rc)
 		return rc;
-	x = (struct printer){ &job, fd };
-	rc = predict(&p, set ? set : job.eval, print_scores, &x, e);
-	params_release(&p);
-	dataset_free(set);
-	job_release(&job);
+	want = (struct data_want){ .any = !s.job.train->words, .words = s.job.train->words != NULL };
+	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
+	if (!rc)
+		rc = predict(&s.params, set, true, scoring_print, &s, e);
+	dataset_free(own);
+	scoring_close(&s);
 	return rc;
 }

@@ -16,7 +16,11 @@ static bool placed(void *ctx, const json_t *view)
 	struct err ignored;
 
 	(void)ctx;
-	return view && (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 || view_over(view, &ignored));
+	if (!view)
+		return false;
+	/* What a checkpoint has of a layout is there before any server has its part. */
+	return (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 && strcmp(json_str(view, "phase", ""), "forming") != 0) ||
+	       view_over(view, &ignored);
 }
 
 /* Waits follow the layout. */

@@ -31,6 +31,11 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 /* eval and predict: data as given, else the job's evaluation data. */
 enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result, struct err *e);
 enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd, struct err *e);
+/* Predictions of the examples on standard input, whose format is as behind a data path's "?format=" (NULL: by
+ * content), to `out` as they come, until it ends.  Rows of sparse tables are always as the servers have them; dense
+ * tables are pulled anew when they are older than `fresh` (ns).  ERR_FORMAT: a line that is none, whose
+ * predecessors have been answered. */
+enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out, struct err *e);
 /* The words of a model of words: without any asked for, all their vectors in word2vec's text
  * format; else a line "word TAB neighbour TAB cosine" for the `top` nearest of each.  ERR_NOTFOUND. */
 enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd, struct err *e);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "data/data_facts.h"
 #include "launch/rundir.h"
 #include "work/coding.h"
 #include "work/kept.h"
@@ -135,6 +136,7 @@ static enum err_code join(struct worker *w, struct err *e)
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
+	json_object_set_new(msg, "facts", data_facts(w->job.train));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
 	rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);

@@ -9,7 +9,6 @@
 #include "catalog.h"
 #include "completion.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 
 #define OPTIONS_MAX 64
 #define FIELDS 5
@@ -37,7 +36,7 @@ struct line {
 /* What `PROGRAM [SUB] QUESTION` prints; NULL when it cannot be asked. */
 static FILE *ask(const struct line *l, const char *question, pid_t *pid)
 {
-	char *bin = daemon_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
+	char *bin = path_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
 	const char *argv[] = { l->program, *l->sub ? l->sub : question, *l->sub ? question : NULL, NULL };
 	int p[2];
 	FILE *f = NULL;

@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 #include "parts.h"
 #include "restart.h"
 
@@ -69,7 +68,7 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	progress_init(&r->progress, log);
 	/* Who starts a supervisor looks itself. */
 	r->progress.dir = log ? NULL : dir;
-	r->bin = daemon_self_dir(e);
+	r->bin = path_self_dir(e);
 	rc = r->bin ? launch_new(dir, &r->set, e) : e->code;
 	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;
 }

@@ -270,6 +270,16 @@ static enum err_code address(struct object_client *c, const struct exchange *x, 
 	return rc;
 }
 
+static const char *detail_of(const struct object_client *c, CURLcode curl, const char *detail)
+{
+	long sys = 0;
+
+	curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
+	if (curl == CURLE_COULDNT_CONNECT && sys)
+		return strerrordesc_np((int)sys);
+	return *detail ? detail : curl_easy_strerror(curl);
+}
+
 /* The transfer is over, and this is what curl says of it. */
 static enum err_code judge(struct object_client *c, struct exchange *x, CURLcode curl, const char *detail, bool *again,
                            struct err *e)
@@ -284,7 +294,7 @@ static enum err_code judge(struct object_client *c, struct exchange *x, CURLcode
 	if (curl != CURLE_OK && x->begun && x->status < 300 && x->total == x->got && x->got > 0)
 		return ERR_OK;
 	if (curl != CURLE_OK)
-		return exchange_broken(c, x, (int)curl, *detail ? detail : curl_easy_strerror(curl), again, e);
+		return exchange_broken(c, x, (int)curl, detail_of(c, curl, detail), again, e);
 	c->reached = true;
 	if (!x->begun && !begin(c, x))
 		return x->fault;

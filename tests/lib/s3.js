@@ -14,8 +14,7 @@ function fault(method, url) {
 		const file = path.join(faults, name), f = JSON.parse(fs.readFileSync(file)), left = Number(name.split('.').pop());
 		if ((f.method || method) !== method || !new RegExp(f.path || '').test(url))
 			continue;
-		fs.renameSync(file, file + '.now');
-		fs[left > 1 ? 'renameSync' : 'rmSync'](file + '.now', path.join(faults, `${name.split('.')[0]}.${left - 1}`));
+		left > 1 ? fs.renameSync(file, path.join(faults, `${name.split('.')[0]}.${left - 1}`)) : fs.rmSync(file);
 		return f;
 	}
 	return {};

@@ -52,7 +52,7 @@ static int exit_code(const struct runner *r, enum runner_state state)
 {
 	switch (state) {
 	case RUNNER_DONE:
-		return r->unsaved[0] ? 1 : 0;
+		return r->unsaved[0] || r->unstored[0] ? 1 : 0;
 	case RUNNER_SIGNALLED:
 		/* What was reached is kept, for --resume auto. */
 		return r->saved ? 75 : 128 + r->first_signal;

@@ -66,12 +66,15 @@ struct conf {
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t keep_last, keep_every, keep_best;
+	char *checkpoint_to;
 	char *log_level;
 	struct conf_job job;
 };
 
 /* Of a key whose value may be none: is it another? */
 bool conf_names(const char *value);
+/* Where checkpoints are copied to, "s3://BUCKET/PREFIX/NAME", fresh; NULL: nowhere. */
+char *conf_store(const struct conf *c);
 
 /* All keys at their defaults, without a job.  conf_release drops the strings
  * and leaves c as zeroes; it may be called on zeroes. */

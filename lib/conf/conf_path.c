@@ -11,6 +11,17 @@
 #include "data/data_uri.h"
 #include "object/uri.h"
 
+char *conf_store(const struct conf *c)
+{
+	size_t n = strlen(c->checkpoint_to);
+
+	if (!conf_names(c->checkpoint_to))
+		return NULL;
+	while (n > 0 && c->checkpoint_to[n - 1] == '/')
+		n--;
+	return mem_printf("%.*s/%s", (int)n, c->checkpoint_to, c->name);
+}
+
 bool conf_path_is_stdin(const char *spec)
 {
 	return strcmp(spec, "-") == 0 || strncmp(spec, "-?", 2) == 0;

@@ -16,6 +16,8 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 /* At least one byte and at most n of its standard output; *got 0 is the end: then helper_end tells
  * whether it is a good one. */
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e);
+/* From any thread until helper_end: it is told to stop, which takes it a moment. */
+void helper_stop(const struct helper *h);
 /* Waits for its end and frees it: the error that it ended with.  Before its output has ended it is
  * told to stop, and ERR_OK. */
 enum err_code helper_end(struct helper *h, struct err *e);

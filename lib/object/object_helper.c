@@ -209,6 +209,11 @@ static enum err_code last_words(const struct helper *h, int status, struct err *
 	return err_set(e, WIFEXITED(status) ? kind_of(WEXITSTATUS(status)) : ERR_FAILED, "%.*s", (int)n, line);
 }
 
+void helper_stop(const struct helper *h)
+{
+	kill(h->pid, SIGTERM);
+}
+
 enum err_code helper_end(struct helper *h, struct err *e)
 {
 	bool early = !h->ended;
@@ -216,7 +221,7 @@ enum err_code helper_end(struct helper *h, struct err *e)
 	int status = 0;
 
 	if (early)
-		kill(h->pid, SIGTERM);
+		helper_stop(h);
 	close(h->out);
 	while (listen_to(h))
 		;

@@ -47,6 +47,8 @@ static enum err_code resolve(const struct checkpoint_options *o, const char *wor
 	struct stat st;
 
 	*path = NULL;
+	if (uri_is(word))
+		return err_set(e, ERR_USAGE, "%s is in a store: ps-ctl checkpoint fetch brings it here", word);
 	if (num_uint(word, INT64_MAX, &step)) {
 		snprintf(name, sizeof name, "step-%012llu", (unsigned long long)step);
 		is_step = true;

@@ -4,11 +4,13 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "checkpoint.h"
 #include "ckpt/store.h"
 #include "conf/conf.h"
 #include "ctl.h"
 #include "launch/rundir.h"
+#include "object/uri.h"
 #include "store.h"
 
 #define CONFIG_MAX (1u << 20)
@@ -36,7 +38,8 @@ int checkpoint_ls_store(const struct checkpoint_options *o, const char *at)
 	struct err e = { 0 };
 	char *where = place(at);
 	size_t n = 0;
-	enum err_code rc = store_open(o->timeout, &c, &e);
+	enum err_code rc = uri_is_s3(at) ? store_open(o->timeout, &c, &e) :
+	                   err_set(&e, ERR_USAGE, "ls takes s3://BUCKET/PREFIX/NAME, or nothing more; got \"%s\"", at);
 
 	if (rc == ERR_OK)
 		rc = ckpt_store_list(c, where, &list, &n, &e);
@@ -132,6 +135,15 @@ static void passed_over(void *ctx, const char *path, const char *why)
 	fprintf(stderr, "ps-ctl: warning: %s is passed over: %s\n", path, why);
 }
 
+static void begins(void *ctx, const char *name, uint64_t bytes)
+{
+	char size[16];
+
+	(void)ctx;
+	num_human((double)bytes, size);
+	fprintf(stderr, "ps-ctl: note: fetching %s (%s)\n", name, size);
+}
+
 /* A cluster that lives makes checkpoints there: nobody else may. */
 static char *dir_of_run(const struct checkpoint_options *o, struct err *e)
 {
@@ -157,7 +169,7 @@ int checkpoint_fetch(const struct checkpoint_options *o, int nargs, char **args)
 	dir = nargs > 1 ? mem_strdup(args[1]) : dir_of_run(o, &e);
 	rc = dir ? store_open(o->timeout, &c, &e) : e.code;
 	if (rc == ERR_OK)
-		rc = ckpt_store_fetch(c, args[0], dir, o->newer, passed_over, NULL, &path, &e);
+		rc = ckpt_store_fetch(c, args[0], dir, o->newer, &(struct ckpt_fetching){ passed_over, begins, NULL }, &path, &e);
 	if (path)
 		puts(path);
 	free(path);

@@ -258,7 +258,9 @@ static void offer_ctl_operand(const struct line *l)
 	else if (strcmp(l->sub, "events") == 0)
 		offer_split(o, "", EVENTS);
 	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
-		offer_split(o, "", "take|ls|verify|diff|rm");
+		offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
+	else if (strcmp(l->sub, "object") == 0 && l->operands == 0)
+		offer_split(o, "", "ls|cat|put|rm");
 	else if (strcmp(l->sub, "list") == 0)
 		offer_split(o, "", CATALOG_NAMES);
 	else if (strcmp(l->sub, "show") == 0) {

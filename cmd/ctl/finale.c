@@ -24,6 +24,8 @@
 #define CRASH_GRACE NSEC_PER_SEC
 /* A checkpoint after a signal. */
 #define SAVE_GRACE (12 * NSEC_PER_SEC)
+/* What takes long is told so often. */
+#define TELL_AGAIN (10 * NSEC_PER_SEC)
 
 /* Did it answer when it was asked last?  One that hangs would only cost time
  * in which signals are not seen. */
@@ -234,6 +236,7 @@ static void store_checkpoints(struct runner *r)
 	char *timeout = mem_printf("%lldms", (long long)(r->conf->deadline / NSEC_PER_MSEC)), *at = conf_store(r->conf);
 	const char *args[] = { "-C", r->dir, "checkpoint", "push", "--timeout", timeout, NULL };
 	char *log = rundir_path(r->dir, "store.log");
+	int64_t tell_at = clock_now() + NSEC_PER_SEC;
 	int seen = r->nsignals;
 	struct launch_event how;
 	struct err e = { 0 };
@@ -245,8 +248,13 @@ static void store_checkpoints(struct runner *r)
 		snprintf(r->unstored, sizeof r->unstored, "%.390s", e.msg);
 		goto out;
 	}
-	while (launch_alive(r->set, child) && r->nsignals == seen)
-		runner_pause(r, clock_now() + NSEC_PER_SEC);
+	while (launch_alive(r->set, child) && r->nsignals == seen) {
+		runner_pause(r, tell_at);
+		if (clock_now() < tell_at)
+			continue;
+		progress_say(&r->progress, "copying checkpoints to %s (a signal leaves the rest)", at);
+		tell_at = clock_now() + TELL_AGAIN;
+	}
 	if (launch_alive(r->set, child)) {
 		snprintf(r->unstored, sizeof r->unstored, "interrupted");
 		launch_stop_all(r->set, LEAVE_GRACE);

@@ -118,7 +118,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 		r.max_restarts = o.max_restarts;
 		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
-			code = ctl_fail(&e);
+			code = runner_not_begun(&r, &e);
 		else
 			code = run_cluster(&r, &conf, dir, &o);
 	}

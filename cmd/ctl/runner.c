@@ -73,6 +73,14 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;
 }
 
+int runner_not_begun(const struct runner *r, const struct err *e)
+{
+	struct signalfd_siginfo si;
+	int code = ctl_fail(e);
+
+	return e->code == ERR_STOPPED && read(r->signals, &si, sizeof si) == (ssize_t)sizeof si ? 128 + (int)si.ssi_signo : code;
+}
+
 void runner_close(struct runner *r)
 {
 	launch_free(r->set);

@@ -61,6 +61,8 @@ enum runner_state {
  * from here on: call it first, before anything is left that would have to be
  * cleaned up after a signal. */
 enum err_code runner_signals(struct runner *r, struct err *e);
+/* It could not even be opened: says e; the exit code, which tells of a signal that came meanwhile. */
+int runner_not_begun(const struct runner *r, const struct err *e);
 /* conf and dir are borrowed.  log: where a supervisor talks, else NULL. */
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
                           struct log *log, struct err *e);

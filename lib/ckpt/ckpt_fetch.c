@@ -90,7 +90,19 @@ static enum err_code is_here(const char *dir, const json_t *manifest, bool *here
 	return rc;
 }
 
-static enum err_code fetch_one(struct object_client *c, const char *from, const char *dir, bool newer, char **path, struct err *e)
+static uint64_t size_of(const json_t *manifest)
+{
+	const json_t *f;
+	uint64_t sum = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(manifest, "files"), i, f)
+		sum += (uint64_t)json_int(f, "size", 0);
+	return sum;
+}
+
+static enum err_code fetch_one(struct object_client *c, const char *from, const char *dir, bool newer, const struct ckpt_fetching *tell,
+                               char **path, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	json_t *manifest;
@@ -100,6 +112,8 @@ static enum err_code fetch_one(struct object_client *c, const char *from, const 
 	if (!rc && newer)
 		rc = is_here(dir, manifest, &here, e);
 	if (!rc && !here)
+		tell->begins(tell->ctx, from, size_of(manifest));
+	if (!rc && !here)
 		rc = fetch_all(c, from, dir, manifest, &text, path, e);
 	json_decref(manifest);
 	buf_release(&text);
@@ -107,8 +121,8 @@ static enum err_code fetch_one(struct object_client *c, const char *from, const 
 }
 
 /* The newest first; one that turns out to be damaged gives way to the one before it. */
-static enum err_code fetch_newest(struct object_client *c, const char *at, const char *dir, bool newer, ckpt_passed_fn *passed,
-                                  void *ctx, char **path, struct err *e)
+static enum err_code fetch_newest(struct object_client *c, const char *at, const char *dir, bool newer,
+                                  const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	struct err why = { 0 };
 	struct ckpt_entry *list;
@@ -117,9 +131,9 @@ static enum err_code fetch_newest(struct object_client *c, const char *at, const
 
 	for (size_t i = n; !rc && i-- > 0 && one == ERR_FORMAT;) {
 		if (list[i].whole)
-			one = fetch_one(c, list[i].path, dir, newer, path, &why);
+			one = fetch_one(c, list[i].path, dir, newer, tell, path, &why);
 		if (one == ERR_FORMAT)
-			passed(ctx, list[i].path, list[i].whole ? why.msg : list[i].why);
+			tell->passed(tell->ctx, list[i].path, list[i].whole ? why.msg : list[i].why);
 	}
 	ckpt_list_free(list, n);
 	if (!rc && one == ERR_FORMAT)
@@ -130,7 +144,7 @@ static enum err_code fetch_newest(struct object_client *c, const char *at, const
 }
 
 enum err_code ckpt_store_fetch(struct object_client *c, const char *from, const char *dir, bool newer,
-                               ckpt_passed_fn *passed, void *ctx, char **path, struct err *e)
+                               const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	char *name = mem_strdup(from);
 	enum err_code rc;
@@ -140,9 +154,9 @@ enum err_code ckpt_store_fetch(struct object_client *c, const char *from, const 
 	for (size_t n = strlen(name); n > 0 && name[n - 1] == '/'; n--)
 		name[n - 1] = '\0';
 	if (ckpt_step_parse(path_basename(name), &step) || !uri_is_s3(name))
-		rc = fetch_one(c, name, dir, newer, path, e);
+		rc = fetch_one(c, name, dir, newer, tell, path, e);
 	else
-		rc = fetch_newest(c, name, dir, newer, passed, ctx, path, e);
+		rc = fetch_newest(c, name, dir, newer, tell, path, e);
 	free(name);
 	return rc;
 }

@@ -18,11 +18,17 @@ typedef void ckpt_stored_fn(void *ctx, const char *name, const struct ckpt_entry
 enum err_code ckpt_store_push(struct object_client *c, const char *dir, const char *at, const struct ckpt_keep *keep,
                               ckpt_stored_fn *stored, void *ctx, struct err *e);
 
+struct ckpt_fetching {
+	ckpt_passed_fn *passed;
+	void (*begins)(void *ctx, const char *name, uint64_t bytes);
+	void *ctx;
+};
 /* One into directory dir, as ckpt_commit makes them, every byte compared with the manifest's
  * digests.  from: one checkpoint (of s3:// or https://), or an AT: then the newest whole one.
- * newer: but nothing (*path NULL) when dir has that, or a later one; passed hears of each that is damaged.  ERR_NOTFOUND: there is none. */
+ * newer: but nothing (*path NULL) when dir has that, or a later one; passed hears of each that is damaged,
+ * and begins of the one that is fetched.  ERR_NOTFOUND: there is none. */
 enum err_code ckpt_store_fetch(struct object_client *c, const char *from, const char *dir, bool newer,
-                               ckpt_passed_fn *passed, void *ctx, char **path, struct err *e);
+                               const struct ckpt_fetching *tell, char **path, struct err *e);
 
 /* One that is named.  ERR_NOTFOUND; ERR_USAGE when it is not named like a checkpoint. */
 enum err_code ckpt_store_remove(struct object_client *c, const char *name, struct err *e);

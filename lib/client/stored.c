@@ -10,8 +10,6 @@
 #include "conf/conf_key.h"
 #include "object/helper.h"
 
-#define LINE_MAX_BYTES (1u << 20)
-
 static char *timeout_of(int64_t deadline)
 {
 	return mem_printf("%lldms", (long long)(deadline / NSEC_PER_MSEC));
@@ -27,8 +25,8 @@ enum err_code stored_is_free(const struct conf *conf, struct err *e)
 	if (rc && e)
 		err_prefix(e, "checkpoint_to");
 	else if (!rc && text.len > 0)
-		rc = err_set(e, ERR_CONFIG, "checkpoint_to: %s has checkpoints of an earlier run: go on from them by --resume auto, give this "
-		             "one another name or checkpoint_to, or remove them (ps-ctl checkpoint ls %s)", at, at);
+		rc = err_set(e, ERR_CONFIG, "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on where that was not done, "
+		             "--resume %s begins from them; else give this one another name or checkpoint_to, or remove them", at, at);
 	buf_release(&text);
 	free(timeout);
 	free(at);

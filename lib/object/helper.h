@@ -6,8 +6,9 @@
 #include "base/err.h"
 
 /* Servers and workers speak to no store: a ps-ctl does that for them, so that neither libcurl nor
- * TLS is in them.  It is the one beside this program, else that of PATH.  Its warnings come out on
- * our stderr, and its last words become the error.  When we go away it ends. */
+ * TLS is in them.  It is the one beside this program, else that of PATH.  Its warnings and notes
+ * come out on our stderr, and its last words become the error.  When we go away it ends, and when a
+ * signal waits that is to end us it is told to stop. */
 struct helper;
 
 /* ps-ctl ARGS...; `line`, which may be NULL, is what it reads, a line of its standard input: names

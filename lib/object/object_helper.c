@@ -15,14 +15,16 @@
 
 #define PROGRAM "ps-ctl"
 #define WARNING PROGRAM ": warning:"
+#define NOTE PROGRAM ": note:"
 #define ARGS_MAX 16
 #define SAID_MAX 4096u
+#define LOOK_MS 500                     /* for a signal to us */
 
 struct helper {
 	pid_t pid;
 	int out, talk;                  /* its stdout and stderr */
 	bool ended;                     /* its output has */
-	struct buf said;                /* lines of its stderr that are no warnings */
+	struct buf said;                /* lines of its stderr that are not passed on */
 };
 
 extern char **environ;
@@ -115,7 +117,12 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 
 /* ---- what it says ------------------------------------------------------------------------ */
 
-/* Warnings are passed on when they come; the rest is kept, as far as it is short. */
+static bool is_passed_on(const char *line)
+{
+	return strncmp(line, WARNING, strlen(WARNING)) == 0 || strncmp(line, NOTE, strlen(NOTE)) == 0;
+}
+
+/* Warnings and notes are passed on when they come; the rest is kept, as far as it is short. */
 static void take_lines(struct helper *h)
 {
 	char *text = (char *)h->said.data, *end;
@@ -124,7 +131,7 @@ static void take_lines(struct helper *h)
 	while ((end = memchr(text + kept, '\n', h->said.len - kept)) != NULL) {
 		size_t n = (size_t)(end + 1 - (text + kept));
 
-		if (strncmp(text + kept, WARNING, strlen(WARNING)) != 0 && kept + n <= SAID_MAX) {
+		if (!is_passed_on(text + kept) && kept + n <= SAID_MAX) {
 			kept += n;
 			continue;
 		}
@@ -149,6 +156,20 @@ static bool listen_to(struct helper *h)
 	return true;
 }
 
+void helper_stop(const struct helper *h)
+{
+	kill(h->pid, SIGTERM);
+}
+
+/* A signal that would end us waits, because it is blocked and nobody has taken it yet. */
+static bool is_to_end(void)
+{
+	sigset_t waiting;
+
+	return sigpending(&waiting) == 0 &&
+	       (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGHUP));
+}
+
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e)
 {
 	struct pollfd both[2] = { { h->out, POLLIN, 0 }, { h->talk, POLLIN, 0 } };
@@ -156,8 +177,11 @@ enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, stru
 
 	*got = 0;
 	while (!h->ended) {
-		if (poll(both, 2, -1) < 0 && errno != EINTR)
+		both[0].revents = both[1].revents = 0;
+		if (poll(both, 2, LOOK_MS) < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "cannot wait for " PROGRAM);
+		if (is_to_end())
+			helper_stop(h);
 		if ((both[1].revents & (POLLIN | POLLHUP)) && !listen_to(h))
 			both[1].fd = -1;
 		if (!(both[0].revents & (POLLIN | POLLHUP)))
@@ -207,11 +231,6 @@ static enum err_code last_words(const struct helper *h, int status, struct err *
 	if (WIFSIGNALED(status) && n == 0)
 		return err_set(e, ERR_FAILED, PROGRAM " was ended by signal %d", WTERMSIG(status));
 	return err_set(e, WIFEXITED(status) ? kind_of(WEXITSTATUS(status)) : ERR_FAILED, "%.*s", (int)n, line);
-}
-
-void helper_stop(const struct helper *h)
-{
-	kill(h->pid, SIGTERM);
 }
 
 enum err_code helper_end(struct helper *h, struct err *e)

@@ -29,8 +29,12 @@ bool uri_is(const char *name)
 char *uri_shown(const char *name)
 {
 	const char *end = uri_is_s3(name) ? NULL : strchr(name, '?');
+	char *shown = end ? mem_printf("%.*s?...", (int)(end - name), name) : mem_strdup(name);
 
-	return end ? mem_printf("%.*s?...", (int)(end - name), name) : mem_strdup(name);
+	for (char *p = shown; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	return shown;
 }
 
 /* The host of a URL, with or without a port: its length at *n. */

@@ -21,7 +21,8 @@ struct uri {
 enum err_code uri_parse(const char *name, struct uri *out, struct err *e);
 void uri_release(struct uri *u);
 
-/* The name as messages have it, fresh: without what stands behind "?", which may be a secret. */
+/* The name as messages have it, fresh: without what stands behind "?", which may be a secret,
+ * and without control characters. */
 char *uri_shown(const char *name);
 /* Is it http:// of this host, which nobody is on the way to? */
 bool uri_is_loopback(const char *url);

@@ -180,6 +180,9 @@ PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libc
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
                  chromium-driver xdg-utils zsh fish systemd
 
+# Where npm puts the store that tests/77-objects.bats speaks S3 with.
+NPM = build/npm
+
 # Asks apt only when something is missing.
 install_packages = @missing=$$(for p in $(1); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -192,7 +195,9 @@ install_packages = @missing=$$(for p in $(1); do \
 deps:
 	$(call install_packages,$(PACKAGES))
 deps-check: deps
-	$(call install_packages,$(CHECK_PACKAGES))
+	$(call install_packages,$(CHECK_PACKAGES) $(if $(shell command -v npm 2>/dev/null),,npm))
+	@[ -e $(NPM)/node_modules/s3rver ] || npm install --prefix $(NPM) --no-audit --no-fund --loglevel=error s3rver@3.7.1 >/dev/null || \
+	  echo "npm's s3rver cannot be had: tests/77-objects.bats is skipped"
 
 # ---- trying it ------------------------------------------------------------------
 # Built by a second make: what deps has just installed must be seen.

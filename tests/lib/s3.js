@@ -1,7 +1,7 @@
 // A store that speaks S3 (npm's s3rver) on a free port of this host, with bucket "bkt".
 //   node s3.js DIRECTORY [KEY CERT]
 // The first line of standard output is its port.  Each file of DIRECTORY/faults is a fault, NAME.TIMES:
-// {"method", "path": expression, "do": "503" | "code" | "break" | "lie" | "stall", "bytes"}; it holds so many
+// {"method", "path": expression, "do": "503" | "code" | "break" | "lie" | "swap" | "stall", ...}; it holds so many
 // times, and a line in DIRECTORY/requests tells each request and what was done to it.
 'use strict';
 const crypto = require('crypto'), fs = require('fs'), path = require('path'), S3rver = require('s3rver');
@@ -35,7 +35,7 @@ function cut(ctx, bytes, end) {
 }
 
 // Is it signed as "Authenticating Requests: Using the Authorization Header" of the S3 manual has it,
-// by the key S3RVER with the secret S3RVER?  s3rver itself does not look.
+// by the key S3RVER with the secret not-to-be-seen?  s3rver itself does not look.
 function isSigned({ method, url, headers }) {
 	const [, scope, names, signature] = /^AWS4-HMAC-SHA256 Credential=S3RVER\/([^,]*), ?SignedHeaders=([^,]*), ?Signature=(.*)$/
 		.exec(headers.authorization || '') || [];
@@ -46,15 +46,15 @@ function isSigned({ method, url, headers }) {
 		...names.split(';').map((n) => `${n}:${headers[n].trim().replace(/ +/g, ' ')}`), '', names,
 		headers['x-amz-content-sha256']].join('\n');
 	const to = ['AWS4-HMAC-SHA256', headers['x-amz-date'], scope, hash(text)].join('\n');
-	const key = scope.split('/').reduce((k, part) => crypto.createHmac('sha256', k).update(part).digest(), 'AWS4S3RVER');
+	const key = scope.split('/').reduce((k, part) => crypto.createHmac('sha256', k).update(part).digest(), 'AWS4not-to-be-seen');
 	return names.includes('host') && names.includes('x-amz-content-sha256') &&
 		crypto.createHmac('sha256', key).update(to).digest('hex') === signature;
 }
 
-function refuse(ctx, status, code) {
+function refuse(ctx, status, code, more = '') {
 	ctx.status = status;
 	ctx.set('Connection', 'close');
-	ctx.body = `<Error><Code>${code}</Code></Error>`;
+	ctx.body = `<Error><Code>${code}</Code>${more}</Error>`;
 }
 
 const server = new S3rver({
@@ -68,14 +68,21 @@ server.middleware.unshift(async (ctx, next) => {
 	if (f.do === '503')
 		return refuse(ctx, 503, 'SlowDown');
 	if (f.do === 'code')
-		return refuse(ctx, f.status, f.code);
+		return refuse(ctx, f.status, f.code, f.more);
 	if (!isSigned(ctx.req) && !ctx.url.startsWith('/bkt/public/'))
 		return refuse(ctx, 403, 'SignatureDoesNotMatch');
 	if (f.do === 'break')
 		cut(ctx, f.bytes, (res) => res.socket.destroy());
+	if (f.do === 'stall' && ctx.method === 'PUT')
+		return new Promise(() => {});
 	if (f.do === 'stall')
 		cut(ctx, f.bytes, () => {});
 	await next();
+	if (f.do === 'swap') {
+		ctx.status = 200;
+		ctx.set('ETag', '"another"');
+		ctx.body = f.with;
+	}
 	if (f.do === 'lie')
 		ctx.body = Buffer.alloc(Number(ctx.response.length), 'x');
 });

@@ -35,7 +35,7 @@ ifneq ($(FAULT),)
 STD += -DPS_FAULT=1
 endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
-CURL = -lcurl
+CURL = -lcurl -lexpat
 BLAS = -lopenblas
 
 # What the library for others has beside all the rest.
@@ -175,10 +175,13 @@ fuzzers: $(FUZZERS)
 benches: $(BENCHES)
 
 # ---- what is needed, by Debian's names ----------------------------------------
-PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
+PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
                  chromium-driver xdg-utils zsh fish systemd
+
+# Where npm puts the store that tests/77-objects.bats speaks S3 with.
+NPM = build/npm
 
 # Asks apt only when something is missing.
 install_packages = @missing=$$(for p in $(1); do \
@@ -192,7 +195,9 @@ install_packages = @missing=$$(for p in $(1); do \
 deps:
 	$(call install_packages,$(PACKAGES))
 deps-check: deps
-	$(call install_packages,$(CHECK_PACKAGES))
+	$(call install_packages,$(CHECK_PACKAGES) $(if $(shell command -v npm 2>/dev/null),,npm))
+	@[ -e $(NPM)/node_modules/s3rver ] || npm install --prefix $(NPM) --no-audit --no-fund --loglevel=error s3rver@3.7.1 >/dev/null || \
+	  echo "npm's s3rver cannot be had: tests/77-objects.bats is skipped"
 
 # ---- trying it ------------------------------------------------------------------
 # Built by a second make: what deps has just installed must be seen.
@@ -297,7 +302,7 @@ lint: deps-check
 fuzz: $(PAGE)
 	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \
 	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) $(PAGE_AT) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
-	    -lcurl -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
+	    $(CURL) -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
 	  build/fuzz-clang/$$n -max_total_time=$${FUZZ_SECONDS:-60} tests/fuzz/corpus/$$n || exit 1; done
 
 # ---- installing ---------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "client/readonly.h"
 #include "client/resume.h"
 #include "launch/rundir.h"
+#include "object/helper.h"
 #include "server/service.h"
 
 /* How long a server waits for its coordinator's word to end after SIGTERM. */
@@ -41,7 +42,7 @@ static const struct opt opts[] = {
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
-	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, or none; with FILE also step=N", NULL, 0, 0 },
+	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N", NULL, 0, 0 },
 	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "CHECKPOINT", "answer pulls from a checkpoint, and nothing else", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
@@ -165,6 +166,24 @@ static void place_release(struct place *p, struct options *o)
 	free(p->dir);
 	free(p->resume);
 	free(p->sock);
+}
+
+/* Our own run directory's checkpoints, as far as their store has not got them: false and e when that
+ * failed.  A signal ends us at once. */
+static bool store_last(const struct place *p, struct err *e)
+{
+	char *timeout = mem_printf("%lldms", (long long)(p->conf.deadline / NSEC_PER_MSEC));
+	const char *args[] = { "-C", p->dir, "checkpoint", "push", "--timeout", timeout, NULL };
+	enum err_code rc = ERR_OK;
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (conf_names(p->conf.checkpoint_to)) {
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		rc = helper_run(args, NULL, NULL, e);
+	}
+	free(timeout);
+	return rc == ERR_OK;
 }
 
 /* "server-3" -> 3; -1 for any. */
@@ -349,6 +368,8 @@ int main(int argc, char **argv)
 		code = serve(s, signals, &service, &log);
 		server_stop(s);
 		notify_close(&service.notify);
+		if (nargs && !store_last(&place, &e) && code == 0)
+			code = die(&e);
 	}
 	place_release(&place, &o);
 	return code;

@@ -10,25 +10,22 @@
 #include "base/num.h"
 #include "ckpt/dirs.h"
 #include "ckpt/read.h"
+#include "checkpoint.h"
 #include "ctl.h"
 #include "launch/rundir.h"
-
-struct options {
-	const char *dir;
-	int64_t timeout;
-	bool json;
-};
+#include "object/uri.h"
 
 static const struct opt opts[] = {
-	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long take may wait for the checkpoint (60s)"),
-	CTL_OPT_JSON(struct options, json),
+	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
+	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout, "how long take may wait for the checkpoint, and a store be silent (60s)"),
+	CTL_OPT_JSON(struct checkpoint_options, json),
+	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL, "fetch nothing when that or a later one is here", NULL, 0, 0 },
 };
 
 /* ---- where checkpoints are ---------------------------------------------------------- */
 
 /* Living or not: they are files.  NULL and e when no run is meant. */
-static char *find_dir(const struct options *o, struct err *e)
+char *checkpoint_dir(const struct checkpoint_options *o, struct err *e)
 {
 	char *run = NULL, *dir = NULL;
 	enum err_code rc = rundir_find(o->dir, &run, e);
@@ -42,7 +39,7 @@ static char *find_dir(const struct options *o, struct err *e)
 }
 
 /* "1000", "step-000000001000" or a path, as a path of something that is there. */
-static enum err_code resolve(const struct options *o, const char *word, char **path, struct err *e)
+static enum err_code resolve(const struct checkpoint_options *o, const char *word, char **path, struct err *e)
 {
 	bool is_step = false;
 	char name[64], *dir;
@@ -50,6 +47,8 @@ static enum err_code resolve(const struct options *o, const char *word, char **p
 	struct stat st;
 
 	*path = NULL;
+	if (uri_is(word))
+		return err_set(e, ERR_USAGE, "%s is in a store: ps-ctl checkpoint fetch brings it here", word);
 	if (num_uint(word, INT64_MAX, &step)) {
 		snprintf(name, sizeof name, "step-%012llu", (unsigned long long)step);
 		is_step = true;
@@ -58,7 +57,7 @@ static enum err_code resolve(const struct options *o, const char *word, char **p
 		is_step = true;
 	}
 	if (is_step) {
-		dir = find_dir(o, e);
+		dir = checkpoint_dir(o, e);
 		if (!dir)
 			return e->code;
 		*path = path_join(dir, name);
@@ -78,7 +77,7 @@ static enum err_code resolve(const struct options *o, const char *word, char **p
 
 /* ---- take ------------------------------------------------------------------------------ */
 
-static int take(const struct options *o, int nargs, char **args)
+static int take(const struct checkpoint_options *o, int nargs, char **args)
 {
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
@@ -136,27 +135,18 @@ static void print_entry(const struct ckpt_entry *c)
 }
 
 /* *dir is where they were looked for. */
-static enum err_code list_all(const struct options *o, bool every_byte, char **dir, struct ckpt_entry **list,
+static enum err_code list_all(const struct checkpoint_options *o, bool every_byte, char **dir, struct ckpt_entry **list,
                               size_t *n, struct err *e)
 {
 	*list = NULL;
 	*n = 0;
-	*dir = find_dir(o, e);
+	*dir = checkpoint_dir(o, e);
 	return *dir ? ckpt_list(*dir, every_byte, list, n, e) : e->code;
 }
 
-static int ls(const struct options *o, int nargs, char **args)
+void checkpoint_print(const struct checkpoint_options *o, const struct ckpt_entry *list, size_t n)
 {
-	struct ckpt_entry *list;
-	struct err e = { 0 };
-	enum err_code rc;
-	char *dir;
-	size_t n;
-
-	(void)nargs;
-	(void)args;
-	rc = list_all(o, false, &dir, &list, &n, &e);
-	if (rc == ERR_OK && n > 0 && !o->json)
+	if (n > 0 && !o->json)
 		printf("%12s  %-8s %8s  %-24s  %s\n", "STEP", "STATE", "SIZE", "CREATED", "EVAL");
 	for (size_t i = 0; i < n; i++) {
 		json_t *line = entry_json(&list[i]);
@@ -167,6 +157,21 @@ static int ls(const struct options *o, int nargs, char **args)
 			print_entry(&list[i]);
 		json_decref(line);
 	}
+}
+
+static int ls(const struct checkpoint_options *o, int nargs, char **args)
+{
+	struct ckpt_entry *list;
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir;
+	size_t n;
+
+	if (nargs > 0)
+		return checkpoint_ls_store(o, args[0]);
+	rc = list_all(o, false, &dir, &list, &n, &e);
+	if (rc == ERR_OK)
+		checkpoint_print(o, list, n);
 	ckpt_list_free(list, n);
 	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
@@ -185,7 +190,7 @@ static enum err_code digest_of_model(const char *path, char hex[static 65], stru
 }
 
 /* One line about one that was read whole; true when it is. */
-static bool tell(const struct options *o, struct ckpt_entry *c)
+static bool tell(const struct checkpoint_options *o, struct ckpt_entry *c)
 {
 	struct err e = { 0 };
 	char hex[65], size[16];
@@ -209,7 +214,7 @@ static bool tell(const struct options *o, struct ckpt_entry *c)
 	return c->whole;
 }
 
-static int verify_all(const struct options *o)
+static int verify_all(const struct checkpoint_options *o)
 {
 	struct ckpt_entry *list;
 	struct err e = { 0 };
@@ -228,7 +233,7 @@ static int verify_all(const struct options *o)
 	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
 }
 
-static int verify(const struct options *o, int nargs, char **args)
+static int verify(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct ckpt_entry c = { 0 };
 	struct err e = { 0 };
@@ -280,7 +285,7 @@ static void print_difference(void *ctx, const struct ckpt_difference *d)
 	       (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
 }
 
-static int diff(const struct options *o, int nargs, char **args)
+static int diff(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct differing x = { .json = o->json, .same = true };
 	struct ckpt_reader *r[2] = { NULL, NULL };
@@ -306,12 +311,16 @@ static int diff(const struct options *o, int nargs, char **args)
 /* ---- rm ------------------------------------------------------------------------------------ */
 
 /* All are looked for before the first is removed. */
-static int rm(const struct options *o, int nargs, char **args)
+static int rm(const struct checkpoint_options *o, int nargs, char **args)
 {
 	char **path = mem_array((size_t)nargs, sizeof *path);
 	struct err e = { 0 };
 	enum err_code rc = ERR_OK;
 
+	if (uri_is(args[0])) {
+		free((void *)path);
+		return checkpoint_rm_store(o, nargs, args);
+	}
 	for (int i = 0; rc == ERR_OK && i < nargs; i++)
 		rc = resolve(o, args[i], &path[i], &e);
 	for (int i = 0; rc == ERR_OK && i < nargs; i++)
@@ -328,18 +337,20 @@ static const struct action {
 	const char *name;
 	int min, max;                   /* operands; max -1: any number */
 	const char *wants;
-	int (*run)(const struct options *o, int nargs, char **args);
+	int (*run)(const struct checkpoint_options *o, int nargs, char **args);
 } actions[] = {
 	{ "take", 0, 0, "nothing more", take },
-	{ "ls", 0, 0, "nothing more", ls },
+	{ "ls", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", ls },
 	{ "verify", 0, 1, "at most one STEP or PATH", verify },
 	{ "diff", 2, 2, "two of STEP or PATH", diff },
-	{ "rm", 1, -1, "one STEP or more", rm },
+	{ "rm", 1, -1, "one STEP or more, or of a store their names", rm },
+	{ "push", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", checkpoint_push },
+	{ "fetch", 1, 2, "FROM, and at most one directory", checkpoint_fetch },
 };
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC };
+	struct checkpoint_options o = { .timeout = 60 * NSEC_PER_SEC };
 	const struct action *a;
 	int nargs, code;
 
@@ -358,15 +369,18 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_checkpoint = {
 	"checkpoint",
 	{
-		.prog = "ps-ctl checkpoint", .args = "[take | ls | verify [STEP|PATH] | diff A B | rm STEP ...]",
-		.about = "take, list, check, compare and remove checkpoints",
+		.prog = "ps-ctl checkpoint", .args = "[take | ls [AT] | verify [STEP|PATH] | diff A B | rm STEP ... | push [AT] | fetch FROM [DIR]]",
+		.about = "take, list, check, compare, remove and copy checkpoints",
 		.more = "take (which is also what happens without a word) asks the living cluster for one and "
 		        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
 		        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
-		        "the same, else 1.",
+		        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else as checkpoint_to says), lacks, and keeps there\n"
+		        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of an AT, to DIR, else\n"
+		        "to RUN/checkpoints.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
 		.examples = "  ps-ctl checkpoint\n  ps-ctl checkpoint ls\n  ps-ctl -C fashion.run checkpoint verify 1000\n"
-		            "  ps-ctl checkpoint diff 1000 2000\n",
+		            "  ps-ctl checkpoint diff 1000 2000\n"
+		            "  ps-ctl checkpoint ls s3://bucket/runs/fashion\n",
 	},
 	run,
 };

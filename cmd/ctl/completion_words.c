@@ -9,7 +9,6 @@
 #include "catalog.h"
 #include "completion.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 
 #define OPTIONS_MAX 64
 #define FIELDS 5
@@ -37,7 +36,7 @@ struct line {
 /* What `PROGRAM [SUB] QUESTION` prints; NULL when it cannot be asked. */
 static FILE *ask(const struct line *l, const char *question, pid_t *pid)
 {
-	char *bin = daemon_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
+	char *bin = path_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
 	const char *argv[] = { l->program, *l->sub ? l->sub : question, *l->sub ? question : NULL, NULL };
 	int p[2];
 	FILE *f = NULL;
@@ -259,7 +258,9 @@ static void offer_ctl_operand(const struct line *l)
 	else if (strcmp(l->sub, "events") == 0)
 		offer_split(o, "", EVENTS);
 	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
-		offer_split(o, "", "take|ls|verify|diff|rm");
+		offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
+	else if (strcmp(l->sub, "object") == 0 && l->operands == 0)
+		offer_split(o, "", "ls|cat|put|rm");
 	else if (strcmp(l->sub, "list") == 0)
 		offer_split(o, "", CATALOG_NAMES);
 	else if (strcmp(l->sub, "show") == 0) {

@@ -9,7 +9,9 @@
 #include "base/output.h"
 #include "ctl.h"
 #include "launch/rundir.h"
+#include "object/uri.h"
 #include "saved.h"
+#include "store.h"
 #include "work/export.h"
 
 struct options {
@@ -21,7 +23,7 @@ static const struct opt opts[] = {
 	{ "output", 'o', OPT_CHOICE, offsetof(struct options, format), "FORMAT",
 	  "as what; safetensors unless given", "safetensors|npy|text", 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
-	  "write to FILE, which appears when it is whole", NULL, 0, 0 },
+	  "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
 };
 
 struct source {
@@ -43,12 +45,37 @@ static enum err_code write_model(const struct source *from, const char *table, c
 	return rc;
 }
 
+/* By a file that has no name: the object is put when that is whole. */
+static enum err_code to_store(const struct source *from, const char *table, const struct options *o, struct err *e)
+{
+	int fd = open(from->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct object_client *c = NULL;
+	enum err_code rc;
+
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot make a file in %s", from->dir);
+	rc = write_model(from, table, o->format, fd, e);
+	if (!rc && lseek(fd, 0, SEEK_SET) < 0)
+		rc = err_sys(e, ERR_IO, "cannot read again what was written in %s", from->dir);
+	if (!rc)
+		rc = store_open(STORE_TIMEOUT, &c, e);
+	if (!rc)
+		rc = object_put(c, o->file, fd, e);
+	object_client_free(c);
+	close(fd);
+	return rc;
+}
+
 /* Beside the file first, so that a reader never sees half a model. */
 static enum err_code to_file(const struct source *from, const char *table, const struct options *o,
                              struct err *e)
 {
 	struct file_new f;
-	enum err_code rc = file_new_open(o->file, 0666, &f, e);
+	enum err_code rc;
+
+	if (uri_is(o->file))
+		return to_store(from, table, o, e);
+	rc = file_new_open(o->file, 0666, &f, e);
 
 	return rc ? rc : file_new_close(&f, write_model(from, table, o->format, f.fd, e), e);
 }

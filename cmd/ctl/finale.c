@@ -24,6 +24,8 @@
 #define CRASH_GRACE NSEC_PER_SEC
 /* A checkpoint after a signal. */
 #define SAVE_GRACE (12 * NSEC_PER_SEC)
+/* What takes long is told so often. */
+#define TELL_AGAIN (10 * NSEC_PER_SEC)
 
 /* Did it answer when it was asked last?  One that hangs would only cost time
  * in which signals are not seen. */
@@ -65,15 +67,15 @@ bool runner_is_whole(const struct runner *r)
 
 /* ---- the model ----------------------------------------------------------------------- */
 
-/* The last words of the export, or how it ended. */
-static void export_failed(struct runner *r, const char *log, const struct launch_event *ev)
+/* The last words of a child, or how it ended. */
+static void child_failed(const char *log, const struct launch_event *ev, char out[static RUNNER_WHY])
 {
 	struct buf last = BUF_INIT;
 	char how[64];
 
 	launch_how(ev, how);
 	launch_last_words(log, &last);
-	snprintf(r->unsaved, sizeof r->unsaved, "%s", last.len > 0 ? (char *)last.data : how);
+	snprintf(out, RUNNER_WHY, "%s", last.len > 0 ? (char *)last.data : how);
 	buf_release(&last);
 }
 
@@ -94,7 +96,7 @@ static void await_export(struct runner *r, size_t child, const char *log)
 		file_remove_torn(r->dir, "model.safetensors");
 		snprintf(r->unsaved, sizeof r->unsaved, "%s", r->nsignals > 0 ? "interrupted" : "it took too long");
 	} else if (how.signalled || how.status != 0) {
-		export_failed(r, log, &how);
+		child_failed(log, &how, r->unsaved);
 	}
 }
 
@@ -228,6 +230,49 @@ static void name_the_rest(struct runner *r, const char *what, bool all)
 	buf_release(&names);
 }
 
+/* What checkpoint_to has not got yet: the coordinator's copying has ended with it. */
+static void store_checkpoints(struct runner *r)
+{
+	char *timeout = mem_printf("%lldms", (long long)(r->conf->deadline / NSEC_PER_MSEC)), *at = conf_store(r->conf);
+	const char *args[] = { "-C", r->dir, "checkpoint", "push", "--timeout", timeout, NULL };
+	char *log = rundir_path(r->dir, "store.log");
+	int64_t tell_at = clock_now() + NSEC_PER_SEC;
+	int seen = r->nsignals;
+	struct launch_event how;
+	struct err e = { 0 };
+	size_t child;
+
+	if (!at)
+		goto out;
+	if (runner_spawn(r, "ps-ctl", "store", args, &child, &e) != ERR_OK) {
+		snprintf(r->unstored, sizeof r->unstored, "%.390s", e.msg);
+		goto out;
+	}
+	while (launch_alive(r->set, child) && r->nsignals == seen) {
+		runner_pause(r, tell_at);
+		if (clock_now() < tell_at)
+			continue;
+		progress_say(&r->progress, "copying checkpoints to %s (a signal leaves the rest)", at);
+		tell_at = clock_now() + TELL_AGAIN;
+	}
+	if (launch_alive(r->set, child)) {
+		snprintf(r->unstored, sizeof r->unstored, "interrupted");
+		launch_stop_all(r->set, LEAVE_GRACE);
+	} else {
+		how = launch_status(r->set, child);
+		if (how.signalled || how.status != 0)
+			child_failed(log, &how, r->unstored);
+		else
+			unlink(log);
+	}
+	if (r->unstored[0])
+		progress_say(&r->progress, "warning: what %s lacks is in %s/checkpoints alone: %s", at, r->dir, r->unstored);
+out:
+	free(timeout);
+	free(at);
+	free(log);
+}
+
 void runner_stop(struct runner *r, const char *why)
 {
 	json_t *body = json_pack("{s:s}", "why", why);
@@ -254,4 +299,6 @@ void runner_stop(struct runner *r, const char *why)
 	if (patient && launch_running(r->set) > 0)
 		name_the_rest(r, "killing", true);
 	launch_stop_all(r->set, 0);
+	if (patient)
+		store_checkpoints(r);
 }

@@ -52,7 +52,7 @@ static int exit_code(const struct runner *r, enum runner_state state)
 {
 	switch (state) {
 	case RUNNER_DONE:
-		return r->unsaved[0] ? 1 : 0;
+		return r->unsaved[0] || r->unstored[0] ? 1 : 0;
 	case RUNNER_SIGNALLED:
 		/* What was reached is kept, for --resume auto. */
 		return r->saved ? 75 : 128 + r->first_signal;
@@ -118,7 +118,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 		r.max_restarts = o.max_restarts;
 		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
-			code = ctl_fail(&e);
+			code = runner_not_begun(&r, &e);
 		else
 			code = run_cluster(&r, &conf, dir, &o);
 	}

@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 #include "parts.h"
 #include "restart.h"
 
@@ -69,9 +68,17 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	progress_init(&r->progress, log);
 	/* Who starts a supervisor looks itself. */
 	r->progress.dir = log ? NULL : dir;
-	r->bin = daemon_self_dir(e);
+	r->bin = path_self_dir(e);
 	rc = r->bin ? launch_new(dir, &r->set, e) : e->code;
 	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;
+}
+
+int runner_not_begun(const struct runner *r, const struct err *e)
+{
+	struct signalfd_siginfo si;
+	int code = ctl_fail(e);
+
+	return e->code == ERR_STOPPED && read(r->signals, &si, sizeof si) == (ssize_t)sizeof si ? 128 + (int)si.ssi_signo : code;
 }
 
 void runner_close(struct runner *r)

@@ -16,6 +16,7 @@
  * One thread, and it must be the one that lives longest, because the children
  * die with it. */
 #define RUNNER_CHILDREN 8192
+#define RUNNER_WHY 400
 struct runner {
 	const struct conf *conf;
 	const char *dir;                /* absolute */
@@ -42,7 +43,8 @@ struct runner {
 	char reason[400];
 	char culprit[48];               /* the process whose log tells more, or "" */
 	int code;                       /* of who could not even begin; 0 */
-	char unsaved[400];              /* why the model is not saved, or "" */
+	char unsaved[RUNNER_WHY];       /* why the model is not saved, or "" */
+	char unstored[RUNNER_WHY];      /* why checkpoints are not where checkpoint_to says, or "" */
 };
 
 /* What a turn of the loop can end with. */
@@ -59,6 +61,8 @@ enum runner_state {
  * from here on: call it first, before anything is left that would have to be
  * cleaned up after a signal. */
 enum err_code runner_signals(struct runner *r, struct err *e);
+/* It could not even be opened: says e; the exit code, which tells of a signal that came meanwhile. */
+int runner_not_begun(const struct runner *r, const struct err *e);
 /* conf and dir are borrowed.  log: where a supervisor talks, else NULL. */
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
                           struct log *log, struct err *e);
@@ -81,7 +85,8 @@ bool runner_is_whole(const struct runner *r);
  * warning, in r->unsaved and in the result; so is what is wrong with the model
  * of a job that failed. */
 void runner_export(struct runner *r, json_t *result);
-/* End all processes; a further signal ends them at once.  why: for the log. */
+/* End all processes, and copy to the store what it lacks (r->unstored); a further signal ends them at
+ * once.  why: for the log. */
 void runner_stop(struct runner *r, const char *why);
 /* Ends what still runs. */
 void runner_close(struct runner *r);

@@ -143,7 +143,7 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 	int ready, lock = -1, code;
 
 	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(conf, dir, o->resume, &lock, &r.resume, &e) != ERR_OK)
-		return ctl_fail(&e);
+		return runner_not_begun(&r, &e);
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
 		code = ctl_fail(&e);

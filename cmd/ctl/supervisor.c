@@ -126,7 +126,7 @@ int supervise(struct runner *r, const struct conf *conf, const char *dir, int lo
 		enum runner_state state = stay(r);
 
 		runner_stop(r, state == RUNNER_SIGNALLED ? "the supervisor got a signal" : "stopped");
-		code = r->crashed ? 1 : 0;
+		code = r->crashed || r->unstored[0] ? 1 : 0;
 	} else {
 		code = 1;
 	}

@@ -16,7 +16,6 @@
 #include "base/mem.h"
 #include "conf/conf_key.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 #include "launch/launch.h"
 
 /* A run that is told to end writes a checkpoint and sees its processes off. */
@@ -263,7 +262,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (rc == ERR_OK)
 		rc = prepare(&w, file, &e);
 	if (rc == ERR_OK) {
-		w.bin = daemon_self_dir(&e);
+		w.bin = path_self_dir(&e);
 		rc = w.bin ? launch_new(NULL, &w.set, &e) : e.code;
 	}
 	if (rc == ERR_OK) {

@@ -10,7 +10,6 @@
 #include "client/prepare.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
-#include "launch/daemon.h"
 #include "launch/launch.h"
 #include "launch/rundir.h"
 #include "ring/ring.h"
@@ -63,7 +62,7 @@ struct own {
 static enum err_code own_start(struct own *x, const struct options *o, struct err *e)
 {
 	struct launch_spec ls = { .id = "server-0", .die_with_parent = true };
-	char *self = daemon_self_dir(e), *prog, *log;
+	char *self = path_self_dir(e), *prog, *log;
 	struct conf conf;
 	char suite[64], spin[64];
 	size_t child;

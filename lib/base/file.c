@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -236,11 +237,19 @@ enum err_code file_remove_tree(const char *path, struct err *e)
 
 /* ---- names --------------------------------------------------------------------- */
 
+/* "https://..." */
+static bool has_scheme(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789");
+
+	return n > 0 && strncmp(name + n, "://", 3) == 0;
+}
+
 char *path_join(const char *dir, const char *name)
 {
 	size_t n = strlen(dir);
 
-	if (name[0] == '/' || !n)
+	if (name[0] == '/' || !n || has_scheme(name))
 		return mem_strdup(name);
 	return mem_printf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
 }
@@ -287,4 +296,17 @@ char *path_absolute(const char *path)
 	free(real);
 	free(dir);
 	return out;
+}
+
+char *path_self_dir(struct err *e)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	if (n < 0) {
+		err_sys(e, ERR_IO, "cannot tell where this program lies: /proc/self/exe");
+		return NULL;
+	}
+	path[n] = '\0';
+	return path_dirname(path);
 }

@@ -36,7 +36,7 @@ enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e);
 /* rm -r, without following links out of it. */
 enum err_code file_remove_tree(const char *path, struct err *e);
 
-/* Joined path in a fresh string: absolute `name` wins over dir. */
+/* Joined path in a fresh string: absolute `name`, or "SCHEME://...", wins over dir. */
 char *path_join(const char *dir, const char *name);
 char *path_dirname(const char *path);
 const char *path_basename(const char *path);
@@ -44,5 +44,8 @@ const char *path_basename(const char *path);
 char *path_stem(const char *path);
 /* realpath of the directory part plus the name; works for files to be made. */
 char *path_absolute(const char *path);
+/* The directory of the running program, where its siblings lie; fresh string,
+ * NULL and e when /proc does not tell. */
+char *path_self_dir(struct err *e);
 
 #endif

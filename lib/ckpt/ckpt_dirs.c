@@ -28,7 +28,7 @@ void ckpt_list_free(struct ckpt_entry *list, size_t n)
 	free(list);
 }
 
-static void fill(struct ckpt_entry *entry, const json_t *manifest)
+void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest)
 {
 	const json_t *files = json_object_get(manifest, "files"), *f;
 	json_t *eval = json_object_get(manifest, "eval");
@@ -71,7 +71,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 		out->why = mem_strdup(why.msg);
 		return ERR_OK;
 	}
-	fill(out, manifest);
+	ckpt_entry_fill(out, manifest);
 	json_decref(manifest);
 	rc = every_byte ? ckpt_verify(path, &why) : ckpt_open(path, &r, &why);
 	ckpt_close(r);
@@ -95,6 +95,12 @@ static int by_age(const void *a, const void *b)
 	if (x->generation != y->generation)
 		return x->generation < y->generation ? -1 : 1;
 	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+void ckpt_sort(struct ckpt_entry *list, size_t n)
+{
+	if (n > 0)
+		qsort(list, n, sizeof *list, by_age);
 }
 
 enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n, struct err *e)
@@ -125,8 +131,8 @@ enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **ou
 		ckpt_list_free(*out, *n);
 		*out = NULL;
 		*n = 0;
-	} else if (*n > 0) {
-		qsort(*out, *n, sizeof **out, by_age);
+	} else {
+		ckpt_sort(*out, *n);
 	}
 	return rc;
 }
@@ -233,26 +239,39 @@ static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t ne
 	       (isfinite(loss_of(&list[i])) && better_than(list, n, i) < keep->best);
 }
 
+size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, const struct ckpt_keep *keep, size_t *out)
+{
+	size_t newer = 0, found = 0;
+
+	for (size_t i = n; i-- > 0;) {
+		bool kept = list[i].whole ? i == newest || is_kept(list, n, i, newer, keep) :
+		            is_ahead(&list[i], &list[newest]);
+
+		newer += list[i].whole;
+		if (!kept)
+			out[found++] = i;
+	}
+	return found;
+}
+
 enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,
                          struct err *e)
 {
 	struct ckpt_entry *list;
-	size_t n, at, newer = 0;
+	size_t n, at = 0, surplus = 0, *which;
 	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
 
 	if (!rc)
 		rc = find_newest(list, n, &at, e);
-	for (size_t i = n; !rc && at < n && i-- > 0;) {
-		bool kept = list[i].whole ? i == at || is_kept(list, n, i, newer, keep) :
-		            is_ahead(&list[i], &list[at]);
-
-		newer += list[i].whole;
-		if (kept)
-			continue;
-		rc = ckpt_remove(list[i].path, e);
+	which = mem_array(n + 1, sizeof *which);
+	if (!rc && at < n)
+		surplus = ckpt_surplus(list, n, at, keep, which);
+	for (size_t i = 0; !rc && i < surplus; i++) {
+		rc = ckpt_remove(list[which[i]].path, e);
 		if (!rc && removed)
-			removed(ctx, list[i].path);
+			removed(ctx, list[which[i]].path);
 	}
+	free(which);
 	ckpt_list_free(list, n);
 	return rc;
 }

@@ -294,11 +294,20 @@ static json_t *manifest(const struct ckpt *c, const json_t *head, json_t *parts)
 	return m;
 }
 
+static enum err_code put_manifest(const struct ckpt *c, const void *text, size_t n, struct err *e)
+{
+	char *path = path_join(c->tmp, CKPT_MANIFEST);
+	enum err_code rc = file_replace(path, text, n, 0600, e);
+
+	free(path);
+	return rc;
+}
+
 static enum err_code write_manifest(const struct ckpt *c, const json_t *head, struct err *e)
 {
 	const json_t *tables = json_object_get(head, "tables");
 	json_t *parts, *m;
-	char *text, *path;
+	char *text;
 	enum err_code rc;
 
 	if (!json_is_integer(json_object_get(head, "generation")) || !json_is_integer(json_object_get(head, "epoch")) ||
@@ -309,9 +318,7 @@ static enum err_code write_manifest(const struct ckpt *c, const json_t *head, st
 	if (!rc) {
 		m = manifest(c, head, parts);
 		text = ckpt_manifest_text(m);
-		path = path_join(c->tmp, CKPT_MANIFEST);
-		rc = file_replace(path, text, strlen(text), 0600, e);
-		free(path);
+		rc = put_manifest(c, text, strlen(text), e);
 		free(text);
 		json_decref(m);
 	}
@@ -357,14 +364,13 @@ static enum err_code sync_parents(const char *dir, struct err *e)
 	return rc;
 }
 
-enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e)
+/* All is in the temporary directory, unless rc says otherwise.  Frees c. */
+static enum err_code appear(struct ckpt *c, enum err_code rc, char **path, struct err *e)
 {
 	char name[CKPT_NAME], *to;
-	enum err_code rc;
 
 	ckpt_step_name(c->step, name);
 	to = path_join(c->dir, name);
-	rc = write_manifest(c, head, e);
 	if (!rc)
 		rc = file_sync_dir(c->tmp, e);
 	if (!rc)
@@ -382,4 +388,14 @@ enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struc
 	free(to);
 	ckpt_abort(c);
 	return rc;
+}
+
+enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e)
+{
+	return appear(c, write_manifest(c, head, e), path, e);
+}
+
+enum err_code ckpt_adopt(struct ckpt *c, const void *manifest, size_t n, char **path, struct err *e)
+{
+	return appear(c, put_manifest(c, manifest, n, e), path, e);
 }

@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "format/digest.h"
 
-#define MANIFEST_MAX ((size_t)256 << 20)
 #define SEAL ",\"seal\":\""
 
 void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME])
@@ -112,28 +111,36 @@ static bool unseal(struct buf *text)
 	return memcmp(at + sizeof SEAL - 1, hex, DIGEST_HEX - 1) == 0;
 }
 
+json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e)
+{
+	json_t *m;
+
+	if (!unseal(text)) {
+		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal does not fit", name);
+		return NULL;
+	}
+	m = json_parse((const char *)text->data, text->len, CKPT_MANIFEST_MAX, e);
+	if (!m)
+		err_prefix(e, "\"%s\"", name);
+	if (m && json_int(m, "v", 0) != 1) {
+		err_set(e, ERR_UNSUPPORTED, "\"%s\" is of version %" PRId64 ", and this program reads version 1",
+		        name, json_int(m, "v", 0));
+		json_decref(m);
+		m = NULL;
+	}
+	return m;
+}
+
 json_t *ckpt_manifest_read(const char *path, struct err *e)
 {
 	char *file = path_join(path, CKPT_MANIFEST);
 	struct buf text = BUF_INIT;
 	json_t *m = NULL;
 
-	if (file_read(file, MANIFEST_MAX, &text, e) != ERR_OK) {
-		if (e && e->code == ERR_NOTFOUND)
-			err_set(e, ERR_FORMAT, "\"%s\" is not there", file);
-	} else if (!unseal(&text)) {
-		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal does not fit", file);
-	} else {
-		m = json_parse((const char *)text.data, text.len, MANIFEST_MAX, e);
-		if (!m)
-			err_prefix(e, "\"%s\"", file);
-	}
-	if (m && json_int(m, "v", 0) != 1) {
-		err_set(e, ERR_UNSUPPORTED, "\"%s\" is of version %" PRId64 ", and this program reads version 1",
-		        file, json_int(m, "v", 0));
-		json_decref(m);
-		m = NULL;
-	}
+	if (file_read(file, CKPT_MANIFEST_MAX, &text, e) == ERR_OK)
+		m = ckpt_manifest_parse(&text, file, e);
+	else if (e && e->code == ERR_NOTFOUND)
+		err_set(e, ERR_FORMAT, "\"%s\" is not there", file);
 	buf_release(&text);
 	free(file);
 	return m;

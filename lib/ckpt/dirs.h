@@ -52,6 +52,13 @@ typedef void ckpt_removed_fn(void *ctx, const char *path);
 enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,
                          struct err *e);
 
+/* Which of a list as ckpt_list has it ckpt_prune would remove when list[newest] is the newest whole
+ * one: indices, the newest first, at out (n of them); how many there are. */
+size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, const struct ckpt_keep *keep, size_t *out);
+/* What a manifest tells, to an entry that has its path; and the order of ckpt_list. */
+void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest);
+void ckpt_sort(struct ckpt_entry *list, size_t n);
+
 /* Remove one, as a whole to all readers: renamed first.  A rest that a crash
  * leaves is removed by the next writer.  ERR_NOTFOUND; ERR_USAGE when path is
  * not named like a checkpoint; ERR_IO. */

@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define CKPT_MANIFEST "MANIFEST.json"
+#define CKPT_MANIFEST_MAX ((size_t)256 << 20)
 #define CKPT_SERVER_MAX 65535u
 #define CKPT_NAME 64
 
@@ -28,6 +30,11 @@ char *ckpt_hidden_path(const char *dir, uint64_t step);
 /* Text of a manifest with its seal as the last member: the digest of the text
  * without it.  Free it. */
 char *ckpt_manifest_text(const json_t *manifest);
+/* The same from its text, which loses its seal; name is for messages. */
+json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e);
+/* The same of a checkpoint in an object store; text is as it lies there. */
+struct object_client;
+enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text, json_t **out, struct err *e);
 /* The manifest in directory path, seal and "v" checked.  NULL: ERR_FORMAT when
  * it is damaged or is not there, ERR_UNSUPPORTED for a later "v". */
 json_t *ckpt_manifest_read(const char *path, struct err *e);

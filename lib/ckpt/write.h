@@ -93,6 +93,9 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
  * checkpoint of the same step is replaced.  *path (may be NULL) is the
  * checkpoint, fresh.  Frees c, also on failure, when all is taken away. */
 enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e);
+/* The same of one that was made elsewhere: its files are in the temporary directory, and this is the
+ * text of its manifest. */
+enum err_code ckpt_adopt(struct ckpt *c, const void *manifest, size_t n, char **path, struct err *e);
 void ckpt_abort(struct ckpt *c);
 
 /* What "digest_of_config" is: of the compact text with sorted keys. */

@@ -67,12 +67,15 @@ struct conf {
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t keep_last, keep_every, keep_best;
+	char *checkpoint_to;
 	char *log_level;
 	struct conf_job job;
 };
 
 /* Of a key whose value may be none: is it another? */
 bool conf_names(const char *value);
+/* Where checkpoints are copied to, "s3://BUCKET/PREFIX/NAME", fresh; NULL: nowhere. */
+char *conf_store(const struct conf *c);
 
 /* Is there a job, and is it trained here?  A read-only cluster has one for its model's sake. */
 bool conf_trains(const struct conf *c);

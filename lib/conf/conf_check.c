@@ -16,6 +16,7 @@
 #include "coord/coord.h"
 #include "format/safetensors.h"
 #include "model/model.h"
+#include "object/uri.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "sync/robust.h"
@@ -422,10 +423,24 @@ enum err_code conf_validate(const struct conf *c, struct err *e)
 	return rc == ERR_OK ? check_files(c, e) : rc;
 }
 
+static enum err_code check_store(const struct conf *c, struct err *e)
+{
+	struct uri u = { 0 };
+	struct err why;
+	enum err_code rc = ERR_OK;
+
+	if (conf_names(c->checkpoint_to) && !uri_is_s3(c->checkpoint_to))
+		rc = err_set(e, ERR_CONFIG, "checkpoint_to: must be none or s3://BUCKET/PREFIX, got \"%.80s\"", c->checkpoint_to);
+	else if (conf_names(c->checkpoint_to) && uri_parse(c->checkpoint_to, &u, &why))
+		rc = err_set(e, ERR_CONFIG, "checkpoint_to: %s", why.msg);
+	uri_release(&u);
+	return rc;
+}
+
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_job,
+		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_store, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

@@ -9,6 +9,18 @@
 #include "base/mem.h"
 #include "conf/conf_key.h"
 #include "data/data_uri.h"
+#include "object/uri.h"
+
+char *conf_store(const struct conf *c)
+{
+	size_t n = strlen(c->checkpoint_to);
+
+	if (!conf_names(c->checkpoint_to))
+		return NULL;
+	while (n > 0 && c->checkpoint_to[n - 1] == '/')
+		n--;
+	return mem_printf("%.*s/%s", (int)n, c->checkpoint_to, c->name);
+}
 
 bool conf_path_is_stdin(const char *spec)
 {
@@ -63,6 +75,18 @@ enum err_code conf_path_check_file(const char *key, const char *path, struct err
 	return ERR_OK;
 }
 
+/* As far as the name tells: whether it is there is seen by who reads it. */
+static enum err_code check_object(const char *key, const char *name, struct err *e)
+{
+	struct uri u;
+	enum err_code rc = uri_parse(name, &u, e);
+
+	uri_release(&u);
+	if (rc && e)
+		err_prefix(e, "%s", key);
+	return rc;
+}
+
 enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
 {
 	struct data_options options;
@@ -76,9 +100,10 @@ enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
 		return ERR_CONFIG;
 	}
 	data_uri_release(&options);
-	if (strcmp(path, "-") == 0) {
+	if (strcmp(path, "-") == 0 || uri_is(path)) {
+		rc = uri_is(path) ? check_object(key, path, e) : ERR_OK;
 		free(path);
-		return ERR_OK;
+		return rc;
 	}
 	rc = data_uri_expand(path, NULL, &files, &n, NULL);
 	if (rc != ERR_OK)

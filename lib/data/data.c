@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "data/data_build.h"
+#include "data/data_object.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 
@@ -144,7 +145,7 @@ static enum err_code read_path(struct data_build *b, const char *path, size_t *f
 		return rc;
 	rc = data_uri_expand(file, b->base_dir, &names, &n, e);
 	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
-		rc = stream_open(names[i], &s, e);
+		rc = data_open(names[i], &s, e);
 		if (rc != ERR_OK)
 			break;
 		rc = read_stream(b, s, &o, e);

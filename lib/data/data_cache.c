@@ -18,6 +18,7 @@
 #include "data/data_build.h"
 #include "data/data_store.h"
 #include "data/data_uri.h"
+#include "object/uri.h"
 
 #define SUFFIX ".parsed"
 #define PATIENCE (600 * NSEC_PER_SEC)   /* with another process that parses the same */
@@ -101,7 +102,7 @@ static bool put_files(struct identity *id, const struct load *l, const char *fil
 {
 	char **names = NULL, *labels, *stem;
 	size_t n = 0;
-	bool good = data_uri_expand(file, l->base_dir, &names, &n, NULL) == ERR_OK;
+	bool good = !uri_is(file) && data_uri_expand(file, l->base_dir, &names, &n, NULL) == ERR_OK;
 
 	for (size_t i = 0; good && i < n; i++) {
 		good = strcmp(names[i], "-") != 0 && put_file(id, names[i], true);

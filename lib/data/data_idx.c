@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/data_build.h"
+#include "data/data_object.h"
+#include "object/uri.h"
 
 /* The IDX format of the MNIST files (LeCun, Cortes, Burges): two zero bytes, a
  * type, the number of dimensions, the dimensions as big-endian 32 bits, then
@@ -99,7 +101,7 @@ static enum err_code read_labels(struct data_build *b, const char *path, const s
 	enum err_code rc;
 	size_t n, got;
 
-	rc = stream_open(path, &s, e);
+	rc = data_open(path, &s, e);
 	if (rc != ERR_OK)
 		return rc;
 	rc = read_header(s, &h, e);
@@ -146,6 +148,17 @@ char *data_label_stem(const char *images)
 	return (char *)b.data;
 }
 
+static const char *packed_suffix(const char *name)
+{
+	for (size_t k = 1; k < 3; k++) {
+		size_t n = strlen(data_label_suffix[k]);
+
+		if (strlen(name) > n && strcmp(name + strlen(name) - n, data_label_suffix[k]) == 0)
+			return data_label_suffix[k];
+	}
+	return "";
+}
+
 static enum err_code find_labels(const struct data_build *b, const struct stream *s,
                                  const struct data_options *o, char **path, struct err *e)
 {
@@ -157,6 +170,12 @@ static enum err_code find_labels(const struct data_build *b, const struct stream
 		return ERR_OK;
 	}
 	stem = data_label_stem(stream_name(s));
+	/* Of objects it is packed as the images are: looking for it would be one more way to fail. */
+	if (stem && uri_is(stem)) {
+		*path = mem_printf("%s%s", stem, packed_suffix(stream_name(s)));
+		free(stem);
+		return ERR_OK;
+	}
 	for (size_t i = 0; stem && !*path && i < 3; i++) {
 		*path = mem_printf("%s%s", stem, data_label_suffix[i]);
 		if (access(*path, F_OK) != 0) {

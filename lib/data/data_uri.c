@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "data/data_num.h"
+#include "data/data_object.h"
+#include "object/uri.h"
 
 enum option_type { TEXT, WHOLE, NUMBER };
 
@@ -42,11 +44,25 @@ static bool is_key_char(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
 }
 
+/* Does text begin with an option of ours?  Else it is the URL's own. */
+static bool is_ours(const char *text)
+{
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		size_t n = strlen(options[i].name);
+
+		if (strncmp(text, options[i].name, n) == 0 && text[n] == '=')
+			return true;
+	}
+	return false;
+}
+
 /* The "?" that begins the options, or NULL: it may also be part of a name. */
 static const char *options_of(const char *path)
 {
 	const char *q = strrchr(path, '?'), *p;
 
+	if (q && uri_is(path) && !uri_is_s3(path))
+		return is_ours(q + 1) ? q : NULL;
 	if (!q || (q > path && q[-1] == '\\') || access(path, F_OK) == 0)
 		return NULL;
 	for (p = q + 1; is_key_char(*p); p++)
@@ -248,7 +264,9 @@ enum err_code data_uri_expand(const char *file, const char *base_dir, char ***ou
 
 	*out = NULL;
 	*n = 0;
-	if (strcmp(file, "-") == 0)
+	if (uri_is_pattern(file))
+		return data_object_match(file, out, n, e);
+	if (strcmp(file, "-") == 0 || uri_is(file))
 		return one_file(mem_strdup(file), out, n);
 	whole = base_dir ? path_join(base_dir, file) : mem_strdup(file);
 	if (!strpbrk(file, "*?[") || access(whole, F_OK) == 0)

@@ -17,6 +17,7 @@ enum packing { PLAIN, GZIP, ZSTD };
 
 struct source {
 	char *name;
+	struct source_reader from;      /* with a read of its own; else */
 	int fd;                 /* -1: memory */
 	bool close_fd;
 	const uint8_t *mem;
@@ -41,6 +42,8 @@ static enum err_code raw_read(struct source *s, void *p, size_t n, size_t *got, 
 {
 	ssize_t r;
 
+	if (s->from.read)
+		return s->from.read(s->from.ctx, p, n, got, e);
 	if (s->fd < 0) {
 		*got = n < s->mem_left ? n : s->mem_left;
 		if (*got > 0)
@@ -263,6 +266,17 @@ enum err_code source_memory(const void *p, size_t n, const char *name, struct so
 	return started(s, out, e);
 }
 
+enum err_code source_from(const struct source_reader *r, const char *name, struct source **out, struct err *e)
+{
+	struct source *s = mem_alloc(sizeof(*s));
+
+	*out = NULL;
+	s->name = mem_strdup(name);
+	s->from = *r;
+	s->fd = -1;
+	return started(s, out, e);
+}
+
 double source_progress(const struct source *s)
 {
 	uint64_t waiting = s->in_len - s->in_pos;
@@ -279,6 +293,8 @@ void source_close(struct source *s)
 	ZSTD_freeDStream(s->zstd);
 	if (s->close_fd)
 		close(s->fd);
+	if (s->from.close)
+		s->from.close(s->from.ctx);
 	free(s->in);
 	free(s->name);
 	free(s);

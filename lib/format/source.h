@@ -16,6 +16,14 @@ enum err_code source_open(const char *path, struct source **out, struct err *e);
 /* The n bytes at p, which must outlive the source. */
 enum err_code source_memory(const void *p, size_t n, const char *name, struct source **out,
                             struct err *e);
+/* Bytes that come from elsewhere: read gives at least one and at most n, 0 at the end.  close is
+ * called once, also when this fails. */
+struct source_reader {
+	void *ctx;
+	enum err_code (*read)(void *ctx, void *p, size_t n, size_t *got, struct err *e);
+	void (*close)(void *ctx);
+};
+enum err_code source_from(const struct source_reader *r, const char *name, struct source **out, struct err *e);
 void source_close(struct source *s);
 
 /* At least one and at most n bytes; *got 0 is the end.  ERR_FORMAT when the

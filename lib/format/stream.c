@@ -50,6 +50,15 @@ enum err_code stream_memory(const void *p, size_t n, const char *name, struct st
 	return rc;
 }
 
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e)
+{
+	struct source *src;
+	enum err_code rc = source_from(r, name, &src, e);
+
+	*out = rc == ERR_OK ? stream_new(src) : NULL;
+	return rc;
+}
+
 void stream_close(struct stream *s)
 {
 	if (!s)

@@ -20,6 +20,9 @@ enum err_code stream_open(const char *path, struct stream **out, struct err *e);
 /* The n bytes at p, which must outlive the stream. */
 enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
                             struct err *e);
+/* What source_from takes. */
+struct source_reader;
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e);
 void stream_close(struct stream *s);
 
 /* The first n bytes from here without taking them (n <= 1 MiB); *got is less

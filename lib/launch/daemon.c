@@ -112,16 +112,3 @@ enum err_code daemon_await(int ready, int64_t timeout_ns, char *line, size_t siz
 	close(ready);
 	return rc;
 }
-
-char *daemon_self_dir(struct err *e)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
-	if (n < 0) {
-		err_sys(e, ERR_IO, "cannot tell where this program lies: /proc/self/exe");
-		return NULL;
-	}
-	path[n] = '\0';
-	return path_dirname(path);
-}

@@ -23,8 +23,4 @@ void daemon_ready(int ready, const char *line);
  * supervisor ended without one (see its log), ERR_TIMEOUT after timeout_ns. */
 enum err_code daemon_await(int ready, int64_t timeout_ns, char *line, size_t size, struct err *e);
 
-/* The directory of the running program, where its siblings lie; fresh string,
- * NULL and e when /proc does not tell. */
-char *daemon_self_dir(struct err *e);
-
 #endif

@@ -3,6 +3,7 @@
 #include "server/files.h"
 #include "server/history.h"
 #include "server/keep.h"
+#include "server/offsite.h"
 #include "server/remember.h"
 #include "server/row.h"
 #include "server/secret.h"
@@ -424,6 +425,8 @@ enum err_code host_start(struct server *s, struct err *e)
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	if (!rc)
 		rc = keep_start(h, &first, e);
+	if (!rc)
+		rc = offsite_start(h, &first, e);
 	conf_release(&first);
 	return rc;
 }
@@ -435,6 +438,7 @@ void host_stop(struct host *h)
 
 	if (!h)
 		return;
+	offsite_stop(h);
 	keep_stop(h);
 	files_stop(h);
 	if (h->ticker) {
@@ -461,6 +465,7 @@ void host_free(struct host *h)
 {
 	if (!h)
 		return;
+	offsite_free(h->offsite);
 	keep_free(h->keep);
 	coord_free(h->coord);
 	json_decref(h->resume);

@@ -7,6 +7,7 @@
 #include "server/state.h"
 
 struct keep;
+struct offsite;
 struct history;
 struct web_curve;
 struct web_sessions;
@@ -50,6 +51,7 @@ struct host {
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
 	bool leaving;                   /* as soon as the checkpoint is made that was asked for */
+	struct offsite *offsite;        /* copies of them in a store; NULL without one */
 	struct file_session *files;     /* files.c */
 	bool files_closed;
 	pthread_cond_t changed;         /* something may have, since the lock was taken last */

@@ -109,6 +109,7 @@ static const struct row {
 	{ "keep_last", "5", "5", "all", "0" },
 	{ "keep_every", "100", "100", "some", "-1" },
 	{ "keep_best", "2", "2", "best", "-1" },
+	{ "checkpoint_to", "s3://bucket/runs", "\"s3://bucket/runs\"", "", NULL },
 	{ "log_level", "debug", "\"debug\"", "loud", NULL },
 	{ "job.model", "softmax", "\"softmax\"", "", NULL },
 	{ "job.tables", "w:3x2:glorot,b:2", "\"w:3x2:glorot,b:2\"", "", NULL },

@@ -487,7 +487,7 @@ int main(void)
 	test_rundir_race();
 	test_find();
 	test_socket_path();
-	self = daemon_self_dir(&e);
+	self = path_self_dir(&e);
 	ok(self && self[0] == '/' && access(self, X_OK) == 0, "the program's own directory");
 	free(self);
 	file_remove_tree(dir, NULL);

@@ -1,0 +1,154 @@
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "ctl.h"
+#include "object/uri.h"
+#include "store.h"
+
+struct options {
+	int64_t timeout;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long nothing may come before it is given up (60s)"),
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* ---- cat ------------------------------------------------------------------------------ */
+
+static enum err_code to_stdout(void *ctx, const void *p, size_t n, struct err *e)
+{
+	(void)ctx;
+	return fd_write_all(STDOUT_FILENO, p, n, e);
+}
+
+/* "-": the name is the first line of standard input, which no other user sees. */
+static char *name_of(const char *word)
+{
+	char *line = NULL;
+	size_t cap = 0;
+
+	if (strcmp(word, "-") != 0)
+		return mem_strdup(word);
+	if (getline(&line, &cap, stdin) < 0) {
+		free(line);
+		return mem_strdup("");
+	}
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+static enum err_code cat(struct object_client *c, const struct options *o, char **args, struct err *e)
+{
+	char *name = name_of(args[0]);
+	enum err_code rc = object_get(c, name, to_stdout, NULL, e);
+
+	(void)o;
+	free(name);
+	return rc;
+}
+
+/* ---- ls -------------------------------------------------------------------------------- */
+
+struct listing {
+	const struct options *o;
+	const char *before;
+};
+
+static enum err_code print(void *ctx, const char *rest, uint64_t size, struct err *e)
+{
+	const struct listing *l = ctx;
+	json_t *line;
+
+	(void)e;
+	if (l->o->json) {
+		line = json_pack("{s:o, s:I}", "name", json_sprintf("%s%s", l->before, rest), "size_bytes", (json_int_t)size);
+		ctl_line("object", line);
+		json_decref(line);
+	} else {
+		printf("%14llu  %s%s\n", (unsigned long long)size, l->before, rest);
+	}
+	return ERR_OK;
+}
+
+static enum err_code ls(struct object_client *c, const struct options *o, char **args, struct err *e)
+{
+	char *name = name_of(args[0]);
+	struct listing l = { o, uri_is_pattern(name) ? "" : name };
+	enum err_code rc = uri_is_pattern(name) ? object_match(c, name, print, &l, e) : object_list(c, name, print, &l, e);
+
+	free(name);
+	return rc;
+}
+
+/* ---- put and rm ---------------------------------------------------------------------------- */
+
+static enum err_code put(struct object_client *c, const struct options *o, char **args, struct err *e)
+{
+	(void)o;
+	return store_put_file(c, strcmp(args[0], "-") == 0 ? NULL : args[0], args[1], e);
+}
+
+static enum err_code rm(struct object_client *c, const struct options *o, char **args, struct err *e)
+{
+	(void)o;
+	return object_remove(c, args[0], e);
+}
+
+static const struct action {
+	const char *name;
+	int operands;
+	const char *wants;
+	enum err_code (*run)(struct object_client *c, const struct options *o, char **args, struct err *e);
+} actions[] = {
+	{ "ls", 1, "one name, or a beginning of names, or a pattern", ls },
+	{ "cat", 1, "one name", cat },
+	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", put },
+	{ "rm", 1, "one name", rm },
+};
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = STORE_TIMEOUT };
+	struct object_client *c = NULL;
+	const struct action *a;
+	struct err e = { 0 };
+	enum err_code rc;
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	a = CTL_ACTION(self, argv[1], actions);
+	if (!a)
+		return 2;
+	if (nargs - 1 != a->operands)
+		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+	rc = store_open(o.timeout, &c, &e);
+	if (rc == ERR_OK)
+		rc = a->run(c, &o, argv + 2, &e);
+	object_client_free(c);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
+const struct ctl_cmd ctl_cmd_object = {
+	"object",
+	{
+		.prog = "ps-ctl object", .args = "ls NAME | cat NAME | put FILE NAME | rm NAME",
+		.about = "list, read, write and remove objects of s3:// and https://",
+		.more = "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether the keys fit, the\nname "
+		        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a pattern.  put\nreads FILE, or "
+		        "standard input for -; the object appears when it is whole.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 3,
+		.examples = "  ps-ctl object ls s3://bucket/data/\n  ps-ctl object cat https://host/train.csv.gz | zcat | head\n"
+		            "  ps-ctl export all | ps-ctl object put - s3://bucket/model.safetensors\n",
+	},
+	run,
+};

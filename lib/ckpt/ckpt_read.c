@@ -24,7 +24,7 @@ struct place {
 	unsigned nslots;
 	uint64_t version, step, born;
 	const json_t *last;
-	const struct safetensors_tensor *w, *ids, *slot[CKPT_SLOTS_MAX];
+	const struct safetensors_tensor *w, *ids, *seen, *life, *slot[CKPT_SLOTS_MAX];
 };
 #define NO_FILE SIZE_MAX
 
@@ -195,6 +195,21 @@ static bool fits(const struct ckpt_table *t, const struct safetensors_tensor *x,
 	       (!t->sparse || x->shape[1] == t->cols);
 }
 
+static bool is_words(const struct safetensors_tensor *t)
+{
+	return t && t->type == SAFETENSORS_U64 && t->rank == 1;
+}
+
+/* Rows by id, and what is known of them. */
+static bool find_words(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, struct place *p)
+{
+	p->ids = look_up(r, p->file, t, part, ".ids");
+	p->seen = look_up(r, p->file, t, part, ".seen");
+	p->life = look_up(r, p->file, t, part, ".life");
+	return is_words(p->ids) && p->ids->count == p->n && (!p->seen || (is_words(p->seen) && p->seen->count == p->n)) &&
+	       (!p->life || is_words(p->life));
+}
+
 static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
                                   struct place *p, struct err *e)
 {
@@ -203,10 +218,8 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	bool good;
 
 	p->w = look_up(r, p->file, t, part, "");
-	p->ids = t->sparse ? look_up(r, p->file, t, part, ".ids") : NULL;
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
-	good = p->w && fits(t, p->w, p->n) && (!t->sparse || (p->ids && p->ids->type == SAFETENSORS_U64 &&
-	       p->ids->rank == 1 && p->ids->shape[0] == p->n));
+	good = p->w && fits(t, p->w, p->n) && (!t->sparse || find_words(r, t, part, p));
 	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
 		p->slot[p->nslots] = look_up(r, p->state, t, part, suffix);
@@ -371,7 +384,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 
 	(void)r;
 	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
-		.nlast = json_array_size(p->last) };
+		.dated = p->seen != NULL, .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
 }
 
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
@@ -416,6 +429,19 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	for (unsigned k = 0; !rc && k < nslots; k++)
 		if (slot[k])
 			rc = safetensors_read(r->file[p->state].st, p->slot[k], first * width, n * width, slot[k], e);
+	return rc;
+}
+
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
+                             uint64_t *life, struct err *e)
+{
+	const struct place *p = place_of(t, part);
+	enum err_code rc = ERR_OK;
+
+	if (seen && p->seen)
+		rc = safetensors_read_ids(r->file[p->file].st, p->seen, 0, p->n, seen, e);
+	if (!rc && life && p->life)
+		rc = safetensors_read_ids(r->file[p->file].st, p->life, 0, p->life->count, life, e);
 	return rc;
 }
 

@@ -29,6 +29,10 @@ struct ckpt_part {
 	uint32_t part, cols;            /* cols: of a sparse row */
 	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
 	const uint64_t *ids;            /* sparse: n, ascending */
+	/* Of a sparse table with a policy: the step at which each row was updated last (NULL: not known),
+	 * and what the policy goes by; nlife words. */
+	const uint64_t *seen, *life;
+	size_t nlife;
 	const float *w;                 /* n, or n * cols */
 	const float *slot[CKPT_SLOTS_MAX];      /* of the update rule; nslots, each like w */
 	unsigned nslots;                /* the same for all partitions */
@@ -49,7 +53,8 @@ struct ckpt_sink {
 	enum err_code (*end)(void *ctx, enum err_code rc, const char *blake2b, struct err *e);
 };
 
-/* All of one server's partitions, as server-N.params.safetensors and, when they
+/* All of one server's partitions, as tensors TABLE.PART, of rows TABLE.PART.ids, and TABLE.PART.seen and
+ * TABLE.PART.life where there are such: as server-N.params.safetensors and, when they
  * have slots, server-N.state.safetensors.  *description is what ckpt_add wants:
  * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...],"born"]]}; born
  * is left out where it is 0.

@@ -58,7 +58,7 @@ struct conf {
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;
 	bool pull_delta, prefetch;
-	char *row_ids, *via, *filter;
+	char *row_ids, *sparse, *via, *filter;
 	bool feedback;
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;

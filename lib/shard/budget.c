@@ -1,4 +1,5 @@
 #include "base/procstat.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
 
@@ -107,7 +108,7 @@ static uint64_t row_bytes(const struct part *p)
 	uint32_t cols = p->table->cols;
 	uint64_t copies = 1 + p->by->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
 
-	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
+	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0) + (p->seen_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
 }
 
 bool part_has_room(const struct part *p, struct budget *b, const struct push *push)
@@ -136,7 +137,7 @@ void part_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->rows)
 		return;
-	now = rows_bytes(p->rows) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	now = rows_bytes(p->rows) + life_bytes(p->life) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;
 }

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* The receiving side: what the copy before this one sends (copy.c writes it). */
@@ -119,15 +120,31 @@ static const uint8_t *get_floats(float *x, const uint8_t *at, size_t *left, size
 	return at + n * 4;
 }
 
+static const uint8_t *get_life(struct life *l, const uint8_t *at, size_t *left)
+{
+	size_t n = *left / 8;
+	uint64_t *words = mem_array(n, sizeof *words);
+	bool good;
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = get_le64(at + i * 8);
+	good = life_get(l, words, n);
+	free(words);
+	*left -= n * 8;
+	return good ? at + n * 8 : NULL;
+}
+
 static bool get_state(struct part *p, const struct incoming *in)
 {
 	size_t nslots = p->by->rule->nslots, cols = p->table->cols, left = in->nbody;
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
-		at = get_rows(p->rows, at, &left, in->nrows, cols * (1 + nslots));
+		at = get_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
 		if (at && p->prev_rows)
 			at = get_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
+		if (at && p->life)
+			at = get_life(p->life, at, &left);
 	} else {
 		at = get_floats(p->w, at, &left, p->n);
 		at = get_floats(p->state, at, &left, p->n * nslots);

@@ -55,6 +55,10 @@ struct part {
 	uint32_t stamp_at;
 	uint64_t known_since;
 	float *was;
+	/* Where the table has a policy: what goes by it; which of a row's floats is not one, but
+	 * says at which step it was updated last (0: not wanted). */
+	struct life *life;
+	uint32_t seen_at, stride;       /* stride: floats a row */
 
 	uint64_t booked, lent;          /* bytes, of budget.used and budget.lent */
 	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
@@ -124,8 +128,6 @@ struct budget {
 	_Atomic uint64_t lent, lent_for;
 };
 
-#define SHARD_TABLES 65536
-
 struct regimes;
 struct shard {
 	struct shard_config cfg;
@@ -194,6 +196,8 @@ bool part_apply(struct part *p, const struct push *push);
 /* part_rows.c: the same of a sparse partition.  False: no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
 void part_rows_free(struct part *p);
+/* Floats of a row that all copies have the same: values, state, and when it was updated last. */
+size_t part_rows_copied(const struct part *p);
 /* What is there has come whole, with this version: of changes before nothing is known. */
 void part_forget_changes(struct part *p);
 bool part_rows_accumulate(struct part *p, const struct push *push);

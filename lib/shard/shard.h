@@ -29,6 +29,7 @@
 struct shard;
 struct ckpt_reader;
 
+#define SHARD_TABLES 65536
 #define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
 #define SHARD_UPSTREAM (NO_SERVER - 1)  /* of a relay: where all that it has summed goes */
 
@@ -42,6 +43,7 @@ struct shard_config {
 	struct robust robust;           /* how bsp sums dense tables; there are no others then */
 	bool watched;                   /* look for outliers (watch.h) among what robust compares */
 	unsigned slots;                 /* that there may be: room for them is booked */
+	bool jobless;                   /* no steps are counted: to rows that expire each update is one */
 	bool deltas;                    /* pulls may ask for what has changed since a version */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
@@ -339,6 +341,20 @@ struct shard_stats {
 	uint64_t unsent;                /* changes that the next copies have not said they have */
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
+/* Of one sparse table, the partitions of which this server is the head. */
+enum life_counter {
+#define LIFE(name) LIFE_##name,
+#include "shard/life.def"
+#undef LIFE
+	LIFE_COUNTS
+};
+struct table_stats {
+	uint64_t rows, bytes;           /* bytes: with their state, index, and counts of ids */
+	uint64_t count[LIFE_COUNTS];    /* where it has a policy; they go along in copies and checkpoints */
+	bool counted;                   /* it has */
+};
+void shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
+extern const char *const life_counter_name[LIFE_COUNTS];
 /* How much work pushes to each partition of which this is the head make, in bytes a
  * step over the last minute or so: all servers' steps are the same, whenever they
  * look.  What was not measured for some steps yet is left out.  One caller, again and

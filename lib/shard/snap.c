@@ -1,15 +1,18 @@
 #include "base/mem.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* A picture of all partitions of which this server is the last copy, as they
  * are between two steps.  A partition is copied before the first update after
  * that, or when somebody comes round to it; so nobody waits for the picture. */
 
-/* A part owns ids, last and w, behind whose values those of its slots lie. */
+/* A part owns ids, seen, life, last and w, behind whose values those of its slots lie. */
 static void release(struct ckpt_part *part)
 {
 	free((void *)part->ids);
+	free((void *)part->seen);
+	free((void *)part->life);
 	free((void *)part->last);
 	free((void *)part->w);
 }
@@ -36,7 +39,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Rows by id, and their columns slot after slot. */
-static void copy_rows(const struct part *p, size_t n, const struct optim_rule *rule, uint64_t *ids, float *values)
+static void copy_rows(const struct part *p, size_t n, const struct optim_rule *rule, uint64_t *ids, uint64_t *seen, float *values)
 {
 	struct by_id *order = mem_array(n + 1, sizeof *order);
 	size_t cols = p->table->cols;
@@ -46,6 +49,8 @@ static void copy_rows(const struct part *p, size_t n, const struct optim_rule *r
 	qsort(order, n, sizeof *order, ascending);
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
+		if (seen)
+			seen[i] = life_seen(p, order[i].row);
 		memcpy(values + i * cols, order[i].row, cols * sizeof(float));
 	}
 	for (unsigned k = 0; k < rule->nslots; k++) {
@@ -55,6 +60,26 @@ static void copy_rows(const struct part *p, size_t n, const struct optim_rule *r
 			memcpy(values + ((k + 1) * n + i) * cols, order[i].row + (size_t)(had + 1) * cols, cols * sizeof(float));
 	}
 	free(order);
+}
+
+/* Of a sparse partition: its rows, and what its table's policy goes by. */
+static bool copy_sparse(struct part *p, const struct optim_rule *rule, float *values)
+{
+	size_t n = rows_count(p->rows), nlife = life_words(p->life);
+	uint64_t *ids = mem_try_array(n + 1, sizeof *ids), *seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
+	uint64_t *life = nlife ? mem_try_array(nlife, sizeof *life) : NULL;
+
+	p->snap->ids = ids;
+	p->snap->seen = seen;
+	p->snap->life = life;
+	p->snap->nlife = nlife;
+	if (!ids || (p->seen_at && !seen) || (nlife && !life))
+		return false;
+	part_init_state(rule, n * p->table->cols, values + n * p->table->cols);
+	copy_rows(p, n, rule, ids, seen, values);
+	if (life)
+		life_put(p->life, life);
+	return true;
 }
 
 /* Is it of a step, or of any moment?  At the end of bsp, of the last step that has an end. */
@@ -81,23 +106,19 @@ static bool copy_part(const struct shard *sh, struct part *p)
 	unsigned nslots = rule->nslots;
 	size_t n = sparse ? rows_count(p->rows) : p->n, each = n * (sparse ? p->table->cols : 1);
 	float *values = mem_try_array(each * (1 + nslots) + 1, sizeof *values);
-	uint64_t *ids = sparse ? mem_try_array(n + 1, sizeof *ids) : NULL, *last = mem_array(p->nlast + 1, sizeof *last);
-	bool ok = values && (ids || !sparse);
+	uint64_t *last = mem_array(p->nlast + 1, sizeof *last);
 
 	p->snap = mem_alloc(sizeof *p->snap);
 	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
-		.n = n, .ids = ids, .w = values, .nslots = nslots, .version = p->version, .born = p->born, .step = p->step, .last = last,
+		.n = n, .w = values, .nslots = nslots, .version = p->version, .born = p->born, .step = p->step, .last = last,
 		.nlast = p->nlast };
-	if (!ok) {
+	if (!values || (sparse && !copy_sparse(p, rule, values))) {
 		snap_drop(p);
 		return false;
 	}
 	for (unsigned k = 0; k < nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
-	if (sparse) {
-		part_init_state(rule, each, values + each);
-		copy_rows(p, n, rule, ids, values);
-	} else {
+	if (!sparse) {
 		memcpy(values, p->w, n * sizeof *p->w);
 		regime_carry(rule, p->by->rule, n, p->state, values + n);
 	}

@@ -86,6 +86,7 @@ static const struct row {
 	{ "pull_delta", "on", "true", "some", NULL },
 	{ "prefetch", "yes", "true", "maybe", NULL },
 	{ "row_ids", "cached", "\"cached\"", "zipped", NULL },
+	{ "sparse", "admit=5,expire=100", "\"admit=5,expire=100\"", "", NULL },
 	{ "via", "allreduce", "\"allreduce\"", "ring", NULL },
 	{ "filter", "skip:0.5", "\"skip:0.5\"", "", NULL },
 	{ "feedback", "off", "false", "2", NULL },

@@ -109,7 +109,7 @@ over() {
 	[ "$(counted .policy)" = "admit=3,decay=200,expire=20,memory=65536" ]
 	# Dense ones have none.
 	[ "$(http GET /v1/tables | jq -c '.tables[] | select(.id == "b") | [.live_rows, .bytes, .offered, .policy]')" = '[1,4,null,null]' ]
-	ps-stat tables -C "$RUN" | tee /dev/stderr | grep -qE '^w +sparse'
+	ps-stat tables -C "$RUN" | tee /dev/stderr | grep -qE '^ *w +sparse'
 	ps-stat tables -C "$RUN" -o id,live,offered,admitted,refused,expired,evicted,policy --json |
 		jq -es '.[] | select(.id == "w") | .offered > 0'
 	curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics >m

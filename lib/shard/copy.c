@@ -36,7 +36,8 @@ static void fill_head(struct copy *c, const struct part *p, uint64_t examples, u
 	put_le32(c->head + 16, n);
 	put_le32(c->head + 20, nrows);
 	put_le32(c->head + 24, p->by->number);
-	put_le32(c->head + 28, 0);
+	/* Of what comes from outside the copies cannot know the step otherwise. */
+	put_le32(c->head + 28, p->life ? (uint32_t)p->life->clock : 0);
 }
 
 static void free_copy(struct copy *c)

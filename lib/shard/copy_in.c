@@ -11,6 +11,7 @@ struct incoming {
 	const struct copy *c;
 	uint64_t version, examples;
 	uint32_t n, nrows;
+	uint32_t clock;                 /* the lower half of that of the table's policy */
 	const struct regime *by;        /* NULL: it is not known here yet */
 	const uint8_t *list;            /* slots, or for a state (last, due, claims) by slot */
 	const uint8_t *body;
@@ -24,7 +25,7 @@ static bool parse(const struct shard *s, const struct copy *c, const uint8_t *p,
 	if (len < COPY_HEAD)
 		return false;
 	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
-		.nrows = get_le32(p + 20), .by = regime_numbered(s, get_le32(p + 24)), .list = p + COPY_HEAD };
+		.nrows = get_le32(p + 20), .by = regime_numbered(s, get_le32(p + 24)), .clock = get_le32(p + 28), .list = p + COPY_HEAD };
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
@@ -83,6 +84,8 @@ static enum shard_answer take_push(struct shard *s, struct part *p, const struct
 			return SHARD_BAD;
 		snap_before_update(s, p, p->step);
 		part_turn(s, p, in->by);
+		if (push.slot == SHARD_OUTSIDE && p->life)
+			life_at(p, p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
 		if (!part_apply(p, &push))
 			return SHARD_BAD;
 	}

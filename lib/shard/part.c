@@ -473,7 +473,7 @@ bool part_apply(struct part *p, const struct push *push)
 	if (p->table->sparse) {
 		struct optim_hyper h = hyper_at(p, push->step);
 
-		/* From outside no step is known. */
+		/* From outside no step is known; who calls knows better. */
 		if (push->slot != SHARD_OUTSIDE)
 			life_at(p, push->step);
 		good = part_rows_apply(p, &h, push);

@@ -214,6 +214,9 @@ void part_rows_turn(struct part *p, const struct shard *s, const struct optim_ru
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
     float *out, uint32_t *place, uint64_t *version);
 
+/* May the partition's values of this step be shown? */
+enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step);
+
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
 /* fn for every partition that has, or had, a place here, with its lock held and
  * no other, until it says no; then false. */

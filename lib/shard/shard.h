@@ -219,11 +219,25 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
  * of them, by their numbers, that may have changed since; *k of them. */
 enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
     uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version);
-/* Up to *n rows with ids above `after` (or from the first when `begin`), in
- * ascending order: ids into ids, floats into out.  *n is what was copied,
- * *more whether there are others. */
-enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, bool begin, uint64_t after, uint32_t *n,
-    uint8_t *ids, float *out, bool *more, uint64_t *version);
+/* Rows of a sparse partition as they are now, up to n with ids above `after` (or from the first when `begin`), in
+ * ascending order: ids into ids, floats into out (NULL: ids alone). */
+struct scan {
+	bool begin;
+	uint64_t after;
+	/* Those alone that were updated at this step or later; of a table whose policy notes it. */
+	bool changed;
+	uint64_t since;
+	uint8_t *ids;
+	float *out;
+	/* n: room, then what was copied.  Are there others? */
+	uint32_t n;
+	bool more;
+	uint64_t version;
+	uint64_t step;                  /* what comes from now on is of this step or later */
+	uint64_t removed;               /* the highest step when some went, plus 1; 0: never */
+};
+/* SHARD_BAD: what has changed is not known. */
+enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
 

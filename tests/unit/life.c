@@ -102,14 +102,13 @@ static void values(struct world *x, uint64_t id, float out[COLS])
 static bool is_there(struct world *x, uint64_t id)
 {
 	uint8_t ids[64 * 8];
-	float out[64 * COLS];
-	uint64_t version, found;
-	uint32_t n = 64;
-	bool more, there = false;
+	struct scan scan = { .begin = true, .ids = ids, .n = 64 };
+	uint64_t found;
+	bool there = false;
 
-	if (shard_scan(x->shard, ROWS, part_of(x, id), true, 0, &n, ids, out, &more, &version))
+	if (shard_scan(x->shard, ROWS, part_of(x, id), &scan))
 		abort();
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < scan.n; i++) {
 		memcpy(&found, ids + i * 8, sizeof found);
 		there |= found == id;
 	}

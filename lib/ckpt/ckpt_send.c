@@ -39,7 +39,7 @@ static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safe
                          const char *suffix, struct err *e)
 {
 	char *name = mem_printf("%s.%" PRIu32 "%s", p->table, p->part, suffix);
-	uint64_t shape[2] = { strcmp(suffix, ".life") == 0 ? p->nlife : p->n, p->cols };
+	uint64_t shape[2] = { strcmp(suffix, ".life") == 0 ? p->nlife : strcmp(suffix, ".live") == 0 ? p->nlive : p->n, p->cols };
 	enum err_code rc = safetensors_add(s->w, name, type, shape,
 	                                   p->sparse && type == SAFETENSORS_F32 ? 2 : 1, e);
 
@@ -55,6 +55,8 @@ static enum err_code add_words(struct sending *s, const struct ckpt_part *p, str
 		rc = add(s, p, SAFETENSORS_U64, ".seen", e);
 	if (!rc && p->life)
 		rc = add(s, p, SAFETENSORS_U64, ".life", e);
+	if (!rc && p->live)
+		rc = add(s, p, SAFETENSORS_U64, ".live", e);
 	return rc;
 }
 
@@ -66,6 +68,8 @@ static enum err_code put_words(struct sending *s, const struct ckpt_part *p, str
 		rc = safetensors_put_ids(s->w, p->seen, p->n, e);
 	if (!rc && p->life)
 		rc = safetensors_put_ids(s->w, p->life, p->nlife, e);
+	if (!rc && p->live)
+		rc = safetensors_put_ids(s->w, p->live, p->nlive, e);
 	return rc;
 }
 
@@ -185,8 +189,10 @@ static json_t *describe(const struct ckpt_part *parts, size_t n, unsigned server
 		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table, (json_int_t)parts[i].part, file,
 		                      json_of_u64(parts[i].version), json_of_u64(parts[i].step), list_last(&parts[i]));
 
-		if (parts[i].born)
+		if (parts[i].born || parts[i].changes)
 			json_array_append_new(p, json_of_u64(parts[i].born));
+		if (parts[i].changes)
+			json_array_append_new(p, json_integer(1));
 		json_array_append_new(list, p);
 	}
 	return list;

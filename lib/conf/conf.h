@@ -65,7 +65,7 @@ struct conf {
 	uint64_t mem_limit;                     /* bytes, 0: none */
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
-	int64_t keep_last, keep_every, keep_best;
+	int64_t checkpoint_deltas, keep_last, keep_every, keep_best;
 	char *log_level;
 	struct conf_job job;
 };

@@ -233,6 +233,7 @@ void part_retire(struct part *p, struct budget *b)
 	robust_free(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
+	p->whole_mark = 0;
 }
 
 void part_free(struct part *p, struct budget *b)

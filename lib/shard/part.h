@@ -79,6 +79,9 @@ struct part {
 	struct copy *sent, **sent_last; /* what `to` has not said it has, in order */
 	unsigned nsent;
 	uint64_t next_seq;
+	/* The last picture with all rows: its mark, the clock of the table's policy then, and the rule it goes on by. */
+	uint64_t whole_mark, whole_clock;
+	const struct optim_rule *whole_rule;
 	struct ckpt_part *snap;         /* for a checkpoint, once it is taken; owns what it points to */
 	/* Of a relay: who is in the open sum, by slot, as far as there are pushes; what became of
 	 * the last ones; and of which step (plus 1) the values are, or of a sparse one were asked
@@ -117,6 +120,8 @@ struct gate {
 struct snaps {
 	_Atomic bool on, failed, begun, by_step;
 	_Atomic uint64_t step;
+	/* Of this one, and of the one to which it may have but the changes (0: none). */
+	_Atomic uint64_t mark, base;
 };
 
 struct budget {

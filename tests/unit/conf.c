@@ -107,6 +107,7 @@ static const struct row {
 	{ "deadline", "2m", "\"120s\"", "-1s", "0s" },
 	{ "checkpoint_every", "30s", "\"30s\"", "often", "-5" },
 	{ "keep_last", "5", "5", "all", "0" },
+	{ "checkpoint_deltas", "9", "9", "all", "-1" },
 	{ "keep_every", "100", "100", "some", "-1" },
 	{ "keep_best", "2", "2", "best", "-1" },
 	{ "log_level", "debug", "\"debug\"", "loud", NULL },

@@ -11,9 +11,8 @@ json_t *table_stats_json(struct shard *s)
 		struct table_stats x;
 		json_t *o;
 
-		if (!shard_table(s, (uint16_t)t)->sparse)
+		if (!shard_table(s, (uint16_t)t)->sparse || !shard_table_stats(s, (uint16_t)t, &x))
 			continue;
-		shard_table_stats(s, (uint16_t)t, &x);
 		o = json_pack("{s:i, s:I, s:I}", "id", (int)t, "rows", (json_int_t)x.rows, "bytes", (json_int_t)x.bytes);
 		for (unsigned k = 0; x.counted && k < LIFE_COUNTS; k++)
 			json_object_set_new(o, life_counter_name[k], json_integer((json_int_t)x.count[k]));

@@ -87,13 +87,13 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 {
 	uint64_t more = 0, left = procstat_memory();
 
-	/* A sparse one begins without rows. */
-	for (uint32_t i = first; !t->sparse && i < t->nparts; i++) {
-		struct part p = { .table = t, .n = table_part_elements(t, i), .step = t->since };
+	/* A sparse one begins without rows, but soon has counts of ids. */
+	for (uint32_t i = first; i < t->nparts; i++) {
+		struct part p = { .table = t, .n = t->sparse ? 0 : table_part_elements(t, i), .step = t->since };
 		const struct run *run = table_run(t, i);
 
 		if (run && run_place(run, s->cfg.self) >= 0)
-			more += most(&p, s, regime_last(s)->rule, sums(&p, s));
+			more += t->sparse ? life_sketch(t) : most(&p, s, regime_last(s)->rule, sums(&p, s));
 	}
 	if (left && more > left / (sharing ? sharing : 1))
 		return err_set(e, ERR_NOMEM, "it takes %llu bytes, as of each of %llu servers on the host, which has %llu left",

@@ -9,6 +9,7 @@
 /* Of the rows that there may be, the part that is made room for at a time. */
 #define ROOM 16
 #define SKETCH_LEAST (UINT64_C(256) << 10)
+#define SKETCH_MOST_BYTES (UINT64_C(1) << 30)
 
 struct life *life_new(const struct table *t, bool updates)
 {
@@ -48,10 +49,12 @@ static bool is_lucky(const struct part *p, uint64_t id)
 }
 
 /* Unless it was said: 16 for each row, as there are more ids than rows. */
-static uint64_t sketch_of(const struct table *t)
+uint64_t life_sketch(const struct table *t)
 {
-	uint64_t bytes = t->rows < UINT64_MAX / 16 ? t->rows * 16 : UINT64_MAX;
+	uint64_t bytes = t->rows < SKETCH_MOST_BYTES / 16 ? t->rows * 16 : SKETCH_MOST_BYTES;
 
+	if (!t->policy.admit)
+		return 0;
 	if (t->policy.sketch)
 		return t->policy.sketch / t->nparts;
 	return (bytes < SKETCH_LEAST ? SKETCH_LEAST : bytes) / t->nparts;
@@ -64,7 +67,7 @@ static bool admits(struct part *p, uint64_t id)
 
 	if (policy->chance > 0)
 		return is_lucky(p, id);
-	return !policy->admit || sketch_add(&l->sketch, id, sketch_of(p->table)) >= policy->admit;
+	return !policy->admit || sketch_add(&l->sketch, id, life_sketch(p->table)) >= policy->admit;
 }
 
 uint32_t life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)

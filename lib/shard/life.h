@@ -24,6 +24,8 @@ struct life {
 struct life *life_new(const struct table *t, bool updates);
 void life_free(struct life *l);
 size_t life_bytes(const struct life *l);
+/* Bytes that counting ids will take of each of its partitions. */
+uint64_t life_sketch(const struct table *t);
 
 /* An update is made that is of this step. */
 static inline void life_at(struct part *p, uint64_t step)

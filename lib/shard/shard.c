@@ -164,7 +164,7 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 	}
 	snap_before_update(s, p, p->step);
 	if (finite) {
-		if (outside)
+		if (outside && p->life)
 			life_at(p, shard_step(s));
 		/* An open step's update is made as it was decided for that. */
 		if (!outside || !regime_is_bsp(s, p->step))

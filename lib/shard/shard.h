@@ -370,7 +370,8 @@ struct table_stats {
 	uint64_t count[LIFE_COUNTS];    /* where it has a policy; they go along in copies and checkpoints */
 	bool counted;                   /* it has */
 };
-void shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
+/* False: there is none of that number, or it was dropped. */
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
 extern const char *const life_counter_name[LIFE_COUNTS];
 /* How much work pushes to each partition of which this is the head make, in bytes a
  * step over the last minute or so: all servers' steps are the same, whenever they

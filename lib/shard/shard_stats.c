@@ -44,12 +44,14 @@ const char *const life_counter_name[LIFE_COUNTS] = {
 #undef LIFE
 };
 
-void shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 {
-	const struct table *t = shard_table(s, table);
+	struct shard_table *t = atomic_load(&s->table[table]);
 
 	*out = (struct table_stats){ 0 };
-	for (uint32_t i = 0; t && i < t->nparts; i++) {
+	if (!t || atomic_load(&t->gone))
+		return false;
+	for (uint32_t i = 0; i < t->shape.nparts; i++) {
 		struct part *p = shard_part(s, table, i);
 
 		if (!p)
@@ -64,6 +66,7 @@ void shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		}
 		pthread_mutex_unlock(&p->lock);
 	}
+	return true;
 }
 
 /* So many seconds, or so many steps where they are long, are forgotten to a third. */

@@ -136,7 +136,8 @@ static void run(const char *policy, uint64_t offered, bool even)
 		once += seen[k] > 0;
 		often += seen[k] >= OFTEN;
 	}
-	shard_table_stats(x.shard, 0, &st);
+	if (!shard_table_stats(x.shard, 0, &st))
+		abort();
 	procstat_read(&ps);
 	printf("%-8s %-16s %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
 	    even ? "even" : "skewed", policy, (double)offered / 1e6, (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6,

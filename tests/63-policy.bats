@@ -210,30 +210,34 @@ rests() {
 }
 
 @test "checkpoint_deltas: checkpoints of what has changed are small, whole by themselves, and go on in the same bits" {
-	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=800 --set epochs=0"
+	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=800 --set epochs=0 --set keep_last=2 --set checkpoint_deltas=3"
 	train c.json $run --set sparse=$policy
 	want=$(res .model_digest)
-	begin c.json $run --set sparse=$policy --set checkpoint_every=40 --set checkpoint_deltas=1 --set keep_last=3 --set quota_pushes=1500
-	wait_for 60 eval '[ "$(ps-ctl -C "$RUN" checkpoint ls --json | jq -s "map(select(.state == \"whole\")) | last | .step")" -ge 500 ]'
+	begin c.json $run --set sparse=$policy --set quota_pushes=1500
+	wait_for 20 step_is_past 300
+	ps-ctl set -C "$RUN" quota_pushes=300 >/dev/null
+	# A whole one, two of changes to it, of which one is pruned; the whole one stays.
+	for i in 1 2 3; do
+		ps-ctl checkpoint -C "$RUN" >/dev/null
+	done
 	ps-ctl stop -C "$RUN" >/dev/null
+	[ -z "$(ps-ctl events -C "$RUN" --json checkpoint_failed)" ]
+	[ "$(ls "$RUN/checkpoints" | wc -l)" -eq 3 ]
 	ps-ctl checkpoint verify -C "$RUN"
-	newest=$(ls -d "$RUN"/checkpoints/step-*/base-server-0.params.safetensors | tail -n 1)
-	newest=${newest%/*}
+	newest=$(ls -d "$RUN"/checkpoints/step-* | tail -n 1)
 	manifest() { jq -r "$1" "$newest/MANIFEST.json"; }
-	# It has changes to one before, whose files it has, too.
 	manifest '.base_step < .step' | grep -qx true
-	[ -e "$newest/base-server-0.params.safetensors" ]
 	figure "$(stat -c '%n %s' "$newest"/*server-0.* | sed 's,.*/,,' | xargs)"
-	[ "$(stat -c %s "$newest/server-0.params.safetensors")" -lt "$(stat -c %s "$newest/base-server-0.params.safetensors")" ]
-	begin c.json $run --set sparse=$policy --set checkpoint_every=40 --set checkpoint_deltas=1 --set keep_last=3 --set quota_pushes=1500 --resume "step=$(manifest .step)"
+	for kind in params state; do
+		[ "$(stat -c %s "$newest/server-0.$kind.safetensors")" -lt "$(stat -c %s "$newest/base-server-0.$kind.safetensors")" ]
+	done
+	begin c.json $run --set sparse=$policy --set quota_pushes=1500 --resume "step=$(manifest .step)"
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	has .model_digest "$want"
 	ps-ctl stop -C "$RUN" >/dev/null
 	# One whose base is damaged is damaged.
-	newest=$(ls -d "$RUN"/checkpoints/step-*/base-server-0.params.safetensors | tail -n 1)
-	newest=${newest%/*}
 	printf x | dd of="$newest/base-server-0.params.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
 	run -1 ps-ctl checkpoint verify "$newest"
 	[[ $output == *'base-server-0.params.safetensors" is damaged'* ]]

@@ -93,6 +93,7 @@ static enum err_code commit(struct keep *k, struct ckpt *c, const char *base, co
 	k->rule.also = base;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
 		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);
+	k->rule.also = NULL;
 	return rc;
 }
 

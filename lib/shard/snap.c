@@ -87,6 +87,14 @@ static struct by_id *choose(const struct part *p, bool changes, uint64_t *live, 
 	return order;
 }
 
+/* Are k rows and all ids much less than n rows? */
+static bool pays(const struct part *p, const struct optim_rule *rule, size_t k, size_t n, bool gone)
+{
+	size_t each = 2 * sizeof(uint64_t) + (size_t)p->table->cols * (1 + rule->nslots) * sizeof(float);
+
+	return k * each + (gone ? n * sizeof(uint64_t) : 0) < n * each / 4 * 3;
+}
+
 /* Of a sparse partition: its rows, or those that have changed, and what its table's policy goes by. */
 static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule, float **values)
 {
@@ -96,6 +104,13 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life;
 	struct by_id *order = gone && !live ? NULL : choose(p, changes, live, &n);
 
+	if (order && changes && !pays(p, rule, n, rows_count(p->rows), gone)) {
+		free(order);
+		free(live);
+		live = NULL;
+		changes = gone = false;
+		order = choose(p, false, NULL, &n);
+	}
 	x->changes = changes;
 	x->live = live;
 	x->nlive = gone ? rows_count(p->rows) : 0;

@@ -148,7 +148,9 @@ static bool part_is_fine(const json_t *p, const json_t *files)
 	unsigned server;
 	bool state;
 
-	return json_array_size(p) >= 6 && json_array_size(p) <= 8 && (json_array_size(p) == 6 || is_u64(json_array_get(p, 6))) && json_is_string(json_array_get(p, 0)) &&
+	if (json_array_size(p) < 6 || json_array_size(p) > 8 || (json_array_size(p) > 6 && !is_u64(json_array_get(p, 6))))
+		return false;
+	return json_is_string(json_array_get(p, 0)) &&
 	       json_is_integer(json_array_get(p, 1)) && part >= 0 && part <= UINT32_MAX && file &&
 	       ckpt_file_parse(file, &server, &state) && !state && listed(files, file) == 1 &&
 	       is_u64(json_array_get(p, 3)) && is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
@@ -202,9 +204,10 @@ static void note_places(struct ckpt *c)
 	c->base_file = map_new();
 	json_array_foreach(json_object_get(c->base, "parts"), i, p) {
 		const json_t *t = json_array_get(tables, (size_t)json_integer_value(json_array_get(p, 0)));
+		const json_t *f = json_array_get(files, (size_t)json_integer_value(json_array_get(p, 2)));
 		char *place = mem_printf("%s.%" PRId64, json_str(t, "name", ""), (int64_t)json_integer_value(json_array_get(p, 1)));
 
-		map_put(c->base_file, place, json_object_get(json_array_get(files, (size_t)json_integer_value(json_array_get(p, 2))), "name"));
+		map_put(c->base_file, place, json_object_get(f, "name"));
 		free(place);
 	}
 }

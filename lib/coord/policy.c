@@ -38,7 +38,8 @@ static enum err_code admit(const char *v, struct row_policy *p, struct err *e)
 	else if (num_double(v, &chance) && chance > 0 && chance < 1)
 		p->chance = chance;
 	else
-		return err_set(e, ERR_CONFIG, "admit: must be a number of times, 1 to %d, or a chance between 0 and 1, got \"%.40s\"", ADMIT_MAX, v);
+		return err_set(e, ERR_CONFIG, "admit: must be a number of times, 1 to %d, or a chance between 0 and 1, got \"%.40s\"",
+		    ADMIT_MAX, v);
 	return ERR_OK;
 }
 
@@ -78,8 +79,8 @@ static enum err_code one(const char *at, size_t n, unsigned *seen, struct row_po
 	char value[48];
 
 	if (i < 0)
-		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE and "
-		    "changes, separated by commas, got \"%.*s\"", (int)(n < 80 ? n : 80), at);
+		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, "
+		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"", (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
 		return err_set(e, ERR_CONFIG, "%s: is there twice", names[i]);
 	*seen |= 1u << i;
@@ -119,8 +120,9 @@ bool policy_is_none(const struct row_policy *p)
 
 void policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 {
-	const struct { const char *name; uint64_t n; } number[] = { { "admit", p->admit }, { "decay", p->decay }, { "expire", p->expire },
-		{ "memory", p->memory }, { "sketch", p->sketch } };
+	const struct { const char *name; uint64_t n; } number[] = {
+		{ "admit", p->admit }, { "decay", p->decay }, { "expire", p->expire }, { "memory", p->memory }, { "sketch", p->sketch },
+	};
 	char chance[32];
 	size_t at = 0;
 

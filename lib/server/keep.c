@@ -73,8 +73,8 @@ static void forget_whole(struct keep *k)
 	k->deltas = 0;
 }
 
-static enum err_code commit(struct keep *k, struct ckpt *c, const char *base, const json_t *descriptions, const json_t *head, char **path,
-    struct err *e)
+static enum err_code commit(struct keep *k, struct ckpt *c, const char *base, const json_t *descriptions,
+    const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *d;

@@ -119,8 +119,8 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 	if (rc == ERR_OK)
 		rc = store_open(o->timeout, &c, &e);
 	if (rc == ERR_OK)
-		rc = ckpt_store_push(c, dir, at, &(struct ckpt_keep){ (size_t)conf.keep_last, (size_t)conf.keep_best,
-		                     (uint64_t)conf.keep_every }, stored, (void *)o, &e);
+		rc = ckpt_store_push(c, dir, at, &(struct ckpt_keep){ .last = (size_t)conf.keep_last, .best = (size_t)conf.keep_best,
+		                     .every = (uint64_t)conf.keep_every }, stored, (void *)o, &e);
 	free(at);
 	free(dir);
 	conf_release(&conf);

@@ -16,6 +16,7 @@
 
 struct options {
 	const char *dir, *format, *file;
+	int64_t since;                  /* -1: not asked for */
 };
 
 static const struct opt opts[] = {
@@ -24,6 +25,8 @@ static const struct opt opts[] = {
 	  "as what; safetensors unless given", "safetensors|npy|text", 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
 	  "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
+	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
+	  "of sparse tables the rows alone that were updated at STEP or later", NULL, 0, 1LL << 53 },
 };
 
 struct source {
@@ -31,12 +34,28 @@ struct source {
 	bool living;
 };
 
-static enum err_code write_model(const struct source *from, const char *table, const char *format,
+/* And says from where to go on. */
+static enum err_code write_changes(const char *dir, const char *table, int64_t since, int fd, struct err *e)
+{
+	uint64_t step;
+	enum err_code rc = model_export_since(dir, table, (uint64_t)since, fd, &step, e);
+
+	if (!rc && step == UINT64_MAX)
+		fprintf(stderr, "ps-ctl: %s has no sparse table: it is whole\n", table);
+	else if (!rc)
+		fprintf(stderr, "ps-ctl: what comes from now on: --since %llu\n", (unsigned long long)step);
+	return rc;
+}
+
+static enum err_code write_model(const struct source *from, const char *table, const struct options *o,
                                  int fd, struct err *e)
 {
+	const char *format = o->format;
 	char *model;
 	enum err_code rc;
 
+	if (from->living && o->since >= 0)
+		return write_changes(from->dir, table, o->since, fd, e);
 	if (from->living)
 		return model_export(from->dir, table, format, fd, e);
 	model = rundir_path(from->dir, "model.safetensors");
@@ -54,7 +73,7 @@ static enum err_code to_store(const struct source *from, const char *table, cons
 
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a file in %s", from->dir);
-	rc = write_model(from, table, o->format, fd, e);
+	rc = write_model(from, table, o, fd, e);
 	if (!rc && lseek(fd, 0, SEEK_SET) < 0)
 		rc = err_sys(e, ERR_IO, "cannot read again what was written in %s", from->dir);
 	if (!rc)
@@ -77,7 +96,7 @@ static enum err_code to_file(const struct source *from, const char *table, const
 		return to_store(from, table, o, e);
 	rc = file_new_open(o->file, 0666, &f, e);
 
-	return rc ? rc : file_new_close(&f, write_model(from, table, o->format, f.fd, e), e);
+	return rc ? rc : file_new_close(&f, write_model(from, table, o, f.fd, e), e);
 }
 
 static int export(const struct ctl_cmd *self, const struct options *o, const char *table)
@@ -89,18 +108,22 @@ static int export(const struct ctl_cmd *self, const struct options *o, const cha
 
 	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
 		return ctl_misuse(self, "npy holds one table: name it, or use -o safetensors");
+	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
+		return ctl_misuse(self, "--since is for -o safetensors");
 	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
 		return ctl_misuse(self, "%s is not for a terminal: add > FILE", o->format);
 	rc = rundir_find(o->dir, &dir, &e);
 	from.dir = dir;
 	from.living = rc == ERR_OK;
-	if (rc == ERR_NOTREADY && dir) {
+	if (rc == ERR_NOTREADY && dir && o->since >= 0) {
+		err_set(&e, ERR_NOTREADY, "%s is not running: --since asks its servers", dir);
+	} else if (rc == ERR_NOTREADY && dir) {
 		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n", dir);
 		rc = ERR_OK;
 	}
 	if (rc == ERR_OK)
 		rc = o->file ? to_file(&from, table, o, &e) :
-		     write_model(&from, table, o->format, STDOUT_FILENO, &e);
+		     write_model(&from, table, o, STDOUT_FILENO, &e);
 	free(dir);
 	/* Who reads it may leave. */
 	if (rc == ERR_OK || (rc == ERR_IO && !o->file && output_abandoned()))
@@ -110,7 +133,7 @@ static int export(const struct ctl_cmd *self, const struct options *o, const cha
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .format = "safetensors" };
+	struct options o = { .format = "safetensors", .since = -1 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
@@ -124,9 +147,12 @@ const struct ctl_cmd ctl_cmd_export = {
 		.prog = "ps-ctl export", .args = "TABLE|all",
 		.about = "write the model, or one table of it, to standard output",
 		.more = "From the servers as they stand, or, of a cluster that is not running, from "
-		        "RUN/model.safetensors.\n\"all\" needs safetensors or text; npy is one dense table.",
+		        "RUN/model.safetensors.\n\"all\" needs safetensors or text; npy is one dense table.\n"
+		        "With --since, for who has the rest: dense tables whole; of a sparse table TABLE.ids and TABLE, and, where\n"
+		        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o npy > w.npy\n",
+		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o npy > w.npy\n"
+		            "  ps-ctl export emb --since 0 > all.safetensors\n",
 	},
 	run,
 };

@@ -7,7 +7,7 @@
 #include "ctl.h"
 
 struct options {
-	const char *dir, *init;
+	const char *dir, *init, *policy;
 	int64_t rows, cols, timeout;
 	bool sparse, decay, json;
 };
@@ -19,6 +19,8 @@ static const struct opt opts[] = {
 	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "of add: values in a row (1)", NULL, 1, 1 << 20 },
 	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL, "of add: rows come when they are touched first", NULL, 0, 0 },
 	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW", "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
+	{ "policy", 0, OPT_STR, offsetof(struct options, policy), "POLICY",
+	  "of add: which ids of a sparse table get a row, and for how long, as the key sparse of the cluster file (none)", NULL, 0, 0 },
 	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL, "of add: l1 and l2 act on it", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),
@@ -51,6 +53,8 @@ static json_t *add(const struct ctl_cmd *self, const struct options *o, const ch
 	}
 	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows, "cols", (json_int_t)(o->cols ? o->cols : 1),
 	    "sparse", o->sparse, "decay", o->decay);
+	if (o->policy)
+		json_object_set_new(shape, "policy", json_string(o->policy));
 	if (!add_init(self, o, shape)) {
 		json_decref(shape);
 		return NULL;
@@ -87,8 +91,8 @@ static json_t *wished(const struct ctl_cmd *self, const struct options *o, const
 {
 	bool adds = a->body == add;
 
-	if (!adds && (o->cols || o->sparse || o->init || o->decay)) {
-		ctl_misuse(self, "--cols, --sparse, --init and --decay are for add");
+	if (!adds && (o->cols || o->sparse || o->init || o->policy || o->decay)) {
+		ctl_misuse(self, "--cols, --sparse, --init, --policy and --decay are for add");
 		return NULL;
 	}
 	if (a->body == drop && o->rows) {
@@ -134,7 +138,8 @@ const struct ctl_cmd ctl_cmd_table = {
 		        "grows by rows behind those it has, which stay as they are; a sparse one grows by itself.  drop gives its\n"
 		        "memory back.  Tables of the model itself have the shape that the model wants.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = 2,
-		.examples = "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n  ps-ctl table grow emb --rows 2000\n"
+		.examples = "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n"
+		            "  ps-ctl table add ids --sparse --cols 16 --policy admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
 		            "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
 	},
 	run,

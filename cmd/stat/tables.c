@@ -11,10 +11,19 @@ static const struct column columns[] = {
 	{ "rows", "rows", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "cols", "cols", COL_COUNT, true, 0, TOTAL_NONE },
 	{ "parts", "partitions", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "live", "live_rows", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "bytes", "bytes", COL_BYTES, true, 5, TOTAL_BY_KIND },
+	{ "offered", "offered", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "admitted", "admitted", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "refused", "refused", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "expired", "expired", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "evicted", "evicted", COL_COUNT, true, 0, TOTAL_BY_KIND },
+	{ "offered/s", "offered", COL_RATE, false, 0, TOTAL_BY_KIND },
+	{ "policy", "policy", COL_TEXT, false, 0, TOTAL_BY_KIND },
 	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },
 };
 
 const struct stat_view stat_view_tables = {
-	.name = "tables", .help = "one row a table: its shape and partitions", .fetch = fetch, .columns = columns,
+	.name = "tables", .help = "one row a table: its shape, rows that are there, and what came of those that were offered", .fetch = fetch, .columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

@@ -235,7 +235,7 @@ static bool is_ahead(const struct ckpt_entry *entry, const struct ckpt_entry *ne
 
 static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t newer, const struct ckpt_keep *keep)
 {
-	return newer < keep->last || (keep->every > 0 && list[i].step % keep->every == 0) ||
+	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) || (keep->every > 0 && list[i].step % keep->every == 0) ||
 	       (isfinite(loss_of(&list[i])) && better_than(list, n, i) < keep->best);
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -11,6 +12,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "ckpt/names.h"
+#include "ckpt/read.h"
 #include "ckpt/write.h"
 #include "format/digest.h"
 
@@ -18,6 +20,9 @@ struct ckpt {
 	char *dir, *tmp;
 	uint64_t step;
 	json_t *files, *parts;          /* as described by the servers */
+	/* What they may have but changes to, or NULL: its manifest, and the file of each partition, by TABLE.PART. */
+	json_t *base;
+	struct map *base_file;
 };
 
 static void sweep(const char *dir)
@@ -73,6 +78,8 @@ void ckpt_abort(struct ckpt *c)
 		file_remove_tree(c->tmp, NULL);
 	json_decref(c->files);
 	json_decref(c->parts);
+	json_decref(c->base);
+	map_free(c->base_file);
 	free(c->tmp);
 	free(c->dir);
 	free(c);
@@ -133,7 +140,7 @@ static bool all_u64(const json_t *list)
 	return json_is_array(list);
 }
 
-/* [table, part, file, "version", "step", ["last"...], "born"] */
+/* [table, part, file, "version", "step", ["last"...], "born", 1] */
 static bool part_is_fine(const json_t *p, const json_t *files)
 {
 	const char *file = json_string_value(json_array_get(p, 2));
@@ -141,7 +148,9 @@ static bool part_is_fine(const json_t *p, const json_t *files)
 	unsigned server;
 	bool state;
 
-	return (json_array_size(p) == 6 || (json_array_size(p) == 7 && is_u64(json_array_get(p, 6)))) && json_is_string(json_array_get(p, 0)) &&
+	if (json_array_size(p) < 6 || json_array_size(p) > 8 || (json_array_size(p) > 6 && !is_u64(json_array_get(p, 6))))
+		return false;
+	return json_is_string(json_array_get(p, 0)) &&
 	       json_is_integer(json_array_get(p, 1)) && part >= 0 && part <= UINT32_MAX && file &&
 	       ckpt_file_parse(file, &server, &state) && !state && listed(files, file) == 1 &&
 	       is_u64(json_array_get(p, 3)) && is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
@@ -166,6 +175,60 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 	json_array_extend(c->files, files);
 	json_array_extend(c->parts, parts);
 	return ERR_OK;
+}
+
+/* ---- what they have changes to -------------------------------------------------------- */
+
+static enum err_code link_file(struct ckpt *c, const char *path, const json_t *f, struct err *e)
+{
+	char *from = path_join(path, json_str(f, "name", "")), *name = mem_printf(CKPT_BASE "%s", json_str(f, "name", ""));
+	char *to = path_join(c->tmp, name);
+	enum err_code rc = ERR_OK;
+
+	if (link(from, to))
+		rc = err_sys(e, ERR_IO, "cannot link \"%s\" to \"%s\"", from, to);
+	else
+		json_array_append_new(c->files, json_pack("{s:s, s:O, s:O}", "name", name, "size", json_object_get(f, "size"), "blake2b",
+		                      json_object_get(f, "blake2b")));
+	free(to);
+	free(name);
+	free(from);
+	return rc;
+}
+
+static void note_places(struct ckpt *c)
+{
+	const json_t *tables = json_object_get(c->base, "tables"), *files = json_object_get(c->base, "files"), *p;
+	size_t i;
+
+	c->base_file = map_new();
+	json_array_foreach(json_object_get(c->base, "parts"), i, p) {
+		const json_t *t = json_array_get(tables, (size_t)json_integer_value(json_array_get(p, 0)));
+		const json_t *f = json_array_get(files, (size_t)json_integer_value(json_array_get(p, 2)));
+		char *place = mem_printf("%s.%" PRId64, json_str(t, "name", ""), (int64_t)json_integer_value(json_array_get(p, 1)));
+
+		map_put(c->base_file, place, json_object_get(f, "name"));
+		free(place);
+	}
+}
+
+enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e)
+{
+	struct ckpt_reader *r;
+	enum err_code rc = ckpt_open(path, &r, e);
+	const json_t *f;
+	size_t i;
+
+	if (rc)
+		return rc;
+	c->base = json_incref((json_t *)(uintptr_t)ckpt_manifest(r));
+	note_places(c);
+	json_array_foreach(json_object_get(c->base, "files"), i, f)
+		if (!rc)
+			rc = ckpt_is_base(json_str(f, "name", "")) ?
+			     err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path) : link_file(c, path, f, e);
+	ckpt_close(r);
+	return rc;
 }
 
 /* ---- the manifest -------------------------------------------------------------------- */
@@ -219,8 +282,25 @@ static enum err_code cover_part(const struct map *by_name, json_t *p, struct err
 	return ERR_OK;
 }
 
-/* [table index, part, file index, "version", "step", ["last"...], "born"], in order. */
-static enum err_code list_table(const struct cover *t, size_t index, const struct map *files, json_t *out,
+/* Behind the entry of a partition with changes: the file that has the rest. */
+static enum err_code add_base(const struct ckpt *c, const struct cover *t, uint32_t part, const struct map *files, json_t *entry,
+                              struct err *e)
+{
+	char *place = mem_printf("%s.%" PRIu32, t->name, part);
+	const json_t *base = c->base_file ? map_get(c->base_file, place) : NULL;
+	char *name = base ? mem_printf(CKPT_BASE "%s", json_string_value(base)) : NULL;
+	json_t *file = name ? map_get(files, name) : NULL;
+
+	free(name);
+	free(place);
+	if (!file)
+		return err_set(e, ERR_FAILED, "partition %" PRIu32 " of table \"%s\" was written as changes to what is not there", part, t->name);
+	json_array_append(entry, file);
+	return ERR_OK;
+}
+
+/* [table index, part, file index, "version", "step", ["last"...], "born", file index of the rest], in order. */
+static enum err_code list_table(const struct ckpt *c, const struct cover *t, size_t index, const struct map *files, json_t *out,
                                 struct err *e)
 {
 	for (uint32_t k = 0; k < t->nparts; k++) {
@@ -232,9 +312,15 @@ static enum err_code list_table(const struct cover *t, size_t index, const struc
 		file = map_get(files, json_string_value(json_array_get(p, 2)));
 		entry = json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file, json_array_get(p, 3),
 		                  json_array_get(p, 4), json_array_get(p, 5));
-		if (json_array_size(p) == 7)
-			json_array_append(entry, json_array_get(p, 6));
 		json_array_append_new(out, entry);
+		if (json_array_size(p) >= 7)
+			json_array_append(entry, json_array_get(p, 6));
+		if (json_array_size(p) == 8) {
+			enum err_code rc = add_base(c, t, k, files, entry, e);
+
+			if (rc)
+				return rc;
+		}
 	}
 	return ERR_OK;
 }
@@ -254,7 +340,7 @@ static enum err_code list_parts(const struct ckpt *c, const json_t *tables, json
 	for (i = 0; !rc && i < json_array_size(c->parts); i++)
 		rc = cover_part(by_name, json_array_get(c->parts, i), e);
 	for (i = 0; !rc && i < ntables; i++)
-		rc = list_table(&cover[i], i, file_index, out, e);
+		rc = list_table(c, &cover[i], i, file_index, out, e);
 	for (i = 0; i < ntables; i++)
 		free(cover[i].part);
 	json_decref(index);
@@ -288,6 +374,8 @@ static json_t *manifest(const struct ckpt *c, const json_t *head, json_t *parts)
 	              "created", created, "name", name ? json_incref((json_t *)name) : json_null(),
 	              "digest_of_config", hex);
 	copy(m, head, first);
+	if (c->base)
+		json_object_set(m, "base_step", json_object_get(c->base, "step"));
 	json_object_set(m, "parts", parts);
 	copy(m, head, last);
 	json_object_set(m, "files", c->files);

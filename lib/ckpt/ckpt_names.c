@@ -46,6 +46,16 @@ bool ckpt_file_parse(const char *name, unsigned *server, bool *state)
 	return strcmp(name, again) == 0;
 }
 
+bool ckpt_is_base(const char *name)
+{
+	return strncmp(name, CKPT_BASE, strlen(CKPT_BASE)) == 0;
+}
+
+bool ckpt_held_parse(const char *name, unsigned *server, bool *state)
+{
+	return ckpt_file_parse(ckpt_is_base(name) ? name + strlen(CKPT_BASE) : name, server, state);
+}
+
 void ckpt_step_name(uint64_t step, char out[static CKPT_NAME])
 {
 	snprintf(out, CKPT_NAME, "step-%012" PRIu64, step);

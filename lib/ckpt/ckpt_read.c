@@ -1,4 +1,4 @@
-#include "ckpt/read.h"
+#include "ckpt/stored.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,38 +16,6 @@
 
 #define ELEMENTS_MAX (INT64_C(1) << 40)
 #define COLS_MAX (1 << 20)
-
-/* Where a partition lies. */
-struct place {
-	size_t file, state;             /* state: NO_FILE when the server wrote none */
-	uint64_t begin, n;              /* begin: of a dense partition, in the table */
-	unsigned nslots;
-	uint64_t version, step, born;
-	const json_t *last;
-	const struct safetensors_tensor *w, *ids, *slot[CKPT_SLOTS_MAX];
-};
-#define NO_FILE SIZE_MAX
-
-struct stored {
-	struct ckpt_table t;            /* first: a ckpt_table is a stored */
-	struct place *place;
-};
-
-struct file {
-	const char *name;
-	struct safetensors *st;
-	size_t used;                    /* tensors that belong to a partition */
-};
-
-struct ckpt_reader {
-	char *path;
-	json_t *manifest;               /* owns all names */
-	struct stored *table;
-	size_t ntables;
-	struct file *file;
-	size_t nfiles;
-	uint64_t bytes;
-};
 
 static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, const char *what)
 {
@@ -68,7 +36,7 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 	int fd;
 
 	f->name = json_str(j, "name", "");
-	if (!ckpt_file_parse(f->name, &server, &state))
+	if (!ckpt_held_parse(f->name, &server, &state))
 		return bad_manifest(r, e, "it names a file that no server writes");
 	path = path_join(r->path, f->name);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -154,26 +122,39 @@ static bool parse_last(const json_t *list, struct place *p)
 	return !list || json_is_array(list);
 }
 
-/* [table index, part, file index, "version", "step", ["last"...], "born"] */
+/* The files of a server: its parameters, and what its update rule keeps. */
+static bool parse_files(const struct ckpt_reader *r, int64_t file, struct place *p)
+{
+	char name[2 * CKPT_NAME], *digits = name;
+	bool state = true;
+	unsigned server = 0;
+
+	if (file < 0 || (uint64_t)file >= r->nfiles)
+		return false;
+	p->file = (size_t)file;
+	if (!ckpt_held_parse(r->file[p->file].name, &server, &state) || state)
+		return false;
+	digits += ckpt_is_base(r->file[p->file].name) ? snprintf(name, CKPT_NAME, CKPT_BASE) : 0;
+	ckpt_file_name(server, true, digits);
+	p->state = file_find(r, name);
+	return true;
+}
+
+/* [table index, part, file index, "version", "step", ["last"...], "born", file index of the rest] */
 static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
                         struct place *p)
 {
-	int64_t file = json_integer_value(json_array_get(j, 2));
-	char state_name[CKPT_NAME];
-	unsigned server = 0;
-	bool state = true;
+	size_t n = json_array_size(j);
 
-	if (json_array_size(j) < 5 || json_array_size(j) > 7 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
-	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || file < 0 ||
-	    (uint64_t)file >= r->nfiles || !u64_at(j, 3, &p->version) || !u64_at(j, 4, &p->step) ||
-	    !parse_last(json_array_get(j, 5), p) || (json_array_size(j) == 7 && !u64_at(j, 6, &p->born)))
+	if (n < 5 || n > 8 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
+	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || !parse_files(r, json_integer_value(json_array_get(j, 2)), p) ||
+	    !u64_at(j, 3, &p->version) || !u64_at(j, 4, &p->step) || !parse_last(json_array_get(j, 5), p) ||
+	    (n >= 7 && !u64_at(j, 6, &p->born)))
 		return false;
-	p->file = (size_t)file;
-	if (!ckpt_file_parse(r->file[p->file].name, &server, &state) || state)
-		return false;
-	ckpt_file_name(server, true, state_name);
-	p->state = file_find(r, state_name);
-	return true;
+	if (n < 8)
+		return true;
+	p->base = mem_alloc(sizeof *p->base);
+	return r->table[table].t.sparse && parse_files(r, json_integer_value(json_array_get(j, 7)), p->base);
 }
 
 static const struct safetensors_tensor *look_up(struct ckpt_reader *r, size_t file, const struct ckpt_table *t,
@@ -195,6 +176,22 @@ static bool fits(const struct ckpt_table *t, const struct safetensors_tensor *x,
 	       (!t->sparse || x->shape[1] == t->cols);
 }
 
+static bool is_words(const struct safetensors_tensor *t)
+{
+	return t && t->type == SAFETENSORS_U64 && t->rank == 1;
+}
+
+/* Rows by id, and what is known of them. */
+static bool find_words(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, struct place *p)
+{
+	p->ids = look_up(r, p->file, t, part, ".ids");
+	p->seen = look_up(r, p->file, t, part, ".seen");
+	p->life = look_up(r, p->file, t, part, ".life");
+	p->live = p->base ? look_up(r, p->file, t, part, ".live") : NULL;
+	return is_words(p->ids) && p->ids->count == p->n && (!p->seen || (is_words(p->seen) && p->seen->count == p->n)) &&
+	       (!p->life || is_words(p->life)) && (!p->live || is_words(p->live));
+}
+
 static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
                                   struct place *p, struct err *e)
 {
@@ -203,10 +200,8 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	bool good;
 
 	p->w = look_up(r, p->file, t, part, "");
-	p->ids = t->sparse ? look_up(r, p->file, t, part, ".ids") : NULL;
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
-	good = p->w && fits(t, p->w, p->n) && (!t->sparse || (p->ids && p->ids->type == SAFETENSORS_U64 &&
-	       p->ids->rank == 1 && p->ids->shape[0] == p->n));
+	good = p->w && fits(t, p->w, p->n) && (!t->sparse || find_words(r, t, part, p));
 	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
 		p->slot[p->nslots] = look_up(r, p->state, t, part, suffix);
@@ -240,6 +235,10 @@ static enum err_code place_table(struct ckpt_reader *r, size_t index, size_t fro
 		if (!parse_place(r, json_array_get(parts, from + k), index, k, p))
 			return bad_manifest(r, e, "its list of partitions has a fault");
 		rc = find_tensors(r, &s->t, k, p, e);
+		if (!rc && p->base)
+			rc = find_tensors(r, &s->t, k, p->base, e);
+		if (!rc && p->base)
+			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e) : lacks_slots(r, p, e);
 		if (rc)
 			return rc;
 		p->begin = begin;
@@ -272,7 +271,8 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 	if (at != json_array_size(json_object_get(r->manifest, "parts")))
 		return bad_manifest(r, e, "it lists partitions of no table");
 	for (i = 0; i < r->nfiles; i++)
-		if (r->file[i].used != safetensors_count(r->file[i].st))
+		/* Of a base some partitions are here anew. */
+		if (r->file[i].used != safetensors_count(r->file[i].st) && !ckpt_is_base(r->file[i].name))
 			return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
 			               r->file[i].name);
 	return ERR_OK;
@@ -309,8 +309,13 @@ void ckpt_close(struct ckpt_reader *r)
 {
 	if (!r)
 		return;
-	for (size_t i = 0; i < r->ntables; i++)
+	for (size_t i = 0; i < r->ntables; i++) {
+		for (uint32_t k = 0; k < r->table[i].t.parts; k++) {
+			free(r->table[i].place[k].base);
+			free(r->table[i].place[k].pick);
+		}
 		free(r->table[i].place);
+	}
 	for (size_t i = 0; i < r->nfiles; i++)
 		safetensors_close(r->file[i].st);
 	free(r->table);
@@ -371,7 +376,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 
 	(void)r;
 	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
-		.nlast = json_array_size(p->last) };
+		.dated = p->seen != NULL, .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
 }
 
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
@@ -389,7 +394,7 @@ static enum err_code read_ids(const struct ckpt_reader *r, const struct place *p
                               uint64_t *ids, struct err *e)
 {
 	const struct file *f = &r->file[p->file];
-	enum err_code rc = safetensors_read_ids(f->st, p->ids, first, n, ids, e);
+	enum err_code rc = p->pick ? ckpt_merged_ids(r, p, false, first, n, ids, e) : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
 
 	for (uint64_t i = 1; !rc && i < n; i++)
 		if (ids[i] <= ids[i - 1])
@@ -412,10 +417,27 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	if (ids && t->sparse)
 		rc = read_ids(r, p, first, n, ids, e);
 	if (!rc && w)
-		rc = safetensors_read(r->file[p->file].st, p->w, first * width, n * width, w, e);
+		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e) :
+		     safetensors_read(r->file[p->file].st, p->w, first * width, n * width, w, e);
 	for (unsigned k = 0; !rc && k < nslots; k++)
 		if (slot[k])
-			rc = safetensors_read(r->file[p->state].st, p->slot[k], first * width, n * width, slot[k], e);
+			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e) :
+			     safetensors_read(r->file[p->state].st, p->slot[k], first * width, n * width, slot[k], e);
+	return rc;
+}
+
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
+                             uint64_t *life, struct err *e)
+{
+	const struct place *p = place_of(t, part);
+	enum err_code rc = ERR_OK;
+
+	if (seen && p->seen && p->pick)
+		rc = ckpt_merged_ids(r, p, true, 0, p->n, seen, e);
+	else if (seen && p->seen)
+		rc = safetensors_read_ids(r->file[p->file].st, p->seen, 0, p->n, seen, e);
+	if (!rc && life && p->life)
+		rc = safetensors_read_ids(r->file[p->file].st, p->life, 0, p->life->count, life, e);
 	return rc;
 }
 

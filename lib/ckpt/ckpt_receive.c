@@ -40,7 +40,7 @@ enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t siz
 	char *path;
 
 	*out = NULL;
-	if (!ckpt_file_parse(name, &server, &state) || size > INT64_MAX)
+	if (!ckpt_held_parse(name, &server, &state) || size > INT64_MAX)
 		return err_set(e, ERR_PROTO, "this is no file of a checkpoint, or none of that size");
 	r = mem_try_array(1, sizeof *r);
 	if (!r)

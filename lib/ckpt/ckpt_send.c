@@ -39,7 +39,7 @@ static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safe
                          const char *suffix, struct err *e)
 {
 	char *name = mem_printf("%s.%" PRIu32 "%s", p->table, p->part, suffix);
-	uint64_t shape[2] = { p->n, p->cols };
+	uint64_t shape[2] = { strcmp(suffix, ".life") == 0 ? p->nlife : strcmp(suffix, ".live") == 0 ? p->nlive : p->n, p->cols };
 	enum err_code rc = safetensors_add(s->w, name, type, shape,
 	                                   p->sparse && type == SAFETENSORS_F32 ? 2 : 1, e);
 
@@ -47,14 +47,40 @@ static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safe
 	return rc;
 }
 
-/* All ids come first: they want the larger alignment. */
+static enum err_code add_words(struct sending *s, const struct ckpt_part *p, struct err *e)
+{
+	enum err_code rc = add(s, p, SAFETENSORS_U64, ".ids", e);
+
+	if (!rc && p->seen)
+		rc = add(s, p, SAFETENSORS_U64, ".seen", e);
+	if (!rc && p->life)
+		rc = add(s, p, SAFETENSORS_U64, ".life", e);
+	if (!rc && p->live)
+		rc = add(s, p, SAFETENSORS_U64, ".live", e);
+	return rc;
+}
+
+static enum err_code put_words(struct sending *s, const struct ckpt_part *p, struct err *e)
+{
+	enum err_code rc = safetensors_put_ids(s->w, p->ids, p->n, e);
+
+	if (!rc && p->seen)
+		rc = safetensors_put_ids(s->w, p->seen, p->n, e);
+	if (!rc && p->life)
+		rc = safetensors_put_ids(s->w, p->life, p->nlife, e);
+	if (!rc && p->live)
+		rc = safetensors_put_ids(s->w, p->live, p->nlive, e);
+	return rc;
+}
+
+/* All words come first: they want the larger alignment. */
 static enum err_code add_params(struct sending *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		if (s->parts[i].sparse)
-			rc = add(s, &s->parts[i], SAFETENSORS_U64, ".ids", e);
+			rc = add_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		rc = add(s, &s->parts[i], SAFETENSORS_F32, "", e);
 	return rc;
@@ -84,7 +110,7 @@ static enum err_code put_params(struct sending *s, struct err *e)
 
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		if (s->parts[i].sparse)
-			rc = safetensors_put_ids(s->w, s->parts[i].ids, s->parts[i].n, e);
+			rc = put_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
 		rc = safetensors_put(s->w, s->parts[i].w, floats(&s->parts[i]), e);
 	return rc;
@@ -163,8 +189,10 @@ static json_t *describe(const struct ckpt_part *parts, size_t n, unsigned server
 		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table, (json_int_t)parts[i].part, file,
 		                      json_of_u64(parts[i].version), json_of_u64(parts[i].step), list_last(&parts[i]));
 
-		if (parts[i].born)
+		if (parts[i].born || parts[i].changes)
 			json_array_append_new(p, json_of_u64(parts[i].born));
+		if (parts[i].changes)
+			json_array_append_new(p, json_integer(1));
 		json_array_append_new(list, p);
 	}
 	return list;

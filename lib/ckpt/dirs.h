@@ -41,12 +41,13 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
 
 /* Which whole ones are kept: the last keep_last, those whose step is a multiple
  * of keep_every (0: none for that), and the keep_best of the lowest evaluation
- * loss.  The newest whole one (every byte compared) always is; damaged ones are
+ * loss, and `also`.  The newest whole one (every byte compared) always is; damaged ones are
  * kept only while they are newer (by the name, where the manifest is damaged).  When none is whole nothing is removed.
  * removed (may be NULL) hears of each. */
 struct ckpt_keep {
 	size_t last, best;
 	uint64_t every;
+	const char *also;               /* the path of one more; NULL: none */
 };
 typedef void ckpt_removed_fn(void *ctx, const char *path);
 enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,

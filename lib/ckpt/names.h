@@ -16,6 +16,11 @@
 
 /* "server-N.params.safetensors", "server-N.state.safetensors". */
 void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME]);
+/* The same of a checkpoint that this one has only the changes to. */
+#define CKPT_BASE "base-"
+bool ckpt_is_base(const char *name);
+/* As ckpt_file_parse, of either. */
+bool ckpt_held_parse(const char *name, unsigned *server, bool *state);
 /* False for any other spelling, so that a name from outside is no path. */
 bool ckpt_file_parse(const char *name, unsigned *server, bool *state);
 /* "step-000000001000", and back. */

@@ -26,6 +26,8 @@ struct ckpt_info {
 	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
 	unsigned nslots;
 	uint64_t version, step, born;
+	bool dated;                     /* it is known when each row was updated last */
+	size_t nlife;                   /* words of what the table's policy goes by */
 	size_t nlast;                   /* worker slots that ckpt_part_last knows of */
 };
 
@@ -55,6 +57,10 @@ void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uin
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
                              uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
                              unsigned nslots, struct err *e);
+/* Of all rows of a partition the step at which each was updated last, where it is dated, and its words;
+ * NULL: not wanted.  Errors as above. */
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
+                             uint64_t *life, struct err *e);
 /* n elements of a whole dense table from `first` on, in order of partitions. */
 enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
                               uint64_t n, float *out, struct err *e);

@@ -29,6 +29,15 @@ struct ckpt_part {
 	uint32_t part, cols;            /* cols: of a sparse row */
 	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
 	const uint64_t *ids;            /* sparse: n, ascending */
+	/* Of a sparse table with a policy: the step at which each row was updated last (NULL: not known),
+	 * and what the policy goes by; nlife words. */
+	const uint64_t *seen, *life;
+	size_t nlife;
+	/* It has but the rows that have changed since the checkpoint that ckpt_base names.  live, where rows have
+	 * gone since: the ids of all that there are, ascending. */
+	bool changes;
+	const uint64_t *live;
+	size_t nlive;
 	const float *w;                 /* n, or n * cols */
 	const float *slot[CKPT_SLOTS_MAX];      /* of the update rule; nslots, each like w */
 	unsigned nslots;                /* the same for all partitions */
@@ -49,10 +58,11 @@ struct ckpt_sink {
 	enum err_code (*end)(void *ctx, enum err_code rc, const char *blake2b, struct err *e);
 };
 
-/* All of one server's partitions, as server-N.params.safetensors and, when they
+/* All of one server's partitions, as tensors TABLE.PART, of rows TABLE.PART.ids, and TABLE.PART.seen and
+ * TABLE.PART.life where there are such: as server-N.params.safetensors and, when they
  * have slots, server-N.state.safetensors.  *description is what ckpt_add wants:
- * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...],"born"]]}; born
- * is left out where it is 0.
+ * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...],"born",1]]}; born
+ * is left out where it is 0, but before the 1, which only those with changes have.
  * ERR_FAILED for ids that do not ascend or slots that are not as many in all;
  * else errors of the sink.  No locks; any thread. */
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
@@ -83,6 +93,9 @@ struct ckpt;
 enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt **out, struct err *e);
 /* The temporary directory: absolute when checkpoints_dir is. */
 const char *ckpt_tmp(const struct ckpt *c);
+/* Partitions of which only changes are written have the rest in this checkpoint, which has all of its own: its
+ * files become part of this one, by links.  Before ckpt_commit.  Errors of ckpt_open, ERR_IO. */
+enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e);
 /* Believes nothing: ERR_PROTO for a description that is none, ERR_FORMAT when a
  * file of it is not there or has another size; c is as before then. */
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e);

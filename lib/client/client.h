@@ -159,6 +159,16 @@ enum err_code client_settle(struct client *c, struct err *e);
 typedef enum err_code (*client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
 enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e);
 
+/* The same of those that were updated at step `since` or later, of a table whose policy notes it (else ERR_CONFIG). */
+struct client_changes {
+	uint64_t step;                  /* what has not come yet is of this step or later */
+	bool gone;                      /* some rows are there no more that may have been at `since`: those are left */
+	uint64_t *live;                 /* their ids, ascending, to be freed; else NULL */
+	size_t nlive;
+};
+enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since, client_rows_fn fn, void *ctx,
+    struct client_changes *out, struct err *e);
+
 /* ---- figures --------------------------------------------------------------------- */
 
 struct client_stats {

@@ -60,6 +60,8 @@ void link_send_ask(struct link *l, struct ask *a)
 	} else {
 		r.total = a->begin ? 0 : 1;
 		r.offset = a->after;
+		r.step = a->scanned->since;
+		r.flags |= (a->scanned->changed ? RECORD_DELTA : 0) | (a->scanned->told ? RECORD_TELL : 0);
 	}
 	r.len = (uint32_t)body.len;
 	link_send(l, &r, body.data);
@@ -291,9 +293,10 @@ enum err_code ask_answer(struct link *l, const struct record *r, const uint8_t *
 	} else if (r->type == REC_ROWS) {
 		rc = rows_take(l, a, r, payload, e);
 	} else if (a->type == REC_SCAN) {
-		buf_append(a->scanned, payload, r->len);
-		a->last = r->flags & RECORD_LAST;
-		*(bool *)a->dst = a->last;
+		buf_append(&a->scanned->body, payload, r->len);
+		a->scanned->last = r->flags & RECORD_LAST;
+		a->scanned->step = r->step;
+		a->scanned->removed = r->offset;
 	} else {
 		rc = err_set(e, ERR_PROTO, "%s answers another question", l->id);
 	}

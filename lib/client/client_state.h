@@ -13,6 +13,16 @@
 /* The seq of a DONE, which its CLOCKED repeats; a CLOCK has 0. */
 #define DONE_SEQ 1
 
+/* Of a sparse partition all rows, those that were updated at `since` or later, or the ids of all. */
+struct scanned {
+	bool changed, told;             /* told: ids alone */
+	uint64_t since;
+	/* The answer: its body, and what its head says. */
+	struct buf body;
+	bool last;
+	uint64_t step, removed;
+};
+
 /* A question to one server, until it is answered whole. */
 struct ask {
 	struct ask *next;
@@ -33,8 +43,7 @@ struct ask {
 	uint32_t n;
 	uint64_t after;                 /* SCAN */
 	bool begin;
-	struct buf *scanned;            /* SCAN: the answer's body */
-	bool last;
+	struct scanned *scanned;        /* SCAN: what is wanted, and the answer */
 };
 
 /* The rows of a want by partition, which its questions share; kept for the next want when

@@ -58,7 +58,7 @@ struct conf {
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;
 	bool pull_delta, prefetch;
-	char *row_ids, *via, *filter;
+	char *row_ids, *sparse, *via, *filter;
 	bool feedback;
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
@@ -66,7 +66,7 @@ struct conf {
 	uint64_t mem_limit;                     /* bytes, 0: none */
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
 	struct conf_every checkpoint_every;
-	int64_t keep_last, keep_every, keep_best;
+	int64_t checkpoint_deltas, keep_last, keep_every, keep_best;
 	char *checkpoint_to;
 	char *log_level;
 	struct conf_job job;

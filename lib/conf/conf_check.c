@@ -14,6 +14,7 @@
 #include "conf/live.h"
 #include "conf/rule.h"
 #include "coord/coord.h"
+#include "coord/policy.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "object/uri.h"
@@ -123,6 +124,15 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 		n++;
 	}
 	return unknown("codec", "codec", c->codec, names, n, e);
+}
+
+/* Rows that come and go. */
+static enum err_code check_sparse(const struct conf *c, struct err *e)
+{
+	struct row_policy policy;
+	struct err why;
+
+	return policy_parse(c->sparse, &policy, &why) ? err_set(e, ERR_CONFIG, "sparse: %s", why.msg) : ERR_OK;
 }
 
 /* Rows that are held back. */
@@ -440,7 +450,7 @@ static enum err_code check_store(const struct conf *c, struct err *e)
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_name, check_codec, check_filter, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_store, check_job,
+		check_name, check_codec, check_filter, check_sparse, check_deterministic, check_backup, check_adapt, check_frozen, check_robust, check_prefetch, check_local, check_via, check_times, check_store, check_job,
 	};
 	enum err_code rc = ERR_OK;
 

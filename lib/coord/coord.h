@@ -187,6 +187,9 @@ enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t 
  * each message how far it is; have it written to a directory; end it. */
 enum coord_snap { SNAP_NONE, SNAP_ASKED, SNAP_TAKEN, SNAP_WRITING, SNAP_SAVED, SNAP_LATE, SNAP_BROKEN, SNAP_FAILED };
 bool coord_snap_begin(struct coord *c, uint64_t step);
+/* Of the next ones: a number that no other has, and that of the one to which changes will do, where servers know
+ * it still; 0: none. */
+void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base);
 enum coord_snap coord_snap_state(const struct coord *c);
 void coord_snap_write(struct coord *c, const char *dir);
 void coord_snap_end(struct coord *c);

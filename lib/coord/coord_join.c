@@ -154,6 +154,8 @@ static enum err_code add_tables(struct coord *c, const json_t *tables, struct er
 		if (rc)
 			return rc;
 		rc = table_fits_job(c, &shape, e);
+		if (!rc && shape.sparse)
+			rc = policy_parse(json_str(c->cfg.config, "sparse", "none"), &shape.policy, e);
 		if (rc)
 			return rc;
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))

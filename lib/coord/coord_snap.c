@@ -24,11 +24,19 @@ static void tell(struct coord *c, const char *op, const char *dir)
 	struct snap *s = &c->snap;
 	json_t *msg = json_pack("{s:s, s:I, s:I, s:s}", "op", op, "id", (json_int_t)s->id, "step", (json_int_t)s->step, "dir", dir);
 
+	json_object_set_new(msg, "mark", json_of_u64(s->mark));
+	json_object_set_new(msg, "base", json_of_u64(s->base));
 	s->answers = 0;
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (s->asked[i])
 			c->io.to_server(c->io.ctx, i, msg);
 	json_decref(msg);
+}
+
+void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
+{
+	c->snap.mark = mark;
+	c->snap.base = base;
 }
 
 bool coord_snap_begin(struct coord *c, uint64_t step)

@@ -121,6 +121,7 @@ struct setting {
 struct snap {
 	enum coord_snap state;
 	uint64_t id, step, frontier;
+	uint64_t mark, base;            /* as coord_snap_marks has them */
 	int64_t settings;               /* that hold when it is begun: with others it is of two minds */
 	uint32_t epoch;
 	unsigned nasked, answers;

@@ -308,12 +308,38 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 	return list;
 }
 
+/* What the servers say of a sparse one, together. */
+static void add_table_stats(const struct coord *c, const struct table *t, json_t *row)
+{
+	json_t *sums = json_object();
+	const char *key;
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const json_t *list = json_object_get(c->server[i].stats, "tables"), *o;
+		json_t *n;
+		size_t k;
+
+		json_array_foreach(list, k, o) {
+			if (!c->server[i].live || json_int(o, "id", -1) != t->id)
+				continue;
+			json_object_foreach((json_t *)(uintptr_t)o, key, n)
+				json_object_set_new(sums, key, json_integer(json_int(sums, key, 0) + json_integer_value(n)));
+		}
+	}
+	json_object_set_new(row, "live_rows", json_integer(json_int(sums, "rows", 0)));
+	json_object_del(sums, "rows");
+	json_object_del(sums, "id");
+	json_object_update(row, sums);
+	json_decref(sums);
+}
+
 json_t *coord_tables(const struct coord *c)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < c->layout.ntables; i++) {
 		const struct table *t = &c->layout.table[i];
+		char policy[POLICY_TEXT];
 		json_t *o;
 
 		if (t->dropped)
@@ -325,6 +351,12 @@ json_t *coord_tables(const struct coord *c)
 		json_object_set_new(o, "cols", json_integer(t->cols));
 		json_object_set_new(o, "partitions", json_integer(t->nparts));
 		json_object_set_new(o, "added", json_boolean(t->added));
+		policy_text(&t->policy, policy);
+		json_object_set_new(o, "policy", t->sparse ? json_string(policy) : json_null());
+		json_object_set_new(o, "live_rows", json_integer((json_int_t)t->rows));
+		json_object_set_new(o, "bytes", json_integer((json_int_t)(t->sparse ? 0 : table_elements(t) * sizeof(float))));
+		if (t->sparse)
+			add_table_stats(c, t, o);
 		json_array_append_new(list, o);
 	}
 	return list;

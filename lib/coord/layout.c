@@ -253,7 +253,11 @@ json_t *table_to_json(const struct table *t)
 	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
 	    "decay", t->decay, "reduced", t->reduced, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
 	    "init", init_name[t->init], "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
+	char policy[POLICY_TEXT];
 
+	policy_text(&t->policy, policy);
+	if (!policy_is_none(&t->policy))
+		json_object_set_new(o, "policy", json_string(policy));
 	table_past_to_json(t, o);
 	return o;
 }
@@ -278,7 +282,7 @@ static bool init_parse(const char *name, enum table_init *out)
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 {
 	struct err why = { 0 };
-	const char *name = "", *init = "zeros";
+	const char *name = "", *init = "zeros", *policy = "none";
 	int64_t rows = 0, cols = 0;
 	double limit = 0;
 
@@ -292,6 +296,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	json_want_str(j, "table", "init", &init, &why);
 	json_want_num(j, "table", "init_limit", &limit, &why);
 	json_want_u64s(j, "table", "seed", &out->seed, &why);
+	json_want_str(j, "table", "policy", &policy, &why);
 	if (why.code)
 		return err_set(e, why.code, "%s", why.msg);
 	if (!name_is_fine(name))
@@ -299,6 +304,10 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	if (out->sparse && cols > SPARSE_COLS_MAX)
 		return err_set(e, ERR_CONFIG, "table \"%s\": a sparse row has at most %u values, got %lld", name,
 		    SPARSE_COLS_MAX, (long long)cols);
+	if (policy_parse(policy, &out->policy, &why))
+		return err_set(e, ERR_CONFIG, "table \"%s\": policy: %s", name, why.msg);
+	if (!out->sparse && !policy_is_none(&out->policy))
+		return err_set(e, ERR_CONFIG, "table \"%s\": policy: is of sparse tables", name);
 	if (out->sparse && out->reduced)
 		return err_set(e, ERR_CONFIG, "table \"%s\": what is sparse is summed by the servers", name);
 	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "coord/policy.h"
 
 /* Tables, how their shapes cut them into partitions, and which servers hold
  * which partitions.  Pure data; the owner locks. */
@@ -52,6 +53,7 @@ struct table {
 	enum table_init init;
 	float init_limit;               /* uniform in -limit .. limit */
 	uint64_t seed;
+	struct row_policy policy;       /* sparse: which ids get a row, and for how long */
 	/* Made while the cluster ran, not by the job's model; it is no more, and its number stays
 	 * taken; the step at which its newest partitions begin to count steps. */
 	bool added, dropped;

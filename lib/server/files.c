@@ -109,7 +109,7 @@ static enum err_code begin_get(struct file_session *s, const json_t *msg, struct
 	unsigned server;
 	char *path = NULL;
 
-	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_file_parse(name, &server, &state)))
+	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
 		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
 	host_lock(h);
 	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))

@@ -1,6 +1,7 @@
 #include "server/keep.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -30,6 +31,11 @@ struct keep {
 	struct keep_figures figures;
 	bool waits;                     /* one is under way that nobody has asked for */
 	bool changed;                   /* meanwhile: how often there shall be one */
+	/* The last whole one, of which servers know what has changed since (NULL: none), its mark, and how many were
+	 * made since; and how many there may be. */
+	char *whole;
+	uint64_t whole_mark;
+	int64_t deltas, deltas_most;
 	bool failing;                   /* the last one could not be made, and that was told */
 	const char *tmp;                /* where the servers write at present, or NULL */
 };
@@ -54,13 +60,28 @@ static bool while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
 	return true;
 }
 
-static enum err_code commit(struct keep *k, struct ckpt *c, const json_t *descriptions, const json_t *head, char **path,
-    struct err *e)
+/* Shall this one have but the changes? */
+static bool is_delta(const struct keep *k)
+{
+	return k->whole && k->deltas < k->deltas_most;
+}
+
+static void forget_whole(struct keep *k)
+{
+	free(k->whole);
+	k->whole = NULL;
+	k->deltas = 0;
+}
+
+static enum err_code commit(struct keep *k, struct ckpt *c, const char *base, const json_t *descriptions,
+    const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *d;
 	size_t i;
 
+	if (base)
+		rc = ckpt_base(c, base, e);
 	json_array_foreach((json_t *)descriptions, i, d)
 		if (!rc)
 			rc = ckpt_add(c, d, e);
@@ -69,8 +90,10 @@ static enum err_code commit(struct keep *k, struct ckpt *c, const json_t *descri
 		return rc;
 	}
 	rc = ckpt_commit(c, head, path, e);
+	k->rule.also = base;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
 		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);
+	k->rule.also = NULL;
 	return rc;
 }
 
@@ -81,6 +104,7 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	uint64_t step = coord_snap_step(h->coord);
 	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
+	char *base = is_delta(k) ? mem_strdup(k->whole) : NULL;
 	struct ckpt *c;
 	enum err_code rc;
 	bool written;
@@ -88,8 +112,10 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	host_unlock(h);
 	rc = ckpt_begin(k->dir, step, &c, e);
 	host_lock(h);
-	if (rc)
+	if (rc) {
+		free(base);
 		return rc;
+	}
 	k->tmp = ckpt_tmp(c);
 	if (coord_snap_state(h->coord) == SNAP_TAKEN)
 		coord_snap_write(h->coord, k->tmp);
@@ -100,6 +126,7 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 		    coord_snap_state(h->coord) == SNAP_FAILED ? coord_snap_message(h->coord) : "the servers have changed meanwhile");
 		host_unlock(h);
 		ckpt_abort(c);
+		free(base);
 		host_lock(h);
 		return e->code;
 	}
@@ -109,7 +136,8 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
 	host_unlock(h);
-	rc = commit(k, c, descriptions, head, path, e);
+	rc = commit(k, c, base, descriptions, head, path, e);
+	free(base);
 	json_decref(head);
 	json_decref(descriptions);
 	host_lock(h);
@@ -118,13 +146,30 @@ static enum err_code write_all(struct keep *k, char **path, struct err *e)
 	return rc;
 }
 
+/* What was made is what changes will be to; without it they would be to what no server knows. */
+static void note_made(struct keep *k, enum err_code rc, uint64_t mark)
+{
+	if (is_delta(k) && (!rc || rc == ERR_STOPPED || rc == ERR_NOTREADY)) {
+		k->deltas += !rc;
+		return;
+	}
+	forget_whole(k);
+	if (rc || !k->deltas_most)
+		return;
+	k->whole = mem_strdup(k->last.path);
+	k->whole_mark = mark;
+}
+
 /* exact: of that step, or none; else of the first that can be had. */
 static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wanted, struct err *e)
 {
 	struct host *h = k->host;
 	enum err_code rc = err_set(e, ERR_NOTREADY, "no job is running: there is nothing to save");
+	uint64_t mark;
 	char *path = NULL;
 
+	randombytes_buf(&mark, sizeof mark);
+	coord_snap_marks(h->coord, mark, is_delta(k) ? k->whole_mark : 0);
 	for (unsigned i = 0; i < TRIES && coord_snap_begin(h->coord, step); i++) {
 		enum coord_snap state;
 
@@ -154,6 +199,7 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 		k->figures.at = clock_wall();
 		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
 	}
+	note_made(k, rc, mark);
 	coord_snap_end(h->coord);
 	return rc;
 }
@@ -318,6 +364,7 @@ enum err_code keep_start(struct host *h, const struct conf *c, struct err *e)
 	k->host = h;
 	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
 	k->every = c->checkpoint_every;
+	k->deltas_most = c->checkpoint_deltas;
 	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last, .every = (uint64_t)c->keep_every, .best = (size_t)c->keep_best };
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
@@ -350,6 +397,7 @@ void keep_free(struct keep *k)
 	if (!k)
 		return;
 	free(k->last.path);
+	free(k->whole);
 	free(k->dir);
 	free(k);
 }

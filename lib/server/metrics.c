@@ -9,8 +9,9 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* Labels are few and known beforehand: the number of a process, a result, a phase.  No table,
- * step, path or address: those would make new series without end. */
+/* Labels are few and known beforehand: the number of a process, a result, a phase; and the names of sparse
+ * tables, of which there is something to watch.  No step, path or address: those would make new series
+ * without end. */
 
 /* ---- the cluster ---------------------------------------------------------------------- */
 
@@ -247,6 +248,38 @@ static void put_relays(struct buf *out, const json_t *rows)
 	put_rows(out, relay_families, COUNT(relay_families), rows, "relay");
 }
 
+static const struct family table_families[] = {
+	{ "ps_table_rows", "gauge", "Rows that a sparse table has.", "live_rows" },
+	{ "ps_table_bytes", "gauge", "Bytes that they take in one copy, with optimizer state, index and counts of ids.", "bytes" },
+};
+
+static const struct family policy_families[] = {
+	{ "ps_table_rows_offered_total", "counter", "Row gradients that came to a table with a policy.", "offered" },
+	{ "ps_table_rows_admitted_total", "counter", "Rows made for ids that had none.", "admitted" },
+	{ "ps_table_rows_refused_total", "counter", "Row gradients dropped, as the id was not admitted.", "refused" },
+	{ "ps_table_rows_expired_total", "counter", "Rows dropped as they were not updated for long.", "expired" },
+	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to make room.", "evicted" },
+};
+
+/* Sparse ones; counters of those that have a policy. */
+static void put_tables(struct buf *out, const json_t *tables)
+{
+	json_t *sparse = json_array(), *counted = json_array();
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(tables, i, row) {
+		if (strcmp(json_str(row, "type", ""), "sparse") == 0)
+			json_array_append(sparse, (json_t *)(uintptr_t)row);
+		if (json_object_get(row, "offered"))
+			json_array_append(counted, (json_t *)(uintptr_t)row);
+	}
+	put_rows(out, table_families, COUNT(table_families), sparse, "table");
+	put_rows(out, policy_families, COUNT(policy_families), counted, "table");
+	json_decref(sparse);
+	json_decref(counted);
+}
+
 /* Those of which there are figures. */
 static void put_processes(struct buf *out, const struct metrics *m)
 {
@@ -272,5 +305,6 @@ void metrics_text(const struct metrics *m, struct buf *out)
 	put_servers(out, m->servers);
 	put_workers(out, m->workers);
 	put_relays(out, m->relays);
+	put_tables(out, m->tables);
 	put_processes(out, m);
 }

@@ -6,10 +6,10 @@
 #include "base/buf.h"
 
 /* What GET /metrics tells of: the last line of metrics.jsonl as it would be now (row.h), the
- * lists of GET /v1/servers, /v1/workers and /v1/relays, how many events of each kind there were,
+ * lists of GET /v1/servers, /v1/workers, /v1/relays and /v1/tables, how many events of each kind there were,
  * and the coordinator's own process, NULL when it is that of a server. */
 struct metrics {
-	const json_t *row, *servers, *workers, *relays, *events, *coordinator;
+	const json_t *row, *servers, *workers, *relays, *tables, *events, *coordinator;
 };
 
 /* Prometheus text, format 0.0.4, of the whole cluster: ps-metrics(7). */

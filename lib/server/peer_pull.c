@@ -264,20 +264,24 @@ static enum answered answer_scan(struct peer *p, struct pull *q)
 {
 	struct record out = answer_head(p, q, REC_SCANNED);
 	const struct table *t = shard_table(shard_of(p), q->rec.table);
-	uint32_t n = (RECORD_MAX - MSG_ROWS_HEAD) / (8 + t->cols * 4), most = n;
-	uint8_t *body = mem_array(1, RECORD_MAX), *ids = body + MSG_ROWS_HEAD;
-	float *values = mem_array((size_t)most * t->cols + 1, sizeof *values);
-	enum shard_answer a;
-	bool more;
-
+	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
+	uint32_t most = (uint32_t)((RECORD_MAX - MSG_ROWS_HEAD) / row);
+	uint8_t *body = mem_array(1, RECORD_MAX);
+	float *values = row > 8 ? mem_array((size_t)most * t->cols + 1, sizeof *values) : NULL;
 	/* `total` 0 begins; else `offset` is the last id seen. */
-	a = shard_scan(shard_of(p), q->rec.table, q->rec.part, q->rec.total == 0, q->rec.offset, &n, ids, values, &more,
-	    &out.total);
+	struct scan x = { .begin = q->rec.total == 0, .after = q->rec.offset, .changed = q->rec.flags & RECORD_DELTA,
+		.since = q->rec.step, .ids = body + MSG_ROWS_HEAD, .out = values, .n = most };
+	enum shard_answer a = shard_scan(shard_of(p), q->rec.table, q->rec.part, &x);
+
 	if (a == SHARD_OK) {
-		msg_put_rows_head(body, n);
-		memcpy(ids + (size_t)n * 8, values, (size_t)n * t->cols * 4);
-		out.len = MSG_ROWS_HEAD + n * (8 + t->cols * 4);
-		out.flags = more ? 0 : RECORD_LAST;
+		msg_put_rows_head(body, x.n);
+		if (values)
+			memcpy(x.ids + (size_t)x.n * 8, values, (size_t)x.n * t->cols * sizeof *values);
+		out.len = MSG_ROWS_HEAD + x.n * (uint32_t)row;
+		out.flags = x.more ? 0 : RECORD_LAST;
+		out.total = x.version;
+		out.step = x.step;
+		out.offset = x.removed;
 		batcher_add(&p->batcher, p->conn, &out, body);
 	}
 	free(values);

@@ -263,7 +263,7 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 static int get_metrics(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
-	json_t *row, *servers, *workers, *relays, *events, *own = h->server->cfg.store ? NULL : row_process(h);
+	json_t *row, *servers, *workers, *relays, *tables, *events, *own = h->server->cfg.store ? NULL : row_process(h);
 	int64_t now = clock_now();
 
 	(void)req;
@@ -272,14 +272,16 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 	servers = coord_servers(h->coord, now);
 	workers = coord_workers(h->coord, now);
 	relays = coord_relays(h->coord, now);
+	tables = coord_tables(h->coord);
 	events = history_counts(h->history);
 	host_unlock(h);
-	metrics_text(&(struct metrics){ row, servers, workers, relays, events, own }, &a->text);
+	metrics_text(&(struct metrics){ row, servers, workers, relays, tables, events, own }, &a->text);
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	json_decref(row);
 	json_decref(servers);
 	json_decref(workers);
 	json_decref(relays);
+	json_decref(tables);
 	json_decref(events);
 	json_decref(own);
 	return HTTP_DONE;

@@ -13,7 +13,7 @@ struct save {
 	pthread_cond_t changed;
 	bool stop, woken;
 	enum order order;
-	uint64_t id, step;
+	uint64_t id, step, mark, base;
 	char *dir;
 };
 
@@ -61,8 +61,9 @@ static bool look(struct save *s, struct shard *sh, uint64_t id)
 	}
 }
 
-static void begin(struct save *s, struct shard *sh, uint64_t id, uint64_t step)
+static void begin(struct save *s, struct shard *sh, uint64_t id, uint64_t step, uint64_t mark, uint64_t base)
 {
+	shard_snap_marks(sh, mark, base);
 	if (!shard_snap_begin(sh, step))
 		tell(s, id, json_pack("{s:s, s:I}", "state", "late", "frontier", (json_int_t)shard_step(sh)));
 }
@@ -100,7 +101,7 @@ static void *run(void *ctx)
 	while (!s->stop) {
 		struct shard *sh = atomic_load(&s->server->shard);
 		enum order order = s->order;
-		uint64_t id = s->id, step = s->step;
+		uint64_t id = s->id, step = s->step, mark = s->mark, base = s->base;
 		char *dir = s->dir;
 
 		if (!sh || (order == ORDER_NONE && !(waiting && s->woken))) {
@@ -112,7 +113,7 @@ static void *run(void *ctx)
 		s->dir = NULL;
 		pthread_mutex_unlock(&s->lock);
 		if (order == ORDER_TAKE)
-			begin(s, sh, id, step);
+			begin(s, sh, id, step, mark, base);
 		if (order == ORDER_WRITE)
 			write_files(s, sh, id, dir);
 		if (order == ORDER_END)
@@ -161,6 +162,8 @@ bool save_notice(struct save *s, const json_t *msg)
 	s->order = order;
 	s->id = (uint64_t)json_int(msg, "id", 0);
 	s->step = (uint64_t)json_int(msg, "step", 0);
+	s->mark = json_u64s(msg, "mark", 0);
+	s->base = json_u64s(msg, "base", 0);
 	free(s->dir);
 	s->dir = mem_strdup(json_str(msg, "dir", ""));
 	atomic_store(&s->server->saves, order == ORDER_END ? 0 : s->id);

@@ -17,6 +17,7 @@
 #include "server/quota.h"
 #include "server/repl.h"
 #include "server/save.h"
+#include "server/table_stats.h"
 #include "shard/watch.h"
 
 /* This process as a store: it joins, takes every view over, votes. */
@@ -136,6 +137,7 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	cfg.deterministic = conf.deterministic;
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
+	cfg.jobless = !conf_trains(&conf);
 	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
 	cfg.watched = conf.quarantine;
 	rc = robust_parse(conf.robust, &cfg.robust, e);
@@ -449,6 +451,7 @@ json_t *store_stats(void *ctx)
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
+	json_object_set_new(o, "tables", table_stats_json(shard));
 	json_object_set_new(o, "heat", heat(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));

@@ -6,7 +6,7 @@
 /* Of a new table: its shape and first values. */
 static enum err_code read_add(const struct host *h, const json_t *o, struct table *out, struct err *e)
 {
-	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init", "init_limit", NULL };
+	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init", "init_limit", "policy", NULL };
 	const json_t *job = json_object_get(coord_config_now(h->coord), "job");
 	enum err_code rc = json_only(o, "add", keys, e) ? table_from_json(o, out, e) : e->code;
 

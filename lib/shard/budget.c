@@ -1,4 +1,5 @@
 #include "base/procstat.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
 
@@ -86,13 +87,13 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 {
 	uint64_t more = 0, left = procstat_memory();
 
-	/* A sparse one begins without rows. */
-	for (uint32_t i = first; !t->sparse && i < t->nparts; i++) {
-		struct part p = { .table = t, .n = table_part_elements(t, i), .step = t->since };
+	/* A sparse one begins without rows, but soon has counts of ids. */
+	for (uint32_t i = first; i < t->nparts; i++) {
+		struct part p = { .table = t, .n = t->sparse ? 0 : table_part_elements(t, i), .step = t->since };
 		const struct run *run = table_run(t, i);
 
 		if (run && run_place(run, s->cfg.self) >= 0)
-			more += most(&p, s, regime_last(s)->rule, sums(&p, s));
+			more += t->sparse ? life_sketch(t) : most(&p, s, regime_last(s)->rule, sums(&p, s));
 	}
 	if (left && more > left / (sharing ? sharing : 1))
 		return err_set(e, ERR_NOMEM, "it takes %llu bytes, as of each of %llu servers on the host, which has %llu left",
@@ -107,7 +108,7 @@ static uint64_t row_bytes(const struct part *p)
 	uint32_t cols = p->table->cols;
 	uint64_t copies = 1 + p->by->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
 
-	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
+	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0) + (p->seen_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
 }
 
 bool part_has_room(const struct part *p, struct budget *b, const struct push *push)
@@ -136,7 +137,7 @@ void part_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->rows)
 		return;
-	now = rows_bytes(p->rows) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	now = rows_bytes(p->rows) + life_bytes(p->life) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;
 }

@@ -2,6 +2,7 @@
 
 #include "base/endian.h"
 #include "base/mem.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* Changes of a partition that the next copy may have to be sent again. */
@@ -35,7 +36,8 @@ static void fill_head(struct copy *c, const struct part *p, uint64_t examples, u
 	put_le32(c->head + 16, n);
 	put_le32(c->head + 20, nrows);
 	put_le32(c->head + 24, p->by->number);
-	put_le32(c->head + 28, 0);
+	/* Of what comes from outside the copies cannot know the step otherwise. */
+	put_le32(c->head + 28, p->life ? (uint32_t)p->life->clock : 0);
 }
 
 static void free_copy(struct copy *c)
@@ -228,14 +230,30 @@ static size_t put_rows(uint8_t *at, const struct rows *rows, size_t stride)
 	return n * (8 + stride * 4);
 }
 
+/* What goes by the table's policy. */
+static size_t put_life(uint8_t *at, const struct life *l)
+{
+	size_t n = life_words(l);
+	uint64_t *words = at && n ? mem_array(n, sizeof *words) : NULL;
+
+	if (words) {
+		life_put(l, words);
+		for (size_t i = 0; i < n; i++)
+			put_le64(at + i * 8, words[i]);
+	}
+	free(words);
+	return n * 8;
+}
+
 /* The values as they are, and their length; at NULL: only that. */
 static size_t put_state(const struct part *p, uint8_t *at)
 {
 	size_t nslots = p->by->rule->nslots, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
-		len = put_rows(at, p->rows, cols * (1 + nslots));
-		return len + (p->prev_rows ? put_rows(at ? at + len : NULL, p->prev_rows, cols) : 0);
+		len = put_rows(at, p->rows, part_rows_copied(p));
+		len += p->prev_rows ? put_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
+		return len + put_life(at ? at + len : NULL, p->life);
 	}
 	len = put_floats(at, p->w, p->n);
 	len += put_floats(at ? at + len : NULL, p->state, p->n * nslots);

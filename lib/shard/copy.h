@@ -4,7 +4,8 @@
 #include "shard/gate.h"
 
 /* What a copy's head begins with: version, examples, how many slots follow, rows
- * in the body, by which settings the update is made. */
+ * in the body, by which settings the update is made, the lower half of the highest step
+ * that an update was of where the table has a policy. */
 #define COPY_HEAD 32
 /* What stands before a state's slots: rows of the step before, whether it changed nothing,
  * updates of before its rule. */

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "codec/codec.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* The receiving side: what the copy before this one sends (copy.c writes it). */
@@ -10,6 +11,7 @@ struct incoming {
 	const struct copy *c;
 	uint64_t version, examples;
 	uint32_t n, nrows;
+	uint32_t clock;                 /* the lower half of that of the table's policy */
 	const struct regime *by;        /* NULL: it is not known here yet */
 	const uint8_t *list;            /* slots, or for a state (last, due, claims) by slot */
 	const uint8_t *body;
@@ -23,7 +25,7 @@ static bool parse(const struct shard *s, const struct copy *c, const uint8_t *p,
 	if (len < COPY_HEAD)
 		return false;
 	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
-		.nrows = get_le32(p + 20), .by = regime_numbered(s, get_le32(p + 24)), .list = p + COPY_HEAD };
+		.nrows = get_le32(p + 20), .by = regime_numbered(s, get_le32(p + 24)), .clock = get_le32(p + 28), .list = p + COPY_HEAD };
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
@@ -82,6 +84,8 @@ static enum shard_answer take_push(struct shard *s, struct part *p, const struct
 			return SHARD_BAD;
 		snap_before_update(s, p, p->step);
 		part_turn(s, p, in->by);
+		if (push.slot == SHARD_OUTSIDE && p->life)
+			life_at(p, p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
 		if (!part_apply(p, &push))
 			return SHARD_BAD;
 	}
@@ -119,15 +123,31 @@ static const uint8_t *get_floats(float *x, const uint8_t *at, size_t *left, size
 	return at + n * 4;
 }
 
+static const uint8_t *get_life(struct life *l, const uint8_t *at, size_t *left)
+{
+	size_t n = *left / 8;
+	uint64_t *words = mem_array(n, sizeof *words);
+	bool good;
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = get_le64(at + i * 8);
+	good = life_get(l, words, n);
+	free(words);
+	*left -= n * 8;
+	return good ? at + n * 8 : NULL;
+}
+
 static bool get_state(struct part *p, const struct incoming *in)
 {
 	size_t nslots = p->by->rule->nslots, cols = p->table->cols, left = in->nbody;
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
-		at = get_rows(p->rows, at, &left, in->nrows, cols * (1 + nslots));
+		at = get_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
 		if (at && p->prev_rows)
 			at = get_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
+		if (at && p->life)
+			at = get_life(p->life, at, &left);
 	} else {
 		at = get_floats(p->w, at, &left, p->n);
 		at = get_floats(p->state, at, &left, p->n * nslots);

@@ -5,6 +5,7 @@
 #include "format/safetensors.h"
 #include "kern/vec.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
 
@@ -144,6 +145,26 @@ static enum err_code read_rows(struct part *p, const struct ckpt_reader *r, cons
 	return rc;
 }
 
+/* What the table's policy goes by.  Of a table that had none it begins now. */
+static enum err_code read_life(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t, const struct ckpt_info *info,
+    struct err *e)
+{
+	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen), *life = mem_array(info->nlife, sizeof *life);
+	enum err_code rc = ckpt_read_part(r, t, p->index, 0, info->n, ids, NULL, NULL, 0, e);
+
+	if (!rc)
+		rc = ckpt_read_life(r, t, p->index, seen, life, e);
+	if (!rc && info->nlife && !life_get(p->life, life, info->nlife))
+		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has not what its policy goes by", ckpt_path(r),
+		    p->index, t->name);
+	for (size_t i = 0; !rc && p->seen_at && i < info->n; i++)
+		life_set_seen(p, rows_get(p->rows, ids[i]), info->dated ? seen[i] : p->life->clock);
+	free(ids);
+	free(seen);
+	free(life);
+	return rc;
+}
+
 static enum err_code restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
@@ -160,6 +181,8 @@ static enum err_code restore(struct part *p, const struct shard_config *cfg, con
 		    info.nslots, p->by->rule->name, nslots);
 	if (t->sparse) {
 		rc = read_rows(p, cfg->restore, t, &info, e);
+		if (!rc && p->life)
+			rc = read_life(p, cfg->restore, t, &info, e);
 	} else {
 		part_slots(p->state, p->n, p->by->rule, slot);
 		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
@@ -211,6 +234,7 @@ void part_retire(struct part *p, struct budget *b)
 	robust_free(p);
 	p->acc_examples = 0;
 	p->contributions = 0;
+	p->whole_mark = 0;
 }
 
 void part_free(struct part *p, struct budget *b)
@@ -402,6 +426,8 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	keep_previous(p, sum != NULL);
 	if (!p->table->sparse && sum)
 		update_dense(p, step, sum, scale);
+	if (sum)
+		life_at(p, step);
 	if (!part_rows_update(p, &h, ids, nrows, sum, scale))
 		return false;
 	if (sum)
@@ -419,6 +445,7 @@ bool part_close(struct part *p, uint64_t examples)
 		struct optim_hyper h = hyper_at(p, p->step);
 
 		keep_previous(p, true);
+		life_at(p, p->step);
 		fits = part_rows_close(p, &h, examples ? 1.0f / (float)examples : 0.0f);
 		p->version++;
 		p->step++;
@@ -448,6 +475,9 @@ bool part_apply(struct part *p, const struct push *push)
 	if (p->table->sparse) {
 		struct optim_hyper h = hyper_at(p, push->step);
 
+		/* From outside no step is known; who calls knows better. */
+		if (push->slot != SHARD_OUTSIDE)
+			life_at(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
 		update_dense(p, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);

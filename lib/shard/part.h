@@ -55,6 +55,10 @@ struct part {
 	uint32_t stamp_at;
 	uint64_t known_since;
 	float *was;
+	/* Where the table has a policy: what goes by it; which of a row's floats is not one, but
+	 * says at which step it was updated last (0: not wanted). */
+	struct life *life;
+	uint32_t seen_at, stride;       /* stride: floats a row */
 
 	uint64_t booked, lent;          /* bytes, of budget.used and budget.lent */
 	uint64_t work, work_seen;       /* of pushes taken, in bytes; as of the last shard_heat */
@@ -75,6 +79,9 @@ struct part {
 	struct copy *sent, **sent_last; /* what `to` has not said it has, in order */
 	unsigned nsent;
 	uint64_t next_seq;
+	/* The last picture with all rows: its mark, the clock of the table's policy then, and the rule it goes on by. */
+	uint64_t whole_mark, whole_clock;
+	const struct optim_rule *whole_rule;
 	struct ckpt_part *snap;         /* for a checkpoint, once it is taken; owns what it points to */
 	/* Of a relay: who is in the open sum, by slot, as far as there are pushes; what became of
 	 * the last ones; and of which step (plus 1) the values are, or of a sparse one were asked
@@ -113,6 +120,8 @@ struct gate {
 struct snaps {
 	_Atomic bool on, failed, begun, by_step;
 	_Atomic uint64_t step;
+	/* Of this one, and of the one to which it may have but the changes (0: none). */
+	_Atomic uint64_t mark, base;
 };
 
 struct budget {
@@ -123,8 +132,6 @@ struct budget {
 	 * some were asked for. */
 	_Atomic uint64_t lent, lent_for;
 };
-
-#define SHARD_TABLES 65536
 
 struct regimes;
 struct shard {
@@ -194,6 +201,8 @@ bool part_apply(struct part *p, const struct push *push);
 /* part_rows.c: the same of a sparse partition.  False: no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
 void part_rows_free(struct part *p);
+/* Floats of a row that all copies have the same: values, state, and when it was updated last. */
+size_t part_rows_copied(const struct part *p);
 /* What is there has come whole, with this version: of changes before nothing is known. */
 void part_forget_changes(struct part *p);
 bool part_rows_accumulate(struct part *p, const struct push *push);
@@ -209,6 +218,9 @@ void part_rows_turn(struct part *p, const struct shard *s, const struct optim_ru
  * those of them, by their numbers, that may have changed; returns how many. */
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
     float *out, uint32_t *place, uint64_t *version);
+
+/* May the partition's values of this step be shown? */
+enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step);
 
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);         /* or NULL */
 /* fn for every partition that has, or had, a place here, with its lock held and

@@ -4,6 +4,7 @@
 #include "kern/copy.h"
 #include "kern/vec.h"
 #include "shard/hand.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* A partition's rows, where its table is sparse.  They are looked up, and narrow ones
@@ -16,14 +17,30 @@
 /* Of a block, so that it stays in the first cache. */
 #define BLOCK_BYTES 16384u
 
+/* What of a row is in copies comes first, then what is this copy's own. */
+static void lay_out(struct part *p, const struct optim_rule *rule, bool deltas)
+{
+	uint32_t floats = p->table->cols * (1 + rule->nslots);
+	bool dates = p->life && policy_dates(p->life->policy);
+
+	p->seen_at = dates ? floats : 0;
+	p->stamp_at = deltas ? floats + dates : 0;
+	p->stride = floats + dates + deltas;
+}
+
+size_t part_rows_copied(const struct part *p)
+{
+	return p->stride - (p->stamp_at != 0);
+}
+
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
-	uint32_t floats = cols * (1 + p->by->rule->nslots);
 	bool deltas = cfg->deltas && !cfg->relay;
 
-	p->rows = rows_new(cfg->relay ? hand_stride(cols) : floats + deltas);
-	p->stamp_at = deltas ? floats : 0;
+	p->life = cfg->relay ? NULL : life_new(p->table, cfg->jobless);
+	lay_out(p, p->by->rule, deltas);
+	p->rows = rows_new(cfg->relay ? hand_stride(cols) : p->stride);
 	p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
 	p->was = deltas ? mem_array(cols, sizeof *p->was) : NULL;
 	p->known_since = p->version;
@@ -37,6 +54,8 @@ void part_rows_free(struct part *p)
 	p->rows = p->acc_rows = p->prev_rows = NULL;
 	free(p->was);
 	p->was = NULL;
+	life_free(p->life);
+	p->life = NULL;
 }
 
 static uint64_t id_at(const uint8_t *ids, uint32_t i)
@@ -78,10 +97,11 @@ static void stamp_none(struct part *p)
 	p->known_since = p->version;
 }
 
-/* The update that makes the next version has made the row of what it was. */
+/* The update that makes the next version has made the row of what it was, or has made it
+ * where there may have been another before. */
 static void note_change(struct part *p, float *row, const float *was)
 {
-	if (memcmp(row, was, p->table->cols * sizeof *row) == 0)
+	if (was && memcmp(row, was, p->table->cols * sizeof *row) == 0)
 		return;
 	if (p->version + 1 - p->known_since > UINT32_MAX)
 		stamp_none(p);
@@ -92,7 +112,9 @@ static void note_change(struct part *p, float *row, const float *was)
 static bool may_differ(const struct part *p, const float *row, uint64_t since, uint64_t version)
 {
 	/* SINCE_NEVER is above every version. */
-	return !p->stamp_at || since > version || since < p->known_since || (row && stamp_of(p, row) > since - p->known_since);
+	if (!p->stamp_at || since > version || since < p->known_since)
+		return true;
+	return row ? stamp_of(p, row) > since - p->known_since : p->life && since < p->life->removed_version;
 }
 
 /* ---- blocks -------------------------------------------------------------------------- */
@@ -224,7 +246,7 @@ static void step_together(struct part *p, const struct update *u, float *const *
 		note_change(p, row[i], was + i * cols);
 }
 
-static bool update_block(struct part *p, const struct update *u)
+static bool update_rows(struct part *p, const struct update *u)
 {
 	float *row[ROWS_BLOCK];
 	uint64_t made;
@@ -237,7 +259,35 @@ static bool update_block(struct part *p, const struct update *u)
 		step_together(p, u, row);
 	else
 		step_each(p, u, row);
+	if (!p->life)
+		return true;
+	life_touch(p, row, u->n, made);
+	for (; made && p->stamp_at; made &= made - 1)
+		note_change(p, row[__builtin_ctzll(made)], NULL);
 	return true;
+}
+
+/* Those of them that have a row, or get one. */
+static bool update_chosen(struct part *p, const struct update *u)
+{
+	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
+	uint32_t place[ROWS_BLOCK];
+	uint64_t ids[ROWS_BLOCK];
+
+	some.n = life_choose(p, u->ids, u->n, place);
+	if (some.n == u->n)
+		return update_rows(p, u);
+	some.ids = (const uint8_t *)ids;
+	for (uint32_t i = 0; i < some.n; i++) {
+		ids[i] = id_at(u->ids, place[i]);
+		some.each[i] = gradient(p, u, place[i]);
+	}
+	return !some.n || update_rows(p, &some);
+}
+
+static bool update_block(struct part *p, const struct update *u)
+{
+	return p->life ? update_chosen(p, u) : update_rows(p, u);
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale)
@@ -253,7 +303,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		if (!update_block(p, &u))
 			return false;
 	}
-	return true;
+	return !n || !p->life || life_turn(p);
 }
 
 bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale)
@@ -270,17 +320,18 @@ bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale)
 		if (!update_block(p, &u))
 			return false;
 	}
-	return true;
+	return !p->life || life_turn(p);
 }
 
 /* ---- another rule ---------------------------------------------------------------------- */
 
 void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule)
 {
-	uint32_t cols = p->table->cols, floats = cols * (1 + rule->nslots), stamps = p->stamp_at;
+	uint32_t cols = p->table->cols, stamps = p->stamp_at, seen = p->seen_at;
 	struct rows *old = p->rows;
 
-	p->rows = rows_new(floats + s->cfg.deltas);
+	lay_out(p, rule, s->cfg.deltas);
+	p->rows = rows_new(p->stride);
 	for (size_t i = 0; i < rows_count(old); i++) {
 		bool made;
 		uint64_t id;
@@ -293,9 +344,10 @@ void part_rows_turn(struct part *p, const struct shard *s, const struct optim_ru
 		memcpy(to, from, cols * sizeof *to);
 		regime_carry(rule, p->by->rule, cols, from + cols, to + cols);
 		if (stamps)
-			memcpy(to + floats, from + stamps, sizeof *to);
+			memcpy(to + p->stamp_at, from + stamps, sizeof *to);
+		if (seen)
+			memcpy(to + p->seen_at, from + seen, sizeof *to);
 	}
-	p->stamp_at = stamps ? floats : 0;
 	rows_free(old);
 }
 
@@ -367,7 +419,7 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 	if (previous)
 		rows_find(p->prev_rows, ids, n, old);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
-		if (row[i]) {
+		if (row[i] || (previous && old[i])) {
 			copy_floats(out, previous && old[i] ? old[i] : row[i], cols);
 			continue;
 		}

@@ -307,6 +307,43 @@ void rows_clear(struct rows *r)
 	r->count = 0;
 }
 
+/* Without the places of those that went; a larger index than the rest wants goes, too. */
+static void shrink(struct rows *r)
+{
+	uint32_t want = (r->count >> r->arena_shift) + 1, n = r->count / FULL * 4 / 3 + 1;
+	uint32_t (*bucket)[PLACES] = n < r->nbuckets ? mem_try_array(n, sizeof *bucket) : NULL;
+
+	while (r->narenas > want)
+		free(r->arena[--r->narenas]);
+	if (bucket) {
+		free(r->bucket);
+		r->bucket = bucket;
+		r->nbuckets = n;
+	} else {
+		memset(r->bucket, 0, (size_t)r->nbuckets * sizeof *r->bucket);
+	}
+	index_all(r);
+}
+
+size_t rows_sift(struct rows *r, rows_keeps_fn *keeps, void *ctx)
+{
+	uint32_t had = r->count, left = 0;
+
+	for (uint32_t i = 0; i < had; i++) {
+		float *row = row_at(r, i), *to = row_at(r, left);
+
+		if (!keeps(ctx, id_of(row), row))
+			continue;
+		if (to != row)
+			memcpy((uint8_t *)to - 8, (const uint8_t *)row - 8, r->row_bytes);
+		left++;
+	}
+	r->count = left;
+	if (left < had)
+		shrink(r);
+	return had - left;
+}
+
 size_t rows_count(const struct rows *r)
 {
 	return r->count;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Rows of floats by 64-bit id.  A row lies beside its id in an arena, and its address
- * never changes while it lives; the index has 32 bits for it, its number and of its hash
+ * never changes while it lives, but in rows_sift; the index has 32 bits for it, its number and of its hash
  * what room there is beside that, 16 to a cache line: a look-up reads one line of the
  * index and the row itself.
  *
@@ -30,6 +30,10 @@ float *rows_put(struct rows *r, uint64_t id, bool *made);
  * those that *made has. */
 void rows_find(const struct rows *r, const uint8_t *ids, uint32_t n, float **row);
 bool rows_make(struct rows *r, const uint8_t *ids, uint32_t n, float **row, uint64_t *made);
+/* Drop the rows that `keeps` says no to, and the memory that they leave whole; the others may
+ * move, and stay in their order.  Returns how many went.  For many at a time: it looks at all. */
+typedef bool rows_keeps_fn(void *ctx, uint64_t id, const float *row);
+size_t rows_sift(struct rows *r, rows_keeps_fn *keeps, void *ctx);
 /* Forget all rows, keep the memory. */
 void rows_clear(struct rows *r);
 size_t rows_count(const struct rows *r);

@@ -4,6 +4,7 @@
 #include "codec/codec.h"
 #include "shard/copy.h"
 #include "shard/hand.h"
+#include "shard/life.h"
 #include "shard/mean.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
@@ -163,6 +164,8 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 	}
 	snap_before_update(s, p, p->step);
 	if (finite) {
+		if (outside && p->life)
+			life_at(p, shard_step(s));
 		/* An open step's update is made as it was decided for that. */
 		if (!outside || !regime_is_bsp(s, p->step))
 			part_turn(s, p, by);
@@ -283,8 +286,7 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 
 /* ---- pull ---------------------------------------------------------------- */
 
-/* May the partition's values of this step be shown?  Its lock is held. */
-static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
+enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step)
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : regime_closed_before(s, step);
 
@@ -326,7 +328,7 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, step);
+	a = part_may_show(s, p, step);
 	if (a == SHARD_OK)
 		memcpy(out, shown(s, p, step, version), p->n * sizeof *out);
 	pthread_mutex_unlock(&p->lock);
@@ -342,7 +344,7 @@ enum shard_answer shard_shows(struct shard *s, uint16_t table, uint32_t part, ui
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, step);
+	a = part_may_show(s, p, step);
 	*version = p->version;
 	pthread_mutex_unlock(&p->lock);
 	return a;
@@ -357,7 +359,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	if (!p || p->table->sparse || s->cfg.relay || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = p->by && k <= p->by->rule->nslots ? may_show(s, p, step) : SHARD_BAD;
+	a = p->by && k <= p->by->rule->nslots ? part_may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
@@ -376,7 +378,7 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*n = SIZE_MAX;
 	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, step);
+	a = part_may_show(s, p, step);
 	if (a == SHARD_OK && p->stamps) {
 		w = shown(s, p, step, version);
 		/* Who has what comes after the version that is shown: what has changed back is not known. */
@@ -401,7 +403,7 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*k = n;
 	pthread_mutex_lock(&p->lock);
-	a = s->cfg.relay ? hand_rows(p, step, ids, n, out) : may_show(s, p, step);
+	a = s->cfg.relay ? hand_rows(p, step, ids, n, out) : part_may_show(s, p, step);
 	if (a == SHARD_OK && s->cfg.relay)
 		*version = p->version;
 	else if (a == SHARD_OK)
@@ -417,49 +419,4 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
 	uint32_t k;
 
 	return shard_pull_changed_rows(s, table, part, step, ids, n, NULL, out, NULL, &k, version);
-}
-
-static int by_id(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, bool begin, uint64_t after, uint32_t *n,
-    uint8_t *ids, float *out, bool *more, uint64_t *version)
-{
-	struct part *p = shard_part(s, table, part);
-	uint64_t *all, id;
-	size_t count = 0, cols;
-
-	enum shard_answer a;
-
-	if (!p || !p->table->sparse)
-		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	cols = p->table->cols;
-	pthread_mutex_lock(&p->lock);
-	a = may_show(s, p, SYNC_NEVER);
-	if (a != SHARD_OK) {
-		pthread_mutex_unlock(&p->lock);
-		return a;
-	}
-	all = mem_array(rows_count(p->rows) + 1, sizeof *all);
-	for (size_t i = 0; i < rows_count(p->rows); i++) {
-		rows_at(p->rows, i, &id);
-		if (begin || id > after)
-			all[count++] = id;
-	}
-	qsort(all, count, sizeof *all, by_id);
-	*more = count > *n;
-	if (count < *n)
-		*n = (uint32_t)count;
-	for (size_t i = 0; i < *n; i++) {
-		memcpy(ids + i * 8, &all[i], 8);
-		memcpy(out + i * cols, rows_get(p->rows, all[i]), cols * sizeof *out);
-	}
-	*version = p->version;
-	pthread_mutex_unlock(&p->lock);
-	free(all);
-	return SHARD_OK;
 }

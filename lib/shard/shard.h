@@ -29,6 +29,7 @@
 struct shard;
 struct ckpt_reader;
 
+#define SHARD_TABLES 65536
 #define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
 #define SHARD_UPSTREAM (NO_SERVER - 1)  /* of a relay: where all that it has summed goes */
 
@@ -42,6 +43,7 @@ struct shard_config {
 	struct robust robust;           /* how bsp sums dense tables; there are no others then */
 	bool watched;                   /* look for outliers (watch.h) among what robust compares */
 	unsigned slots;                 /* that there may be: room for them is booked */
+	bool jobless;                   /* no steps are counted: to rows that expire each update is one */
 	bool deltas;                    /* pulls may ask for what has changed since a version */
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
@@ -218,11 +220,25 @@ enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part
  * of them, by their numbers, that may have changed since; *k of them. */
 enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
     uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version);
-/* Up to *n rows with ids above `after` (or from the first when `begin`), in
- * ascending order: ids into ids, floats into out.  *n is what was copied,
- * *more whether there are others. */
-enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, bool begin, uint64_t after, uint32_t *n,
-    uint8_t *ids, float *out, bool *more, uint64_t *version);
+/* Rows of a sparse partition as they are now, up to n with ids above `after` (or from the first when `begin`), in
+ * ascending order: ids into ids, floats into out (NULL: ids alone). */
+struct scan {
+	bool begin;
+	uint64_t after;
+	/* Those alone that were updated at this step or later; of a table whose policy notes it. */
+	bool changed;
+	uint64_t since;
+	uint8_t *ids;
+	float *out;
+	/* n: room, then what was copied.  Are there others? */
+	uint32_t n;
+	bool more;
+	uint64_t version;
+	uint64_t step;                  /* what comes from now on is of this step or later */
+	uint64_t removed;               /* the highest step when some went, plus 1; 0: never */
+};
+/* SHARD_BAD: what has changed is not known. */
+enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
 
@@ -316,8 +332,11 @@ void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
  * partitions of which this server is the last copy, in bsp as they are before step
  * `step`, else as they are. */
 
-/* False when some partition has gone beyond the step already. */
+/* False when some partition has gone beyond the step already.  Afterwards, with shard_snap_marks: of partitions that
+ * were taken whole with the mark `base`, and of which it is known, only rows that were updated since are taken. */
 bool shard_snap_begin(struct shard *s, uint64_t step);
+/* Before shard_snap_begin; base 0: all are taken whole, and count as taken with this mark.  Both 0: they do not. */
+void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
 /* Is the last one that was begun of this step (in ssp and asp: is one being taken)? */
 bool shard_snapping(struct shard *s, uint64_t step);
 /* Is it worth while to call shard_snap_take again? */
@@ -340,6 +359,21 @@ struct shard_stats {
 	uint64_t unsent;                /* changes that the next copies have not said they have */
 };
 void shard_stats(struct shard *s, struct shard_stats *out);
+/* Of one sparse table, the partitions of which this server is the head. */
+enum life_counter {
+#define LIFE(name) LIFE_##name,
+#include "shard/life.def"
+#undef LIFE
+	LIFE_COUNTS
+};
+struct table_stats {
+	uint64_t rows, bytes;           /* bytes: with their state, index, and counts of ids */
+	uint64_t count[LIFE_COUNTS];    /* where it has a policy; they go along in copies and checkpoints */
+	bool counted;                   /* it has */
+};
+/* False: there is none of that number, or it was dropped. */
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
+extern const char *const life_counter_name[LIFE_COUNTS];
 /* How much work pushes to each partition of which this is the head make, in bytes a
  * step over the last minute or so: all servers' steps are the same, whenever they
  * look.  What was not measured for some steps yet is left out.  One caller, again and

@@ -1,3 +1,4 @@
+#include "shard/life.h"
 #include "shard/part.h"
 #include "shard/watch.h"
 
@@ -18,7 +19,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 		out->rows += rows_count(p->rows);
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->rows) - floats * 4;
+		out->state_bytes += rows_bytes(p->rows) + life_bytes(p->life) - floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -35,6 +36,37 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 		out->status[i] = atomic_load(&s->status[i]);
 	shard_each(s, add_stats, out);
 	out->closed = shard_step(s);
+}
+
+const char *const life_counter_name[LIFE_COUNTS] = {
+#define LIFE(name) #name,
+#include "shard/life.def"
+#undef LIFE
+};
+
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
+{
+	struct shard_table *t = atomic_load(&s->table[table]);
+
+	*out = (struct table_stats){ 0 };
+	if (!t || atomic_load(&t->gone))
+		return false;
+	for (uint32_t i = 0; i < t->shape.nparts; i++) {
+		struct part *p = shard_part(s, table, i);
+
+		if (!p)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		if (p->here && p->head && p->rows) {
+			out->rows += rows_count(p->rows);
+			out->bytes += rows_bytes(p->rows) + life_bytes(p->life);
+			out->counted |= p->life != NULL;
+			for (unsigned k = 0; p->life && k < LIFE_COUNTS; k++)
+				out->count[k] += p->life->count[k];
+		}
+		pthread_mutex_unlock(&p->lock);
+	}
+	return true;
 }
 
 /* So many seconds, or so many steps where they are long, are forgotten to a third. */
@@ -88,7 +120,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? rows_bytes(p->rows) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	uint64_t tables = p->rows ? rows_bytes(p->rows) + life_bytes(p->life) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* What CLOCKs tell of pushes that are still to come, copies and relays must know. */
 	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
 

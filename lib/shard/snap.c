@@ -1,15 +1,19 @@
 #include "base/mem.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* A picture of all partitions of which this server is the last copy, as they
  * are between two steps.  A partition is copied before the first update after
  * that, or when somebody comes round to it; so nobody waits for the picture. */
 
-/* A part owns ids, last and w, behind whose values those of its slots lie. */
+/* A part owns ids, seen, life, live, last and w, behind whose values those of its slots lie. */
 static void release(struct ckpt_part *part)
 {
 	free((void *)part->ids);
+	free((void *)part->seen);
+	free((void *)part->life);
+	free((void *)part->live);
 	free((void *)part->last);
 	free((void *)part->w);
 }
@@ -35,17 +39,16 @@ static int ascending(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Rows by id, and their columns slot after slot. */
-static void copy_rows(const struct part *p, size_t n, const struct optim_rule *rule, uint64_t *ids, float *values)
+/* n rows by id, and their columns slot after slot. */
+static void copy_rows(const struct part *p, const struct by_id *order, size_t n, const struct optim_rule *rule, uint64_t *ids, uint64_t *seen,
+    float *values)
 {
-	struct by_id *order = mem_array(n + 1, sizeof *order);
 	size_t cols = p->table->cols;
 
-	for (size_t i = 0; i < n; i++)
-		order[i].row = rows_at(p->rows, i, &order[i].id);
-	qsort(order, n, sizeof *order, ascending);
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
+		if (seen)
+			seen[i] = life_seen(p, order[i].row);
 		memcpy(values + i * cols, order[i].row, cols * sizeof(float));
 	}
 	for (unsigned k = 0; k < rule->nslots; k++) {
@@ -54,7 +57,97 @@ static void copy_rows(const struct part *p, size_t n, const struct optim_rule *r
 		for (size_t i = 0; had >= 0 && i < n; i++)
 			memcpy(values + ((k + 1) * n + i) * cols, order[i].row + (size_t)(had + 1) * cols, cols * sizeof(float));
 	}
+}
+
+/* Is what was taken before known, so that changes will do? */
+static bool has_base(const struct shard *s, const struct part *p, const struct optim_rule *rule)
+{
+	uint64_t base = atomic_load(&s->snaps.base);
+
+	return base && p->whole_mark == base && p->whole_rule == rule && p->seen_at;
+}
+
+/* The rows that are to be taken, by id, and how many; live: room for all ids, where it is wanted. */
+static struct by_id *choose(const struct part *p, bool changes, uint64_t *live, size_t *n)
+{
+	size_t all = rows_count(p->rows), k = 0;
+	struct by_id *order = mem_try_array(all + 1, sizeof *order);
+
+	for (size_t i = 0; order && i < all; i++)
+		order[i].row = rows_at(p->rows, i, &order[i].id);
+	if (order)
+		qsort(order, all, sizeof *order, ascending);
+	for (size_t i = 0; order && i < all; i++) {
+		if (live)
+			live[i] = order[i].id;
+		if (!changes || life_seen(p, order[i].row) >= p->whole_clock)
+			order[k++] = order[i];
+	}
+	*n = k;
+	return order;
+}
+
+/* Are k rows and all ids much less than n rows? */
+static bool pays(const struct part *p, const struct optim_rule *rule, size_t k, size_t n, bool gone)
+{
+	size_t each = 2 * sizeof(uint64_t) + (size_t)p->table->cols * (1 + rule->nslots) * sizeof(float);
+
+	return k * each + (gone ? n * sizeof(uint64_t) : 0) < n * each / 4 * 3;
+}
+
+/* Of a sparse partition: its rows, or those that have changed, and what its table's policy goes by. */
+static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule, float **values)
+{
+	size_t cols = p->table->cols, n;
+	struct ckpt_part *x = p->snap;
+	bool changes = has_base(s, p, rule), gone = changes && p->life->removed > p->whole_clock;
+	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life;
+	struct by_id *order = gone && !live ? NULL : choose(p, changes, live, &n);
+
+	if (order && changes && !pays(p, rule, n, rows_count(p->rows), gone)) {
+		free(order);
+		free(live);
+		live = NULL;
+		changes = gone = false;
+		order = choose(p, false, NULL, &n);
+	}
+	x->changes = changes;
+	x->live = live;
+	x->nlive = gone ? rows_count(p->rows) : 0;
+	if (!order)
+		return false;
+	x->n = n;
+	x->nlife = life_words(p->life);
+	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
+	x->seen = seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
+	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
+	x->w = *values = mem_try_array(n * cols * (1 + rule->nslots) + 1, sizeof **values);
+	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife)) {
+		part_init_state(rule, n * cols, *values + n * cols);
+		copy_rows(p, order, n, rule, ids, seen, *values);
+		if (life)
+			life_put(p->life, life);
+	} else {
+		*values = NULL;
+	}
 	free(order);
+	if (*values && p->seen_at && !atomic_load(&s->snaps.base)) {
+		p->whole_mark = atomic_load(&s->snaps.mark);
+		p->whole_clock = p->life->clock;
+		p->whole_rule = rule;
+	}
+	return *values;
+}
+
+static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
+{
+	p->snap->n = p->n;
+	p->snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1, sizeof **values);
+	if (!*values)
+		return false;
+	memcpy(*values, p->w, p->n * sizeof *p->w);
+	regime_carry(rule, p->by->rule, p->n, p->state, *values + p->n);
+	return true;
 }
 
 /* Is it of a step, or of any moment?  At the end of bsp, of the last step that has an end. */
@@ -78,29 +171,20 @@ static bool copy_part(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = next_of(sh)->rule;
 	bool sparse = p->table->sparse, goes_on = rule == p->by->rule;
-	unsigned nslots = rule->nslots;
-	size_t n = sparse ? rows_count(p->rows) : p->n, each = n * (sparse ? p->table->cols : 1);
-	float *values = mem_try_array(each * (1 + nslots) + 1, sizeof *values);
-	uint64_t *ids = sparse ? mem_try_array(n + 1, sizeof *ids) : NULL, *last = mem_array(p->nlast + 1, sizeof *last);
-	bool ok = values && (ids || !sparse);
+	uint64_t *last = mem_array(p->nlast + 1, sizeof *last);
+	float *values = NULL;
+	size_t each;
 
 	p->snap = mem_alloc(sizeof *p->snap);
 	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
-		.n = n, .ids = ids, .w = values, .nslots = nslots, .version = p->version, .born = p->born, .step = p->step, .last = last,
-		.nlast = p->nlast };
-	if (!ok) {
+		.nslots = rule->nslots, .version = p->version, .born = p->born, .step = p->step, .last = last, .nlast = p->nlast };
+	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
 		snap_drop(p);
 		return false;
 	}
-	for (unsigned k = 0; k < nslots; k++)
+	each = p->snap->n * (sparse ? p->table->cols : 1);
+	for (unsigned k = 0; k < rule->nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
-	if (sparse) {
-		part_init_state(rule, each, values + each);
-		copy_rows(p, n, rule, ids, values);
-	} else {
-		memcpy(values, p->w, n * sizeof *p->w);
-		regime_carry(rule, p->by->rule, n, p->state, values + n);
-	}
 	if (!goes_on && !regime_keeps(rule, p->by->rule))
 		p->snap->born = p->version;
 	/* In bsp pushes of the open step may have been taken, but are not in the values. */
@@ -117,6 +201,12 @@ void snap_before_update(struct shard *s, struct part *p, uint64_t step)
 		return;
 	if (!copy_part(s, p))
 		atomic_store(&x->failed, true);
+}
+
+void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base)
+{
+	atomic_store(&s->snaps.mark, mark);
+	atomic_store(&s->snaps.base, base);
 }
 
 static bool in_time(struct shard *s, struct part *p, void *ctx)

@@ -25,11 +25,11 @@ enum record_flag {
 	RECORD_NOW = 4,         /* PULL: outside every wait; PUSH: applied on arrival */
 	RECORD_REPLY = 8,       /* CTL: answers the request with this seq */
 	RECORD_REFUSED = 16,    /* CLOCK of a worker that refused its own gradient */
-	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since */
+	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
 	RECORD_KEYS = 64,       /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
 	RECORD_EARLY = 128,     /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256,    /* PULLED, ROWS: a checkpoint of this step is being taken */
-	RECORD_TELL = 512,      /* PULL, PULLED: no values.  With EARLY: when they might be shown; else when all are at the step */
+	RECORD_TELL = 512,      /* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at the step */
 };
 
 struct record {

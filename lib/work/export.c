@@ -19,6 +19,8 @@ struct writer {
 	const struct table *only;       /* NULL: all */
 	struct pick *pick;
 	size_t npicks;
+	bool changed;                   /* what has, since that step; step: as of which it is */
+	uint64_t since, step;
 };
 
 static void pick_tables(struct writer *x)
@@ -113,6 +115,7 @@ struct kept {
 	float *rows;
 	size_t n;
 	uint32_t cols;
+	struct client_changes changes;
 };
 
 static enum err_code keep_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
@@ -134,7 +137,15 @@ static enum err_code name_tensors(struct writer *x, struct safetensors_writer *w
 	enum err_code rc = ERR_OK;
 	char name[TABLE_NAME + 8];
 
+	char step[24];
+
 	safetensors_add_meta(w, "format", "pskit");
+	snprintf(step, sizeof step, "%llu", (unsigned long long)x->since);
+	if (x->changed)
+		safetensors_add_meta(w, "since", step);
+	snprintf(step, sizeof step, "%llu", (unsigned long long)x->step);
+	if (x->changed && x->step != UINT64_MAX)
+		safetensors_add_meta(w, "step", step);
 	/* All ids come first: they want the larger alignment. */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; !rc && i < x->npicks; i++) {
@@ -146,6 +157,9 @@ static enum err_code name_tensors(struct writer *x, struct safetensors_writer *w
 				rc = safetensors_add(w, name, SAFETENSORS_F32, shape, 2, e);
 			else if (t->sparse)
 				rc = safetensors_add(w, name, SAFETENSORS_U64, shape, 1, e);
+			snprintf(name, sizeof name, "%s.live", t->name);
+			if (!rc && !pass && kept[i].changes.gone)
+				rc = safetensors_add(w, name, SAFETENSORS_U64, &(uint64_t){ kept[i].changes.nlive }, 1, e);
 		}
 	return rc;
 }
@@ -155,8 +169,11 @@ static enum err_code put_tensors(struct writer *x, struct safetensors_writer *w,
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < x->npicks; i++)
-		if (x->pick[i].t->sparse)
+		if (x->pick[i].t->sparse) {
 			rc = safetensors_put_ids(w, kept[i].ids, kept[i].n, e);
+			if (!rc && kept[i].changes.gone)
+				rc = safetensors_put_ids(w, kept[i].changes.live, kept[i].changes.nlive, e);
+		}
 	for (size_t i = 0; !rc && i < x->npicks; i++) {
 		const struct table *t = x->pick[i].t;
 		float *dense;
@@ -173,6 +190,20 @@ static enum err_code put_tensors(struct writer *x, struct safetensors_writer *w,
 	return rc;
 }
 
+/* All rows of a table, or those that have changed. */
+static enum err_code fetch_sparse(struct writer *x, const struct table *t, struct kept *kept, struct err *e)
+{
+	enum err_code rc;
+
+	kept->cols = t->cols;
+	if (!x->changed)
+		return client_scan(x->tool->client, t, keep_rows, kept, e);
+	rc = client_scan_changed(x->tool->client, t, x->since, keep_rows, kept, &kept->changes, e);
+	if (kept->changes.step < x->step)
+		x->step = kept->changes.step;
+	return rc;
+}
+
 static enum err_code each_tensor(struct writer *x, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
@@ -180,10 +211,8 @@ static enum err_code each_tensor(struct writer *x, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < x->npicks; i++)
-		if (x->pick[i].t->sparse) {
-			kept[i].cols = x->pick[i].t->cols;
-			rc = client_scan(x->tool->client, x->pick[i].t, keep_rows, &kept[i], e);
-		}
+		if (x->pick[i].t->sparse)
+			rc = fetch_sparse(x, x->pick[i].t, &kept[i], e);
 	if (!rc)
 		rc = name_tensors(x, w, kept, e);
 	if (!rc)
@@ -195,6 +224,7 @@ static enum err_code each_tensor(struct writer *x, struct err *e)
 	for (size_t i = 0; i < x->npicks; i++) {
 		free(kept[i].ids);
 		free(kept[i].rows);
+		free(kept[i].changes.live);
 	}
 	free(kept);
 	safetensors_writer_free(w);
@@ -203,9 +233,9 @@ static enum err_code each_tensor(struct writer *x, struct err *e)
 
 /* ---- which ------------------------------------------------------------------------------------------ */
 
-enum err_code model_export_from(const struct identity *id, const char *table, const char *format, int fd, struct err *e)
+/* x says what is wanted; its format has been looked at. */
+static enum err_code export(const struct identity *id, const char *table, const char *format, struct writer *x, struct err *e)
 {
-	struct writer x = { .fd = fd };
 	struct tool tool;
 	struct log log;
 	enum err_code rc;
@@ -214,34 +244,57 @@ enum err_code model_export_from(const struct identity *id, const char *table, co
 	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, -1, &log, &tool, e);
 	if (rc)
 		return rc;
-	x.tool = &tool;
+	x->tool = &tool;
 	if (strcmp(table, "all") != 0)
-		rc = tool_table(&tool, table, &x.only, e);
+		rc = tool_table(&tool, table, &x->only, e);
 	if (!rc)
-		pick_tables(&x);
+		pick_tables(x);
 	if (!rc && strcmp(format, "safetensors") == 0)
-		rc = each_tensor(&x, e);
+		rc = each_tensor(x, e);
 	else if (!rc && strcmp(format, "text") == 0)
-		rc = each_text(&x, e);
+		rc = each_text(x, e);
 	else if (!rc && strcmp(format, "npy") != 0)
 		rc = err_set(e, ERR_USAGE, "format: must be safetensors, npy or text, got \"%s\"", format);
-	else if (!rc && (!x.only || x.only->sparse))
+	else if (!rc && (!x->only || x->only->sparse))
 		rc = err_set(e, ERR_USAGE, "npy holds one dense table: name it, or export safetensors or text");
 	else if (!rc)
-		rc = tool_pull(&tool, table, fd, e);
-	free(x.pick);
+		rc = tool_pull(&tool, table, x->fd, e);
+	free(x->pick);
 	tool_close(&tool);
 	return rc;
 }
 
-enum err_code model_export(const char *run_dir, const char *table, const char *format, int fd, struct err *e)
+enum err_code model_export_from(const struct identity *id, const char *table, const char *format, int fd, struct err *e)
+{
+	struct writer x = { .fd = fd };
+
+	return export(id, table, format, &x, e);
+}
+
+static enum err_code export_of(const char *run_dir, const char *table, const char *format, struct writer *x, struct err *e)
 {
 	struct identity id;
 	enum err_code rc = identity_from_run(run_dir, "admin", &id, e);
 
 	if (rc)
 		return rc;
-	rc = model_export_from(&id, table, format, fd, e);
+	rc = export(&id, table, format, x, e);
 	identity_release(&id);
+	return rc;
+}
+
+enum err_code model_export(const char *run_dir, const char *table, const char *format, int fd, struct err *e)
+{
+	struct writer x = { .fd = fd };
+
+	return export_of(run_dir, table, format, &x, e);
+}
+
+enum err_code model_export_since(const char *run_dir, const char *table, uint64_t since, int fd, uint64_t *step, struct err *e)
+{
+	struct writer x = { .fd = fd, .changed = true, .since = since, .step = UINT64_MAX };
+	enum err_code rc = export_of(run_dir, table, "safetensors", &x, e);
+
+	*step = x.step;
 	return rc;
 }

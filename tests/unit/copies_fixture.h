@@ -168,11 +168,16 @@ static inline void net_chain(struct net *x, const char *chain, int joining)
 			net_view(x, i);
 }
 
+/* Of the tables that are made next. */
+static struct row_policy fixture_policy;
+
 static inline void add_table(struct net *x, const char *name, bool sparse)
 {
 	struct table shape = { .sparse = sparse, .rows = sparse ? 10 : N, .cols = sparse ? COLS : 1, .seed = 7,
 		.init = TABLE_UNIFORM, .init_limit = 0.5f }, *t;
 
+	if (sparse)
+		shape.policy = fixture_policy;
 	snprintf(shape.name, sizeof shape.name, "%s", name);
 	layout_add(&x->layout, &shape, &t, NULL);
 	t->nparts = 1;

@@ -440,6 +440,9 @@ static void runs(const char *mode, bool deterministic, unsigned replicas, unsign
 int main(int argc, char **argv)
 {
 	static const char *const modes[] = { "bsp", "ssp:1", "asp" };
+	/* Room for two rows at most, and so on. */
+	static const struct row_policy policies[] = { { .admit = 2, .sketch = 4096, .decay = 3 }, { .chance = 0.5, .expire = 2 },
+		{ .memory = 100 } };
 	unsigned times = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 150;
 
 	for (unsigned m = 0; m < 3; m++)
@@ -451,5 +454,12 @@ int main(int argc, char **argv)
 		for (unsigned replicas = 2; replicas <= 3; replicas++)
 			for (unsigned kills = 0; kills <= 2; kills += 2)
 				runs(modes[m], false, replicas, kills, true, times);
+	for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+		printf("# rows that come and go, %zu\n", i);
+		fixture_policy = policies[i];
+		for (unsigned m = 0; m < 3; m++)
+			for (unsigned det = 0; det <= (m == 0); det++)
+				runs(modes[m], det, 2, 2, m % 2, times / 2);
+	}
 	return tap_done();
 }

@@ -77,7 +77,9 @@ static void test_optional(void)
 	json_t *old = json_pack("[{s:s}]", "id", "worker-0");
 	json_t *now = json_pack("[{s:s, s:f, s:{s:[f], s:[i,i], s:f}}]", "id", "worker-0", "encode_seconds", 1.5, "push_latency", "le", 0.5,
 	    "counts", 1, 2, "sum", 3.0);
-	struct metrics m = { row, none, old, none, events, NULL };
+	json_t *tables = json_pack("[{s:s, s:s, s:i}, {s:s, s:s, s:i, s:i}, {s:s, s:s, s:i}]", "id", "dense", "type", "dense", "live_rows", 9,
+	    "id", "counted", "type", "sparse", "live_rows", 5, "offered", 7, "id", "plain", "type", "sparse", "live_rows", 3);
+	struct metrics m = { row, none, old, none, tables, events, NULL };
 	struct buf b = BUF_INIT;
 
 	metrics_text(&m, &b);
@@ -91,9 +93,13 @@ static void test_optional(void)
 	ok(strstr((char *)b.data, "ps_worker_step_phase_seconds_total{worker=\"worker-0\",phase=\"encode\"} 1.5\n") &&
 	   strstr((char *)b.data, "ps_worker_push_latency_seconds_bucket{worker=\"worker-0\",le=\"+Inf\"} 2\n"),
 	   "and all that one does");
+	ok(strstr((char *)b.data, "ps_table_rows{table=\"plain\"} 3\n") && strstr((char *)b.data, "ps_table_rows_offered_total{table=\"counted\"} 7\n") &&
+	   !strstr((char *)b.data, "offered_total{table=\"plain\"") && !strstr((char *)b.data, "{table=\"dense\""),
+	   "tables that are sparse, and the counts of those with a policy");
 	buf_release(&b);
 	json_decref(row);
 	json_decref(none);
+	json_decref(tables);
 	json_decref(events);
 	json_decref(old);
 	json_decref(now);

@@ -112,6 +112,46 @@ static void there_or_not(void)
 		}
 }
 
+static bool keeps_odd(void *ctx, uint64_t i, const float *row)
+{
+	(void)i;
+	return (uint32_t)*row % *(const uint32_t *)ctx != 0;
+}
+
+/* Of MANY rows every k-th goes; then as many others come. */
+static void sifted(void)
+{
+	for (uint32_t k = 1; k <= 8; k *= 2) {
+		struct rows *r = rows_new(3);
+		size_t left = 0, had = MANY / 2, went, before;
+		bool good = true, made;
+		uint64_t at;
+
+		some_ids(0);
+		for (size_t i = 0; i < had; i++)
+			*rows_put(r, id[i], &made) = (float)i;
+		before = rows_bytes(r);
+		went = rows_sift(r, keeps_odd, &k);
+		for (size_t i = 0; i < had; i++) {
+			const float *row = rows_get(r, id[i]);
+
+			good &= i % k == 0 ? !row : row && *row == (float)i && rows_at(r, left, &at) == row && at == id[i];
+			left += i % k != 0;
+		}
+		ok(good && rows_count(r) == left && went == had - left && rows_bytes(r) <= before * left / had + 8192 * 3,
+		    "1 of %u rows goes: the others are there in their order, in %zu bytes of %zu", k, rows_bytes(r), before);
+		for (size_t i = had; i < MANY; i++)
+			*rows_put(r, id[i], &made) = (float)i;
+		for (size_t i = 0; i < MANY; i++) {
+			const float *row = rows_get(r, id[i]);
+
+			good &= i < had && i % k == 0 ? !row : row && *row == (float)i;
+		}
+		ok(good, "and others may come");
+		rows_free(r);
+	}
+}
+
 /* ---- what they take ------------------------------------------------------------------------ */
 
 /* As rows.h says: 6.1 bytes a row after the index grew, and its list of arenas. */
@@ -296,6 +336,7 @@ int main(void)
 {
 	rng_init(&rng, 7);
 	there_or_not();
+	sifted();
 	bytes();
 	together();
 	twice();

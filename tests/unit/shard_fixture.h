@@ -29,6 +29,9 @@ static inline void count_wake(void *ctx)
 	atomic_fetch_add(&((struct world *)ctx)->wakes, 1);
 }
 
+/* Of the tables that are made next. */
+static struct row_policy fixture_policy;
+
 static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows, uint32_t cols)
 {
 	struct table shape = { .sparse = sparse, .rows = rows, .cols = cols, .seed = 7 }, *t;
@@ -37,6 +40,7 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	if (sparse) {
 		shape.init = TABLE_UNIFORM;
 		shape.init_limit = 0.5f;
+		shape.policy = fixture_policy;
 	}
 	layout_add(&x->layout, &shape, &t, NULL);
 }

@@ -14,6 +14,7 @@
 
 struct options {
 	struct opt_list set;
+	struct local_place place;
 	bool json;
 	int64_t max_restarts;
 	const char *resume;
@@ -25,6 +26,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPTS(struct options, place),
 };
 
 /* Watch until it is over, and save what has come of it. */
@@ -110,13 +112,15 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &conf, &dir, &e) != ERR_OK) {
+	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else {
 		local_name_stdin(&conf);
 		bool watched = runner_signals(&r, &e) == ERR_OK;
 
 		r.max_restarts = o.max_restarts;
+		r.iface = o.place.iface;
+		r.advertise = o.place.advertise;
 		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
 			code = ctl_fail(&e);
 		else

@@ -22,6 +22,7 @@
 
 struct options {
 	struct opt_list set;
+	struct local_place place;
 	int64_t timeout, max_restarts;
 	const char *resume;
 };
@@ -32,6 +33,7 @@ static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPTS(struct options, place),
 };
 
 static int take_signal(int fd)
@@ -149,6 +151,8 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 		code = ctl_fail(&e);
 	} else if (daemon) {
 		r.max_restarts = o->max_restarts;
+		r.iface = o->place.iface;
+		r.advertise = o->place.advertise;
 		code = supervise(&r, conf, dir, lock, ready);
 	} else {
 		/* The lock is the supervisor's now: it must end with that. */
@@ -173,7 +177,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
+	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        argv[1]);
 	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, &o);

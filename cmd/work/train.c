@@ -13,7 +13,7 @@ struct options {
 	int64_t slot;
 	const char *compute;
 	struct opt_list data;
-	const char *cache, *zone, *listen, *exec;
+	const char *cache, *zone, *listen, *iface, *exec;
 };
 
 static const struct opt opts[] = {
@@ -27,6 +27,8 @@ static const struct opt opts[] = {
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: it goes through a relay of this zone", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
 	    "where the other workers reach it, with via allreduce (default: this host's address, any port)", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
+	    "the same, by the name of its network interface: eth*,ib0", NULL, 0, 0 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
 	    "to try slow workers: a step computes no faster than this, as 50ms, or 50ms,5%x7", NULL, 0, 0 },
 };
@@ -89,7 +91,7 @@ int cmd_train(int argc, char **argv)
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
 	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
-		.exec = o.exec, .zone = o.zone, .listen = o.listen, .log = &log,
+		.exec = o.exec, .zone = o.zone, .listen = o.listen, .iface = o.iface, .log = &log,
 		.compute = compute,
 		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;

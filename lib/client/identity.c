@@ -1,6 +1,8 @@
 #include "client/identity.h"
 
 #include <sodium.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "auth/authfile.h"
@@ -161,6 +163,14 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 	sodium_memzero(sk, sizeof sk);
 	json_decref(j);
 	return ERR_OK;
+}
+
+const char *identity_join_file(const char *where)
+{
+	struct stat st;
+
+	where = where ? where : getenv("PS_CLUSTER");
+	return where && stat(where, &st) == 0 && S_ISREG(st.st_mode) ? where : NULL;
 }
 
 void identity_release(struct identity *id)

@@ -23,6 +23,9 @@ struct identity {
  * stand there later is taken over (auth/secrets.h). */
 enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e);
 enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
+/* The join file that is meant where a run directory could be named, too: where (NULL: $PS_CLUSTER)
+ * when that is a file.  NULL: it is none. */
+const char *identity_join_file(const char *where);
 void identity_release(struct identity *id);
 
 #endif

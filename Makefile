@@ -178,7 +178,7 @@ benches: $(BENCHES)
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
-                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client
+                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge
 
 # Asks apt only when something is missing.
 install_packages = @missing=$$(for p in $(1); do \

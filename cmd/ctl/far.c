@@ -28,8 +28,7 @@ const char *far_host(const struct runner *r, const char *id)
 	return hosts_is_here(host) ? NULL : host;
 }
 
-/* The join file of a process whose key is in the run directory, as one line. */
-static enum err_code join_line(struct runner *r, const char *id, struct buf *line, struct err *e)
+enum err_code far_join_line(struct runner *r, const char *id, struct buf *line, struct err *e)
 {
 	json_t *body = json_pack("{s:s}", "kept", id), *join = NULL;
 	enum err_code rc = http_call(r->client, "POST", "/v1/invite", body, RUNNER_ASK, NULL, &join, e);
@@ -51,7 +50,7 @@ static enum err_code tell_join(struct runner *r, size_t child, const struct buf 
 	return launch_tell(r->set, child, line->data, line->len, e);
 }
 
-static void wipe(struct buf *line)
+void far_wipe(struct buf *line)
 {
 	if (line->data)
 		sodium_memzero(line->data, line->cap);
@@ -82,7 +81,7 @@ enum err_code far_spawn(struct runner *r, const char *host, const char *dir, con
 	char *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[RSH_ARGV];
 	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log, .die_with_parent = true, .line = true };
-	enum err_code rc = join_line(r, id, &line, e);
+	enum err_code rc = far_join_line(r, id, &line, e);
 
 	if (rc == ERR_OK) {
 		compose(r, dir, id, words, &command);
@@ -94,7 +93,7 @@ enum err_code far_spawn(struct runner *r, const char *host, const char *dir, con
 	/* One that has ended by now is seen as what it is. */
 	if (rc == ERR_CLOSED)
 		rc = ERR_OK;
-	wipe(&line);
+	far_wipe(&line);
 	buf_release(&command);
 	free(log);
 	return rc;
@@ -146,8 +145,8 @@ void far_refresh(struct runner *r)
 
 		if (!launch_alive(r->set, i) || !far_host(r, id))
 			continue;
-		if (join_line(r, id, &line, &e) != ERR_OK || tell_join(r, i, &line, &e) != ERR_OK)
+		if (far_join_line(r, id, &line, &e) != ERR_OK || tell_join(r, i, &line, &e) != ERR_OK)
 			progress_say(&r->progress, "%s is not given the new secret: %s", id, e.msg);
-		wipe(&line);
+		far_wipe(&line);
 	}
 }

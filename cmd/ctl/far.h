@@ -13,6 +13,9 @@ const char *far_host(const struct runner *r, const char *id);
  * `dir` there, or where the remote shell begins (NULL).  The coordinator must answer by now. */
 enum err_code far_spawn(struct runner *r, const char *host, const char *dir, const char *id, const char *const *words,
                         size_t *child, struct err *e);
+/* The join file of a process whose key is in the run directory, as one line: a secret. */
+enum err_code far_join_line(struct runner *r, const char *id, struct buf *line, struct err *e);
+void far_wipe(struct buf *line);
 /* How a process on host ended, by how its remote shell did: into *ev as if it had been a child of
  * ours, in words into how, and the exit code of a run that fails by it. */
 int far_judge(const struct runner *r, const char *host, struct launch_event *ev, char *how, size_t size);

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "ctl.h"
 #include "far.h"
+#include "meeting.h"
 #include "parts.h"
 
 /* The processes of a cluster, and how each is started: here, or on another host. */
@@ -144,6 +145,8 @@ enum err_code runner_spawn_again(struct runner *r, const char *id, struct err *e
 {
 	const char *number = strlen(id) > 7 ? id + 7 : "0";     /* both prefixes have seven letters */
 
+	if (meeting_expects(r, id))
+		return meeting_invite(r, id, e);
 	if (strcmp(id, "coordinator") == 0)
 		return start_coordinator(r, !runner_is_forming(r), e);
 	return strncmp(id, "server-", 7) == 0 ? start_server(r, id, strcmp(number, "0") == 0, e) : start_worker(r, id, number, e);
@@ -180,7 +183,8 @@ static enum err_code start_all(struct runner *r, const char *prefix, int64_t n, 
 
 	for (int64_t k = 0; rc == ERR_OK && k < n; k++) {
 		snprintf(id, sizeof id, "%s%lld", prefix, (long long)k);
-		rc = runner_spawn_again(r, id, e);
+		if (!is_alive(r, id))
+			rc = runner_spawn_again(r, id, e);
 	}
 	return rc;
 }
@@ -197,10 +201,12 @@ enum err_code runner_start_members(struct runner *r, struct err *e)
 
 enum err_code runner_start(struct runner *r, struct err *e)
 {
-	enum err_code rc = runner_is_apart(r) ? start_coordinator(r, false, e) : ERR_OK;
+	enum err_code rc = r->meeting ? meeting_begin(r, e) : ERR_OK;
 
 	r->settled = clock_now() + FAST_FOR;
 	/* Who is to run elsewhere must be told where it is. */
-	r->members_due = r->hosts.n > 0;
+	r->members_due = r->hosts.n > 0 || r->meeting;
+	if (rc == ERR_OK && (runner_is_apart(r) || r->members_due))
+		rc = runner_spawn_again(r, runner_is_apart(r) ? "coordinator" : "server-0", e);
 	return rc == ERR_OK && !r->members_due ? runner_start_members(r, e) : rc;
 }

@@ -1,21 +1,18 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "auth/authfile.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "attend.h"
 #include "ctl.h"
-#include "launch/daemon.h"
 #include "launch/launch.h"
 
 /* The far end of a remote shell: runs one process, and ends it when the session ends. */
@@ -85,31 +82,6 @@ static enum err_code first_join(struct remote *r, struct err *e)
 	return take_join(r, true, e);
 }
 
-/* A program of pskit is the one that lies beside this. */
-static enum err_code start(struct remote *r, const char *dir, char **words, struct err *e)
-{
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	const int pipes[2] = { null, STDOUT_FILENO };
-	struct launch_spec spec = { .id = r->id, .argv = words, .die_with_parent = true, .dir = dir, .pipes = pipes };
-	char *bin = daemon_self_dir(e);
-	enum err_code rc = null < 0 ? err_sys(e, ERR_IO, "cannot open /dev/null") : bin ? ERR_OK : e->code;
-
-	if (rc == ERR_OK && dir && access(dir, X_OK) != 0)
-		rc = err_sys(e, ERR_NOTFOUND, "%s is to run in %s, and this host has it not", r->id, dir);
-	if (rc == ERR_OK && !strchr(words[0], '/'))
-		words[0] = path_join(bin, words[0]);
-	setenv("PS_CLUSTER", r->join, 1);
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (rc == ERR_OK)
-		rc = launch_new(NULL, &r->set, e);
-	if (rc == ERR_OK)
-		rc = launch_start(r->set, &spec, &r->child, e);
-	if (null >= 0)
-		close(null);
-	free(bin);
-	return rc;
-}
-
 /* Until the program ends, or is to: its exit code. */
 static int attend(struct remote *r)
 {
@@ -123,7 +95,7 @@ static int attend(struct remote *r)
 	while (!told && !p[2].revents) {
 		if (poll(p, CTL_COUNT(p), -1) < 0)
 			continue;
-		told = p[1].revents || (p[0].revents && read_some(r, &whole, &e) != ERR_OK);
+		told = (p[1].revents && attend_signal(r->signals) != SIGUSR1) || (p[0].revents && read_some(r, &whole, &e) != ERR_OK);
 		if (told || !p[0].revents || !whole)
 			continue;
 		if (take_join(r, false, &e) != ERR_OK)
@@ -134,21 +106,7 @@ static int attend(struct remote *r)
 		launch_stop_all(r->set, GRACE);
 	else
 		launch_wait(r->set, 0, &how, NULL);
-	how = launch_status(r->set, r->child);
-	return how.signalled ? 128 + how.status : how.status;
-}
-
-/* From here on they are read. */
-static int watch_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
+	return attend_code(r->set, r->child);
 }
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
@@ -157,23 +115,20 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct remote r = { 0 };
 	struct err e = { 0 };
 	int nargs, code;
-	char *first;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	argv[nargs + 1] = NULL;
-	first = argv[2];
 	r.id = argv[1];
 	if (strchr(r.id, '/'))
 		return ctl_misuse(self, "\"%s\" is no name of a process", r.id);
-	r.signals = watch_signals();
-	if (first_join(&r, &e) == ERR_OK && start(&r, o.dir, argv + 2, &e) == ERR_OK)
+	r.signals = attend_signals();
+	if (first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
+	    attend_start(r.id, o.dir, argv + 2, &r.set, &r.child, &e) == ERR_OK)
 		code = attend(&r);
 	else
 		code = ctl_fail(&e);
 	launch_free(r.set);
-	if (argv[2] != first)
-		free(argv[2]);
 	if (r.dir)
 		file_remove_tree(r.dir, NULL);
 	if (r.line.data)

@@ -23,6 +23,7 @@ struct runner {
 	const char *dir;                /* absolute */
 	struct hosts hosts;             /* where servers and workers are to run; none: all here */
 	const char *iface, *advertise;  /* options of ps-serve and ps-work (choose_listen), or NULL */
+	char *meeting;                  /* where ranks of others find their join files (meeting.h), or NULL */
 	bool members_due;               /* servers and workers are yet to be started */
 	struct stat psk;                /* the cluster's secret as it was told to other hosts */
 	char *bin;                      /* where the other programs lie */

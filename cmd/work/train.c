@@ -1,9 +1,11 @@
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
 #include "work/train.h"
@@ -74,6 +76,7 @@ int cmd_train(int argc, char **argv)
 	struct log log;
 	char name[32];
 	sigset_t hold;
+	const char *slot = getenv("PSKIT_SLOT");
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
 	struct sim_compute compute = { 0 };
 
@@ -81,6 +84,10 @@ int cmd_train(int argc, char **argv)
 		return code - 1;
 	if (o.compute && sim_parse_compute(o.compute, &compute, &e)) {
 		err_prefix(&e, "--compute");
+		return fail(spec.prog, &e);
+	}
+	if (o.slot < 0 && slot && !num_int(slot, 0, 4095, &o.slot)) {
+		err_set(&e, ERR_USAGE, "PSKIT_SLOT=%.40s: must be a number from 0 to 4095", slot);
 		return fail(spec.prog, &e);
 	}
 	if (o.slot >= 0)

@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# One command on every rank: by Open MPI, by Slurm, and by hand.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+load lib/slurm
+
+setup() {
+	setup_training
+	cd "$T"
+}
+
+teardown() {
+	# A step that is left would outlive its daemon.
+	[ -z "${SLURM_CONF:-}" ] || timeout 10 scancel -f -s KILL --me 2>/dev/null || true
+	teardown_dir
+}
+
+short=(--set deterministic=true --set epochs=0 --set steps=60 --set eval_every=0)
+
+# The digest of the demo's job, of 3 workers on this host.
+demo_here() {
+	cp "$BATS_TEST_DIRNAME/../contrib/demo/fashion.json" cluster.json
+	ps-ctl run cluster "${short[@]}" --set workers=3 --set name=here --json 2>/dev/null | field model_digest
+}
+
+# by_hand N [options]: rank N of 3 of the run r1, in the background; its words are in rank.N.
+by_hand() {
+	local n=$1
+	shift
+	ps-ctl launch -f lin.json --rank "$n" --world-size 3 --run-id r1 "$@" >"out.$n" 2>"rank.$n" 3>&- &
+	pids+=($!)
+	rank[$n]=$!
+}
+
+ends() {
+	status=0
+	wait "${rank[$1]}" || status=$?
+	[ "$status" -eq "$2" ] || { cat rank.*; false; }
+}
+
+@test "by Open MPI: the same digest as on one host" {
+	command -v mpirun >/dev/null || skip "openmpi-bin is not installed"
+	here=$(demo_here)
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	mpirun --oversubscribe -n 5 ps-ctl launch --servers 2 "${short[@]}" --json -- ps-work train >out 2>err ||
+		{ cat err; false; }
+	[ "$(field model_digest <out)" = "$here" ]
+	[ "$(wc -l <out)" -eq 1 ]
+	for i in 0 1 2 3 4; do
+		grep -q "rank=$i/5 local=$i from OMPI_COMM_WORLD_RANK, run " err
+	done
+	grep -q 'ps-ctl launch: server-1: role=by rank rank=1/5' err
+	grep -q 'ps-ctl launch: worker-2: role=by rank rank=4/5' err
+	[ -s cluster.run/model.safetensors ]
+	[ -z "$(find cluster.run/launch -name '*.join')" ]
+}
+
+@test "by Slurm, on two nodes: the same digest as on one host" {
+	slurm_start
+	here=$(demo_here)
+	srun -n 5 -N 2 ps-ctl launch --servers 2 "${short[@]}" --json -- ps-work train >out 2>err || { cat err slurm/*.err; false; }
+	[ "$(field model_digest <out)" = "$here" ]
+	grep -q 'worker-2: role=by rank rank=4/5 local=[0-9] from SLURM_PROCID, run [0-9]*[.]0$' err
+	# In the batch script itself nothing is a rank.
+	printf '#!/bin/sh\nps-ctl launch --servers 1\n' >batch
+	run -4 sbatch --wait -o batch.out batch
+	grep -q 'nothing says which of the processes this is' batch.out
+}
+
+@test "by hand: a program of the user's, with all it needs to know" {
+	write_cluster 20
+	for n in 0 1; do by_hand $n --servers 1; done
+	by_hand 2 --servers 1 -- sh -c 'env | grep "^PS" | sort >seen; exec ps-work train'
+	for n in 0 1 2; do ends $n 0; done
+	grep -q 'done: .* steps' out.0
+	[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_BIN PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ] ||
+		[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ]
+	grep -qx 'PS_RANK=1' seen && grep -qx 'PSKIT_WORKER=worker-1' seen && grep -qx 'PS_RUN_ID=r1' seen
+	grep -qx "PS_CLUSTER=$T/lin.run/launch/r1/worker-1.join" seen
+	# Who comes late hears that it is over.
+	by_hand 2 --servers 1
+	ends 2 1
+	grep -q 'the run is over: done' rank.2
+}
+
+@test "all ranks are told to stop: a checkpoint, exit code 75, and it goes on from there to the same bits" {
+	write_cluster 600
+	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
+	RUN=$T/lin.run
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true; done
+	wait_for 20 step_is_past 100
+	kill -TERM "${rank[@]}"
+	ends 0 75
+	ends 1 0
+	ends 2 0
+	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
+	[ "$at" -gt 100 ]
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true --resume auto --run-id r2; done
+	for n in 0 1 2; do ends $n 0; done
+	grep -rq 'going on from .*step-0*'"$at" lin.run/server-0.log
+	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
+	figure "resumed at step $at"
+}
+
+@test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
+	write_cluster
+	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false
+	grep -q 'nothing says which of the processes this is' err
+	run -2 ps-ctl launch -f lin.json --rank 0
+	[[ $output == *'give --run-id'* ]]
+	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
+	[[ $output == *'there is no rank 3 of 3'* ]]
+	run -78 ps-ctl launch -f lin.json --rank 1 --world-size 2 --servers 2 --run-id x
+	[[ $output == *'leave no worker'* ]]
+	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x
+	[[ $output == *'there are only 1 servers and 2 workers'* ]]
+	run -124 ps-ctl launch -f lin.json --rank 1 --world-size 2 --run-id x --timeout 0.2s
+	[[ $output == *"rank 0 has left no $T/lin.run/launch/x/worker-0.join after"* ]]
+	[ ! -e lin.run ]
+}

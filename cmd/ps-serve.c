@@ -259,11 +259,14 @@ static enum err_code take_sockets(struct server_config *cfg, struct err *e)
 
 static int block_signals(void)
 {
+	struct sigaction was;
 	sigset_t set;
 
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
+	/* Where it is ignored it is for who started this. */
+	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);

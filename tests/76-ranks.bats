@@ -104,6 +104,51 @@ ends() {
 	figure "resumed at step $at"
 }
 
+# The last line of the batch job's output that is a result.
+digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
+
+@test "a batch job for Slurm: told to stop it saves, is queued again, and ends in the same bits" {
+	slurm_start
+	write_cluster 600
+	mkdir "a b's"
+	mv lin.json train.csv "a b's/"
+	cd "a b's"
+	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
+	RUN=$PWD/lin.run
+	ps-ctl start lin.json --emit sbatch --set deterministic=true --set workers=2 >job
+	sh -n job
+	grep -qx '#SBATCH --ntasks=3' job
+	job=$(sbatch --parsable -N 2 job)
+	wait_for 30 step_is_past 100
+	scancel -s TERM "$job"
+	wait_for 30 eval 'scontrol show job $job | grep -q "Restarts=1"'
+	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
+	[ "$at" -gt 100 ]
+	job_is_done() { scontrol show job "$job" | grep -q 'JobState=COMPLETED'; }
+	wait_for 60 job_is_done || { scontrol show job "$job"; cat lin-"$job".log; false; }
+	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
+	grep -q 'from SLURM_PROCID, run '"$job"'[.]0[.]1$' lin-"$job".log
+	figure "queued again at step $at"
+}
+
+@test "a shell script for Open MPI, a unit for systemd" {
+	command -v mpirun >/dev/null || skip "openmpi-bin is not installed"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	write_cluster 5
+	ps-ctl start lin.json --emit mpirun --set 'hosts=localhost:3' >job
+	grep -q 'exec mpirun -n 3 --host localhost:3 ' job
+	sh job >out 2>err || { cat err; false; }
+	grep -q '^done: ' out
+	ps-ctl start lin.json --emit systemd --set 'job.cache=it"s $HOME 100%' --hostfile <(echo b) >lin.service
+	grep -qF -- '--set "job.cache=it\"s $$HOME 100%%"' lin.service
+	grep -qx 'SuccessExitStatus=75' lin.service
+	if command -v systemd-analyze >/dev/null; then
+		systemd-analyze verify ./lin.service 2>verify || true
+		run ! grep -F lin.service verify
+	fi
+	[ ! -e lin.run/lock ] || ! ps-ctl -C lin.run status
+}
+
 @test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
 	write_cluster
 	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false

@@ -50,11 +50,12 @@ static const char **resolve(const char *bin, char *const *words, char **path)
 	return argv;
 }
 
-enum err_code attend_start(const char *id, const char *dir, char *const *words, struct launch_set **set, size_t *child, struct err *e)
+enum err_code attend_start(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
+                            struct err *e)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	const int pipes[2] = { null, STDOUT_FILENO };
-	struct launch_spec spec = { .id = id, .die_with_parent = true, .dir = dir, .pipes = pipes };
+	struct launch_spec spec = { .id = id, .die_with_parent = true, .dir = dir, .pipes = pipes, .deaf = deaf };
 	char *bin = daemon_self_dir(e), *path = NULL;
 	const char **argv = NULL;
 	enum err_code rc = null < 0 ? err_sys(e, ERR_IO, "cannot open /dev/null") : bin ? ERR_OK : e->code;

@@ -214,8 +214,9 @@ static void export_place(const struct place *p, const char *join)
 	}
 }
 
-/* Until the program ends.  All ranks may be told to stop at once: then what this one has is needed
- * for the checkpoint, until rank 0 stops the cluster; a second signal is for now. */
+/* Until the program ends.  All ranks may be told to stop at once, and by Slurm all processes of each:
+ * then what this one has is needed for the checkpoint, until rank 0 stops the cluster; a second signal
+ * is for now. */
 static int attend(struct launch_set *set, size_t child, int signals)
 {
 	struct pollfd p[] = { { .fd = launch_fd(set), .events = POLLIN }, { .fd = signals, .events = POLLIN } };
@@ -265,7 +266,7 @@ static int follow(const struct place *p, const struct options *o, char **command
 	if (meeting_await(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
 		export_place(p, join);
 		signals = attend_signals();
-		if (attend_start(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, &set, &child, &e) == ERR_OK)
+		if (attend_start(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, true, &set, &child, &e) == ERR_OK)
 			e.code = ERR_OK;
 	}
 	code = e.code == ERR_OK ? attend(set, child, signals) : ctl_fail(&e);

@@ -111,7 +111,7 @@ static enum err_code take_place(struct conf *c, const struct local_place *place,
 	char addr[NET_TEXT];
 	const char *why;
 
-	if (rc != ERR_OK)
+	if (rc != ERR_OK || place->later)
 		return rc;
 	if (!place->bind && !place->iface)
 		return choose_for_others(c, e);

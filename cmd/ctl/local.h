@@ -12,6 +12,7 @@
 /* Options that say which hosts, and which addresses of theirs. */
 struct local_place {
 	const char *hostfile, *bind, *iface, *advertise;
+	bool later;                     /* nothing is started now: no address is looked for */
 };
 #define LOCAL_OPTS(type, field) \
 	{ "hostfile", 0, OPT_STR, offsetof(type, field.hostfile), "FILE", \

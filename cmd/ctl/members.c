@@ -24,7 +24,7 @@ static enum err_code spawn_in(struct runner *r, const char *in, const char *id, 
 	char *path = path_join(r->bin, words[0]), *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[WORDS] = { path };
 	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log,
-	                            .die_with_parent = true, .dir = in };
+	                            .die_with_parent = true, .dir = in, .deaf = r->meeting != NULL };
 	enum err_code rc;
 
 	for (size_t n = 1; words[n] && n + 1 < CTL_COUNT(argv); n++)

@@ -124,7 +124,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return ctl_misuse(self, "\"%s\" is no name of a process", r.id);
 	r.signals = attend_signals();
 	if (first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
-	    attend_start(r.id, o.dir, argv + 2, &r.set, &r.child, &e) == ERR_OK)
+	    attend_start(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)
 		code = attend(&r);
 	else
 		code = ctl_fail(&e);

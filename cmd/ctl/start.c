@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "client/resume.h"
 #include "ctl.h"
+#include "emit.h"
 #include "ending.h"
 #include "launch/daemon.h"
 #include "launch/rundir.h"
@@ -24,7 +25,7 @@ struct options {
 	struct opt_list set;
 	struct local_place place;
 	int64_t timeout, max_restarts;
-	const char *resume;
+	const char *resume, *emit;
 };
 
 static const struct opt opts[] = {
@@ -34,6 +35,8 @@ static const struct opt opts[] = {
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
 	LOCAL_OPTS(struct options, place),
+	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
+	  "start nothing: print what sbatch, systemd or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
 };
 
 static int take_signal(int fd)
@@ -170,6 +173,7 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1 };
+	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
@@ -177,10 +181,14 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
+	o.place.later = o.emit != NULL;
 	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        argv[1]);
-	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, &o);
+	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, argv[1], &o.set, &o.place, &text, &e) == ERR_OK)
+		fwrite(text.data, 1, text.len, stdout);
+	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start(&conf, dir, &o);
+	buf_release(&text);
 	free(dir);
 	conf_release(&conf);
 	opt_list_release(&o.set);
@@ -197,7 +205,8 @@ const struct ctl_cmd ctl_cmd_start = {
 		        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
 		        "left running.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n",
+		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
+		            "  ps-ctl start cluster --emit sbatch | sbatch\n",
 	},
 	run,
 };

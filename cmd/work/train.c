@@ -57,13 +57,16 @@ static void end_now(int sig)
  * the descriptor once it is blocked. */
 static int watch_signals(sigset_t *set)
 {
-	struct sigaction now = { .sa_handler = end_now };
+	struct sigaction now = { .sa_handler = end_now }, was;
 
 	sigemptyset(set);
-	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
-	sigaction(SIGTERM, &now, NULL);
 	sigaction(SIGINT, &now, NULL);
+	/* Where it is ignored it is for who started this. */
+	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN) {
+		sigaddset(set, SIGTERM);
+		sigaction(SIGTERM, &now, NULL);
+	}
 	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

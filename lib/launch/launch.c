@@ -21,6 +21,7 @@ struct child {
 	char *pid_path;                 /* NULL without a directory */
 	pid_t pid;
 	int pidfd;                      /* -1 when it has ended */
+	bool deaf;
 	int line;                       /* our end of its stdin; -1: none, or it is at its end */
 	struct launch_event how;
 };
@@ -147,6 +148,7 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 
 	if (rc != ERR_OK)
 		return rc;
+	c->deaf = spec->deaf;
 	rc = spawn(spec, &pid, &c->line, e);
 	if (rc != ERR_OK)
 		return rc;
@@ -245,7 +247,7 @@ void launch_signal(struct launch_set *set, size_t child, int sig)
 	if (c->pidfd >= 0 && c->line >= 0 && sig == SIGTERM)
 		hang_up(c);
 	else if (c->pidfd >= 0)
-		pidfd_send_signal(c->pidfd, sig, NULL, 0);
+		pidfd_send_signal(c->pidfd, c->deaf && sig == SIGTERM ? SIGINT : sig, NULL, 0);
 }
 
 enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n, struct err *e)

@@ -21,6 +21,7 @@ struct launch_spec {
 	const char *dir;                /* where it runs; NULL: here */
 	bool same_group;                /* spawn: it stays in our process group */
 	const int *pipes;               /* stdin and stdout instead, and stderr as it is here; NULL: the log */
+	bool deaf;                      /* SIGTERM is ignored, for others send it to all; ours is SIGINT */
 	bool line;                      /* stdin is a pipe from here, for launch_tell; SIGTERM is its end */
 };
 

@@ -26,14 +26,18 @@ static int talk_to(const int pipes[2])
 	return dup2(pipes[0], 0) < 0 || dup2(pipes[1], 1) < 0 ? errno : 0;
 }
 
-/* A mask and ignored signals outlive exec; handlers must not run here. */
-static void default_signals(void)
+/* A mask and ignored signals outlive exec; handlers must not run here.  Who has had SIGTERM
+ * ignored here means all below, too. */
+static void default_signals(bool deaf)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
+	struct sigaction action = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN }, was = { .sa_handler = SIG_DFL };
 	sigset_t none;
 
+	sigaction(SIGTERM, NULL, &was);
 	for (int sig = 1; sig < NSIG; sig++)
 		sigaction(sig, &action, NULL);
+	if (deaf || was.sa_handler == SIG_IGN)
+		sigaction(SIGTERM, &ignored, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -60,7 +64,7 @@ static int become(const struct launch_spec *spec, pid_t parent, int in, int log_
 		return errno;
 	if (spec->dir && chdir(spec->dir))
 		return errno;
-	default_signals();
+	default_signals(spec->deaf);
 	execv(spec->argv[0], spec->argv);
 	return errno;
 }

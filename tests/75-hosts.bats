@@ -80,7 +80,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	ps-ctl start lin.json --hostfile hosts --set servers=2 --set workers=3 2>start.log
 	wait_for 20 step_is_past 5
 	[ "$(host_of server-0) $(host_of server-1) $(host_of worker-1) $(host_of worker-2)" = "127.0.0.2 127.0.0.3 127.0.0.2 127.0.0.2" ]
-	tr '\0' ' ' <"/proc/$(cat lin.run/worker-0.pid)/cmdline" | grep -q "ps-work train .*-C $RUN"
+	tr '\0' ' ' <"/proc/$(cat lin.run/worker-0.pid)/cmdline" | grep -q "ps-work train -C $RUN --slot 0"
 	secrets=$(cut -d' ' -f2 lin.run/keys/psk lin.run/keys/*.key)
 	[ "$(wc -l <<<"$secrets")" -ge 8 ]
 	run ! grep -aF "$secrets" /proc/[0-9]*/cmdline

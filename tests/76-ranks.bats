@@ -149,6 +149,49 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 	[ ! -e lin.run/lock ] || ! ps-ctl -C lin.run status
 }
 
+# What container $1 of the list k8s runs, as pod $2 with the join file $3, on this host.
+pod() {
+	local script
+	script=$(jq -r --arg c "$1" '.items[].spec.template.spec.containers[]? | select(.name == $c).command[2]' k8s |
+		sed "s|/run/pskit|$T/$2|g; s|/etc/pskit-keys|$T/keys|g; s|/etc/pskit-join|$T/join/$3|g; s|/etc/pskit/|$T/etc/|g
+			s|/var/lib/pskit|$T/volume|g; s|demo-coordinator-0.demo:7070|127.0.0.1:$port|g; s|0.0.0.0:7071|127.0.0.1:0|g
+			s|0.0.0.0:7070|127.0.0.1:$4|g")
+	mkdir -p "$2"
+	POD_NAME=$2 POD_IP=127.0.0.1 POD_INDEX=${2##*-} sh -c "$script" >"$2.out" 2>&1 3>&- &
+	pids+=($!)
+}
+
+@test "for Kubernetes: keys, join files and commands that fit together" {
+	write_cluster 20
+	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set name=here --json 2>/dev/null | field model_digest)
+	run -78 ps-ctl start lin.json --emit k8s --set name=No_Label
+	[[ $output == *'name: Kubernetes takes'* ]]
+	ps-ctl start lin.json --emit k8s --set name=demo --set deterministic=true --set servers=2 --image lab/pskit:1 >k8s
+	[ "$(jq -r '[.items[] | .kind + "/" + .metadata.name] | join(" ")' k8s)" = "ConfigMap/demo Secret/demo-keys Secret/demo-join \
+Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worker" ]
+	[ "$(jq -r '[.items[].spec.template.spec.containers[]?.image] | unique | .[]' k8s)" = lab/pskit:1 ]
+	[ "$(jq -r '.items[] | select(.kind == "Job").spec.completions' k8s)" = 2 ]
+	port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	mkdir keys join etc volume
+	jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"]' k8s >etc/cluster.json
+	for what in keys join; do
+		for file in $(jq -r '.items[] | select(.metadata.name == "demo-'$what'").stringData | keys[]' k8s); do
+			jq -j --arg f "$file" '.items[] | select(.metadata.name == "demo-'$what'").stringData[$f]' k8s |
+				sed "s|demo-coordinator-0.demo:7070|127.0.0.1:$port|" >"$what/$file"
+		done
+	done
+	[ "$(ls join | xargs)" = "demo-server-0.join worker-0.join worker-1.join" ]
+	pod coordinator demo-coordinator-0 none "$port"
+	pod server demo-server-0 demo-server-0.join 0
+	pod worker demo-worker-0 worker-0.join 0
+	pod worker demo-worker-1 worker-1.join 0
+	RUN=$T/volume/demo.run
+	wait_for 20 state_is done || { cat demo-*.out; false; }
+	[ "$(http GET /v1/result | jq -r .model_digest)" = "$want" ]
+	[ "$(status .servers)" = 2 ]
+	ps-ctl -C "$RUN" stop
+}
+
 @test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
 	write_cluster
 	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false

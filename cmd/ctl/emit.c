@@ -143,16 +143,18 @@ static const struct form {
 };
 
 enum err_code emit(const char *form, const struct conf *conf, const char *file, const struct opt_list *set,
-                   const struct local_place *place, struct buf *out, struct err *e)
+                   const struct local_place *place, const char *image, struct buf *out, struct err *e)
 {
 	char *path = conf_file(file), *bin = daemon_self_dir(e);
-	struct emit m = { .conf = conf, .set = set, .place = place, .file = path_absolute(path), .here = getcwd(NULL, 0) };
+	struct emit m = { .conf = conf, .set = set, .place = place, .image = image, .file = path_absolute(path), .here = getcwd(NULL, 0) };
 	enum err_code rc = bin ? ERR_OK : e->code;
 
 	if (rc == ERR_OK && !m.here)
 		rc = err_sys(e, ERR_IO, "the current directory");
 	if (rc == ERR_OK)
 		m.program = path_join(bin, "ps-ctl");
+	if (rc == ERR_OK && strcmp(form, "k8s") == 0)
+		rc = emit_k8s(&m, out, e);
 	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(forms[i].name, form) == 0)
 			forms[i].put(&m, out);

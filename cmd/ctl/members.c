@@ -53,11 +53,13 @@ static void put(struct words *w, const char *word, const char *value)
 		w->word[w->n++] = value;
 }
 
-/* The cluster, as that host sees it: the run directory, or what the far end has put into PS_CLUSTER. */
-static void put_place(struct words *w, const struct runner *r, const char *host)
+/* The cluster, as that host sees it: the run directory, or what the far end has put into PS_CLUSTER; and
+ * who the process is there. */
+static void put_place(struct words *w, const struct runner *r, const char *host, const char *option, const char *which)
 {
 	if (!host)
 		put(w, "-C", r->dir);
+	put(w, option, which);
 	if (r->iface)
 		put(w, "--iface", r->iface);
 }
@@ -90,9 +92,9 @@ static enum err_code start_coordinator(struct runner *r, bool again, struct err 
 static enum err_code start_server(struct runner *r, const char *id, bool first, struct err *e)
 {
 	const char *host = far_host(r, id);
-	struct words w = { { "ps-serve", "--name", id }, 3 };
+	struct words w = { { "ps-serve" }, 1 };
 
-	put_place(&w, r, host);
+	put_place(&w, r, host, "--name", id);
 	if (first && !runner_is_apart(r)) {
 		put(&w, "--coordinator", NULL);
 		if (r->advertise)
@@ -130,10 +132,10 @@ static enum err_code start_worker(struct runner *r, const char *id, const char *
 	const char *host = far_host(r, id);
 	/* As other paths in the cluster file a program's are seen from there. */
 	char *dir = has_exec || has_command ? path_dirname(r->dir) : NULL;
-	struct words w = { { "ps-work", "train", "--slot", slot }, 4 };
+	struct words w = { { "ps-work", "train" }, 2 };
 	enum err_code rc;
 
-	put_place(&w, r, host);
+	put_place(&w, r, host, "--slot", slot);
 	if (has_exec)
 		put(&w, "--exec", job->exec);
 	rc = has_command ? start_command(r, dir, id, slot, e) : start_on(r, host, dir, id, &w, e);

@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct options {
 	struct opt_list set;
 	struct local_place place;
 	int64_t timeout, max_restarts;
-	const char *resume, *emit;
+	const char *resume, *emit, *image;
 };
 
 static const struct opt opts[] = {
@@ -36,7 +37,9 @@ static const struct opt opts[] = {
 	CTL_OPT_RESUME(struct options, resume),
 	LOCAL_OPTS(struct options, place),
 	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
-	  "start nothing: print what sbatch, systemd or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
+	  "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
+	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
+	  "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
 };
 
 static int take_signal(int fd)
@@ -172,7 +175,7 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1 };
+	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1, .image = "pskit" };
 	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 	struct conf conf;
@@ -185,8 +188,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        argv[1]);
-	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, argv[1], &o.set, &o.place, &text, &e) == ERR_OK)
+	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, argv[1], &o.set, &o.place, o.image, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);
+	if (text.len)
+		sodium_memzero(text.data, text.len);
 	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start(&conf, dir, &o);
 	buf_release(&text);
 	free(dir);

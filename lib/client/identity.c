@@ -173,6 +173,21 @@ const char *identity_join_file(const char *where)
 	return where && stat(where, &st) == 0 && S_ISREG(st.st_mode) ? where : NULL;
 }
 
+json_t *identity_join(const struct join_words *w)
+{
+	char key[48], psk[48], server[48];
+	json_t *join;
+
+	key_to_text(w->key, key);
+	key_to_text(w->psk, psk);
+	key_to_text(w->server_key, server);
+	join = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", w->cluster, "role", role_name(w->role), "name", w->name,
+	    "data", w->data, "http", w->http, "server_key", server, "psk", psk, "key", key);
+	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(key, sizeof key);
+	return join;
+}
+
 void identity_release(struct identity *id)
 {
 	hs_identity_wipe(&id->conn.hs);

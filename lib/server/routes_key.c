@@ -206,20 +206,14 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 static json_t *join_file(const struct host *h, enum role role, const char *name, const struct key_pair *pair)
 {
 	const struct identity *id = h->server->cfg.id;
-	char key[48], psk[48], server[48];
 	struct secret_pair secret;
+	const struct join_words words = { h->cfg.name, name, h->server->advertised, h->http ? http_server_address(h->http) : "", role,
+		id->conn.hs.key.pk, secret.now, pair->sk };
 	json_t *out;
 
-	key_to_text(pair->sk, key);
 	secrets_both(id->conn.secrets, &secret);
-	key_to_text(secret.now, psk);
-	key_to_text(id->conn.hs.key.pk, server);
-	out = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", h->cfg.name, "role",
-	    role_name(role), "name", name, "data", h->server->advertised, "http",
-	    h->http ? http_server_address(h->http) : "", "server_key", server, "psk", psk, "key", key);
+	out = identity_join(&words);
 	sodium_memzero(&secret, sizeof secret);
-	sodium_memzero(psk, sizeof psk);
-	sodium_memzero(key, sizeof key);
 	return out;
 }
 

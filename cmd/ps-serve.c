@@ -25,7 +25,7 @@
 #define SAVE_GRACE_MS 10000
 
 struct options {
-	const char *run_dir, *join, *name, *listen, *advertise, *log_level, *resume, *zone, *read_only;
+	const char *run_dir, *join, *name, *listen, *iface, *advertise, *log_level, *resume, *zone, *read_only;
 	bool coordinator, no_store, force_new, relay;
 	int64_t threads;
 	struct opt_list set;
@@ -40,6 +40,7 @@ static const struct opt opts[] = {
 	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL, "with --join: hold nothing, sum the pushes of the workers of --zone", NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: a name, or several with / between them", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES", "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N", NULL, 0, 0 },
@@ -288,11 +289,14 @@ static enum err_code take_sockets(struct server_config *cfg, struct err *e)
 
 static int block_signals(void)
 {
+	struct sigaction was;
 	sigset_t set;
 
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
+	/* Where it is ignored it is for who started this. */
+	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
@@ -333,6 +337,8 @@ int main(int argc, char **argv)
 		break;
 	}
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	if (!nargs && !o.run_dir && !o.join)
+		o.join = identity_join_file(NULL);
 	if (contradicts(&o, nargs))
 		return 2;
 	signals = block_signals();
@@ -355,6 +361,7 @@ int main(int argc, char **argv)
 	cfg.zone = o.zone;
 	cfg.index = index_of(o.name);
 	cfg.listen = o.listen;
+	cfg.iface = o.iface;
 	cfg.advertise = o.advertise;
 	cfg.unix_path = place.sock;
 	cfg.threads = (unsigned)o.threads;

@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "far.h"
+#include "launch/rsh.h"
 #include "parts.h"
 #include "restart.h"
 
@@ -47,7 +49,7 @@ static void blame(struct runner *r, const char *id, const struct launch_event *e
 	char *log = mem_printf("%s/%s.log", r->dir, id);
 	struct buf last = BUF_INIT;
 
-	if (!ev->signalled && ev->status != 0)
+	if (ev->status != 0 && (!ev->signalled || ev->status == RSH_NO_SESSION))
 		launch_last_words(log, &last);
 	snprintf(r->culprit, sizeof r->culprit, "%s", id);
 	snprintf(r->reason, sizeof r->reason, "%s %s%s%.280s", id, how, last.len > 0 ? ": " : "",
@@ -59,12 +61,12 @@ static void blame(struct runner *r, const char *id, const struct launch_event *e
 
 /* Before the job runs there is nothing that others could go on with, and one
  * that ended of its own accord would do so again. */
-static bool fails_to_form(struct runner *r, const char *id, const struct launch_event *ev, const char *how)
+static bool fails_to_form(struct runner *r, const char *id, const struct launch_event *ev, const char *how, int code)
 {
 	if (!runner_is_forming(r) || (ev->signalled && restart_later(r, ev->child, id)))
 		return runner_is_forming(r);
 	blame(r, id, ev, how);
-	r->code = ev->signalled ? 1 : ev->status;
+	r->code = ev->signalled ? 1 : code;
 	runner_give_up(r, r->culprit, "%s%s", r->reason, ev->signalled ? " while the cluster was forming" : "");
 	return true;
 }
@@ -83,9 +85,9 @@ static bool is_released(const struct runner *r, const char *id)
 
 /* With one copy of each partition, a part of the model is gone. */
 static void server_ended(struct runner *r, const char *id, const struct launch_event *ev,
-                         const char *how)
+                         const char *how, int code)
 {
-	bool left = !ev->signalled && ev->status == 0;
+	bool left = !ev->signalled && ev->status == 0, copies = r->conf->replicas > 1;
 
 	if (left)
 		runner_ask(r);
@@ -109,17 +111,17 @@ static void server_ended(struct runner *r, const char *id, const struct launch_e
 		runner_give_up(r, r->culprit, "%s", r->reason);
 		return;
 	}
-	if (!left && fails_to_form(r, id, ev, how))
+	if (!left && fails_to_form(r, id, ev, how, code))
 		return;
 	blame(r, id, ev, how);
 	if (!left) {
 		progress_say(&r->progress, "%s", r->reason);
 		/* Who is left decides of the job; of none nobody can. */
-		if (runner_is_apart(r) && !restart_later(r, ev->child, id) && runner_count(r, "server-") == 0 &&
+		if (copies && !restart_later(r, ev->child, id) && runner_count(r, "server-") == 0 &&
 		    !restart_coming(r) && !runner_is_over(r))
 			runner_give_up(r, r->culprit, "%s; no server is left", r->reason);
 	}
-	if (!runner_is_apart(r))
+	if (!copies)
 		r->broken_since = r->broken_since ? r->broken_since : clock_now();
 }
 
@@ -136,7 +138,7 @@ static void worker_left(struct runner *r, const char *id)
 
 /* The coordinator decides what the loss means; here it is only told. */
 static void worker_ended(struct runner *r, const char *id, const struct launch_event *ev,
-                         const char *how)
+                         const char *how, int code)
 {
 	char said[sizeof r->reason], who[sizeof r->culprit];
 
@@ -148,7 +150,7 @@ static void worker_ended(struct runner *r, const char *id, const struct launch_e
 	/* After a failure every worker ends so, and the reason is the job's. */
 	if (!ev->signalled && runner_state_is(r, "failed"))
 		return;
-	if (fails_to_form(r, id, ev, how))
+	if (fails_to_form(r, id, ev, how, code))
 		return;
 	memcpy(said, r->reason, sizeof said);
 	memcpy(who, r->culprit, sizeof who);
@@ -167,17 +169,21 @@ static void worker_ended(struct runner *r, const char *id, const struct launch_e
 void runner_take_children(struct runner *r)
 {
 	struct launch_event ev;
-	char how[64];
+	char how[320];
 
 	while (launch_wait(r->set, 0, &ev, NULL) == ERR_OK) {
-		const char *id = launch_id(r->set, ev.child);
+		const char *id = launch_id(r->set, ev.child), *host = far_host(r, id);
+		int code = ev.status;
 
-		launch_how(&ev, how);
+		if (host)
+			code = far_judge(r, host, &ev, how, sizeof how);
+		else
+			launch_how(&ev, how);
 		if (r->stopping || r->nsignals > 0)
 			continue;
 		if (strncmp(id, "server-", 7) == 0 || strcmp(id, "coordinator") == 0)
-			server_ended(r, id, &ev, how);
+			server_ended(r, id, &ev, how, code);
 		else if (strncmp(id, "worker-", 7) == 0)
-			worker_ended(r, id, &ev, how);
+			worker_ended(r, id, &ev, how, code);
 	}
 }

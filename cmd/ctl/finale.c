@@ -117,16 +117,16 @@ static void note_nonfinite(const char *model, json_t *result)
 /* A process of its own does it, so that a signal still counts meanwhile. */
 void runner_export(struct runner *r, json_t *result)
 {
-	const char *args[] = { "-C", r->dir, "export", "all", "-o", "safetensors", "--file", NULL, NULL };
+	const char *words[] = { "ps-ctl", "-C", r->dir, "export", "all", "-o", "safetensors", "--file", NULL, NULL };
 	char *model = rundir_path(r->dir, "model.safetensors");
 	char *log = rundir_path(r->dir, "export.log");
 	struct err e = { 0 };
 	size_t child;
 
-	args[7] = model;
+	words[8] = model;
 	/* A worker whose loss was not finite has put its last good one there. */
 	if (access(model, F_OK) != 0) {
-		if (runner_spawn(r, "ps-ctl", "export", args, &child, &e) == ERR_OK)
+		if (runner_spawn(r, "export", words, &child, &e) == ERR_OK)
 			await_export(r, child, log);
 		else
 			snprintf(r->unsaved, sizeof r->unsaved, "%.390s", e.msg);
@@ -182,7 +182,7 @@ static bool some_frozen(const struct runner *r)
 
 bool runner_checkpoint(struct runner *r)
 {
-	const char *args[] = { "-C", r->dir, "checkpoint", "--timeout", "10s", NULL };
+	const char *words[] = { "ps-ctl", "-C", r->dir, "checkpoint", "--timeout", "10s", NULL };
 	char *log = rundir_path(r->dir, "checkpoint.log");
 	int seen = r->nsignals;
 	struct err e = { 0 };
@@ -191,7 +191,7 @@ bool runner_checkpoint(struct runner *r)
 
 	/* A process of its own does it, so that a further signal counts meanwhile. */
 	if (conf_trains(r->conf) && !r->crashed && runner_state_is(r, "running") && !some_frozen(r) &&
-	    runner_spawn(r, "ps-ctl", "checkpoint", args, &child, &e) == ERR_OK) {
+	    runner_spawn(r, "checkpoint", words, &child, &e) == ERR_OK) {
 		int64_t end = clock_now() + SAVE_GRACE;
 		struct launch_event how;
 
@@ -234,7 +234,7 @@ static void name_the_rest(struct runner *r, const char *what, bool all)
 static void store_checkpoints(struct runner *r)
 {
 	char *timeout = mem_printf("%lldms", (long long)(r->conf->deadline / NSEC_PER_MSEC)), *at = conf_store(r->conf);
-	const char *args[] = { "-C", r->dir, "checkpoint", "push", "--timeout", timeout, NULL };
+	const char *words[] = { "ps-ctl", "-C", r->dir, "checkpoint", "push", "--timeout", timeout, NULL };
 	char *log = rundir_path(r->dir, "store.log");
 	int64_t tell_at = clock_now() + NSEC_PER_SEC;
 	int seen = r->nsignals;
@@ -244,7 +244,7 @@ static void store_checkpoints(struct runner *r)
 
 	if (!at)
 		goto out;
-	if (runner_spawn(r, "ps-ctl", "store", args, &child, &e) != ERR_OK) {
+	if (runner_spawn(r, "store", words, &child, &e) != ERR_OK) {
 		snprintf(r->unstored, sizeof r->unstored, "%.390s", e.msg);
 		goto out;
 	}
@@ -282,7 +282,7 @@ void runner_stop(struct runner *r, const char *why)
 	patient = r->nsignals < 2;
 	r->stopping = true;
 	progress_end(&r->progress);
-	told = patient && !r->crashed && runner_count(r, "server-") > 0 &&
+	told = patient && !r->crashed && runner_has_coordinator(r) &&
 	       http_call(r->client, "POST", "/v1/stop", body, RUNNER_ASK, NULL, NULL, NULL) == ERR_OK;
 	json_decref(body);
 	/* While it forms, not all are there to be told. */

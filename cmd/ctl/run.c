@@ -1,19 +1,15 @@
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "client/resume.h"
 #include "ctl.h"
+#include "foreground.h"
 #include "local.h"
-#include "result.h"
-#include "rollback.h"
 #include "runner.h"
 
 struct options {
 	struct opt_list set;
+	struct local_place place;
 	bool json;
 	int64_t max_restarts;
 	const char *resume;
@@ -25,79 +21,8 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPTS(struct options, place),
 };
-
-/* Watch until it is over, and save what has come of it. */
-static json_t *watch(struct runner *r, enum runner_state *state)
-{
-	json_t *result;
-	struct err e = { 0 };
-
-	do
-		*state = runner_turn(r);
-	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING || (*state == RUNNER_FAILED && rollback(r)));
-	progress_end(&r->progress);
-	r->saved = *state == RUNNER_SIGNALLED && runner_checkpoint(r);
-	result = runner_result(r);
-	if (*state == RUNNER_DONE || (*state == RUNNER_FAILED && runner_is_whole(r)))
-		runner_export(r, result);
-	if (r->nsignals > 0 && result_is(result, "stopped"))
-		*state = RUNNER_SIGNALLED;
-	if (result_write(r->dir, result, &e) != ERR_OK)
-		progress_say(&r->progress, "warning: %s", e.msg);
-	return result;
-}
-
-static int exit_code(const struct runner *r, enum runner_state state)
-{
-	switch (state) {
-	case RUNNER_DONE:
-		return r->unsaved[0] || r->unstored[0] ? 1 : 0;
-	case RUNNER_SIGNALLED:
-		/* What was reached is kept, for --resume auto. */
-		return r->saved ? 75 : 128 + r->first_signal;
-	case RUNNER_STOPPED:
-		/* With nothing to train there was nothing to miss. */
-		return conf_trains(r->conf) ? 1 : 0;
-	default:
-		return r->code ? r->code : 1;
-	}
-}
-
-static const char *why(enum runner_state state)
-{
-	return state == RUNNER_DONE ? "done" : state == RUNNER_FAILED ? "failed" :
-	       state == RUNNER_SIGNALLED ? "stopped by a signal" : "stopped";
-}
-
-static int run_cluster(struct runner *r, const struct conf *conf, const char *dir, const struct options *o)
-{
-	enum runner_state state = RUNNER_FAILED;
-	struct err e = { 0 };
-	json_t *result = NULL;
-	enum err_code rc = runner_open(r, conf, dir, NULL, &e);
-	int code;
-
-	if (rc == ERR_OK)
-		rc = runner_start(r, &e);
-	if (rc == ERR_OK) {
-		if (!conf_trains(conf))
-			progress_say(&r->progress, "no job: the servers run until a signal (run directory %s)",
-			             dir);
-		result = watch(r, &state);
-		runner_stop(r, why(state));
-	}
-	code = rc == ERR_OK ? exit_code(r, state) : ctl_fail(&e);
-	runner_close(r);
-	/* On a terminal the result says it. */
-	if (result_is(result, "failed") && (o->json || !isatty(STDOUT_FILENO)))
-		fprintf(stderr, "ps-ctl: %s\n", json_str(result, "reason", "failed"));
-	/* When this line is read nothing runs any more. */
-	if (result)
-		result_print(result, o->json);
-	json_decref(result);
-	return code;
-}
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
@@ -110,17 +35,19 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &conf, &dir, &e) != ERR_OK) {
+	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else {
 		local_name_stdin(&conf);
 		bool watched = runner_signals(&r, &e) == ERR_OK;
 
 		r.max_restarts = o.max_restarts;
+		r.iface = o.place.iface;
+		r.advertise = o.place.advertise;
 		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
 			code = runner_not_begun(&r, &e);
 		else
-			code = run_cluster(&r, &conf, dir, &o);
+			code = foreground(&r, &conf, dir, o.json);
 	}
 	if (lock >= 0)
 		close(lock);

@@ -14,12 +14,12 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "ctl.h"
+#include "far.h"
 #include "parts.h"
 #include "restart.h"
 
 #define ASK_FAST (50 * NSEC_PER_MSEC)
 #define ASK_SLOW (200 * NSEC_PER_MSEC)
-#define FAST_FOR (5 * NSEC_PER_SEC)
 /* How long the coordinator may take to notice what this side has seen. */
 #define NOTICE (5 * NSEC_PER_SEC)
 #define NOTICE_WORKER NSEC_PER_SEC
@@ -49,10 +49,16 @@ enum err_code runner_signals(struct runner *r, struct err *e)
 	return r->signals < 0 ? err_sys(e, ERR_IO, "cannot watch for signals") : ERR_OK;
 }
 
-/* With copies the coordinator is no store: what it decides of must not die with it. */
+/* With copies the coordinator is no store: what it decides of must not die with it.  With other
+ * hosts it is here, and the servers are there. */
 bool runner_is_apart(const struct runner *r)
 {
-	return r->conf->replicas > 1;
+	return r->conf->replicas > 1 || r->hosts.n > 0;
+}
+
+bool runner_has_coordinator(const struct runner *r)
+{
+	return runner_count(r, runner_is_apart(r) ? "coordinator" : "server-0") > 0;
 }
 
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
@@ -63,8 +69,10 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	r->conf = conf;
 	r->dir = dir;
 	r->answered = clock_now();
+	for (size_t i = 0; i < conf->hosts.n; i++)
+		hosts_add(&r->hosts, conf->hosts.item[i], NULL);
 	if (r->max_restarts < 0)
-		r->max_restarts = runner_is_apart(r) || conf->checkpoint_every.steps || conf->checkpoint_every.time ? RESTARTS : 0;
+		r->max_restarts = conf->replicas > 1 || conf->checkpoint_every.steps || conf->checkpoint_every.time ? RESTARTS : 0;
 	progress_init(&r->progress, log);
 	/* Who starts a supervisor looks itself. */
 	r->progress.dir = log ? NULL : dir;
@@ -86,138 +94,12 @@ void runner_close(struct runner *r)
 	launch_free(r->set);
 	http_client_free(r->client);
 	json_decref(r->status);
+	hosts_release(&r->hosts);
 	free(r->bin);
 	free(r->resume);
 	progress_end(&r->progress);
 	if (r->signals >= 0)
 		close(r->signals);
-}
-
-/* ---- starting ------------------------------------------------------------------------ */
-
-/* In the directory `in`; NULL: here. */
-static enum err_code spawn_in(struct runner *r, const char *in, const char *program, const char *id, const char *const *args,
-                              size_t *child, struct err *e)
-{
-	char *path = path_join(r->bin, program), *log = mem_printf("%s/%s.log", r->dir, id);
-	const char *argv[12] = { path };
-	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log,
-	                            .die_with_parent = true, .dir = in };
-	enum err_code rc;
-
-	for (size_t n = 1; *args && n + 1 < CTL_COUNT(argv); n++)
-		argv[n] = *args++;
-	rc = launch_start(r->set, &spec, child, e);
-	free(path);
-	free(log);
-	return rc;
-}
-
-enum err_code runner_spawn(struct runner *r, const char *program, const char *id, const char *const *args,
-                           size_t *child, struct err *e)
-{
-	return spawn_in(r, NULL, program, id, args, child, e);
-}
-
-/* Started again, it goes on from its own state. */
-static enum err_code start_coordinator(struct runner *r, bool again, struct err *e)
-{
-	const char *args[] = { "-C", r->dir, "--coordinator", "--no-store", again ? NULL : "--resume", r->resume ? r->resume : "none",
-	                       NULL };
-	size_t child;
-
-	return runner_spawn(r, "ps-serve", "coordinator", args, &child, e);
-}
-
-static enum err_code start_server(struct runner *r, int64_t k, struct err *e)
-{
-	char id[32];
-	const char *args[] = { "-C", r->dir, "--name", id, k == 0 && !runner_is_apart(r) ? "--coordinator" : NULL, "--resume",
-	                       r->resume ? r->resume : "none", NULL };
-	size_t child;
-
-	snprintf(id, sizeof id, "server-%lld", (long long)k);
-	return runner_spawn(r, "ps-serve", id, args, &child, e);
-}
-
-/* A worker that is a program of the user's. */
-static enum err_code start_command(struct runner *r, const char *dir, const char *id, const char *slot, struct err *e)
-{
-	char *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
-	     *number = mem_printf("PSKIT_SLOT=%s", slot);
-	const char *args[] = { cluster, worker, number, "/bin/sh", "-c", r->conf->job.command, NULL };
-	enum err_code rc;
-	size_t child;
-
-	rc = spawn_in(r, dir, "/usr/bin/env", id, args, &child, e);
-	free(cluster);
-	free(worker);
-	free(number);
-	return rc;
-}
-
-static enum err_code start_worker(struct runner *r, int64_t k, struct err *e)
-{
-	const struct conf_job *job = &r->conf->job;
-	bool has_exec = conf_names(job->exec), has_command = conf_names(job->command);
-	char id[32], slot[24];
-	/* As other paths in the cluster file a program's are seen from there. */
-	char *dir = has_exec || has_command ? path_dirname(r->dir) : NULL;
-	const char *args[] = { "train", "-C", r->dir, "--slot", slot, has_exec ? "--exec" : NULL, job->exec, NULL };
-	enum err_code rc;
-	size_t child;
-
-	snprintf(id, sizeof id, "worker-%lld", (long long)k);
-	snprintf(slot, sizeof slot, "%lld", (long long)k);
-	rc = has_command ? start_command(r, dir, id, slot, e) : spawn_in(r, dir, "ps-work", id, args, &child, e);
-	free(dir);
-	return rc;
-}
-
-enum err_code runner_spawn_again(struct runner *r, const char *id, struct err *e)
-{
-	long k = strlen(id) > 7 ? strtol(id + 7, NULL, 10) : 0; /* both prefixes have seven letters */
-
-	if (strcmp(id, "coordinator") == 0)
-		return start_coordinator(r, !runner_is_forming(r), e);
-	return strncmp(id, "server-", 7) == 0 ? start_server(r, k, e) : start_worker(r, k, e);
-}
-
-static bool is_alive(const struct runner *r, const char *id)
-{
-	for (size_t i = 0; i < launch_count(r->set); i++)
-		if (strcmp(launch_id(r->set, i), id) == 0)
-			return launch_alive(r->set, i) || (i < RUNNER_CHILDREN && r->restart_at[i]);
-	return false;
-}
-
-/* Those that a scaling has called for. */
-static void start_called(struct runner *r)
-{
-	const json_t *id;
-	struct err e;
-	size_t i;
-
-	json_array_foreach(json_object_get(r->status, "called"), i, id) {
-		const char *name = json_string_value(id);
-
-		if (!name || is_alive(r, name))
-			continue;
-		if (runner_spawn_again(r, name, &e) != ERR_OK)
-			progress_say(&r->progress, "cannot start %s: %s", name, e.msg);
-	}
-}
-
-enum err_code runner_start(struct runner *r, struct err *e)
-{
-	enum err_code rc = runner_is_apart(r) ? start_coordinator(r, false, e) : ERR_OK;
-
-	for (int64_t k = 0; rc == ERR_OK && k < r->conf->servers; k++)
-		rc = start_server(r, k, e);
-	for (int64_t k = 0; rc == ERR_OK && conf_trains(r->conf) && k < r->conf->workers.max; k++)
-		rc = start_worker(r, k, e);
-	r->settled = clock_now() + FAST_FOR;
-	return rc;
 }
 
 void runner_forget(struct runner *r)
@@ -331,7 +213,7 @@ static void check_workers(struct runner *r, int64_t now)
 	worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (!conf_trains(r->conf) || json_int(r->status, "workers", 0) > 0 ||
+	if (r->meeting || !conf_trains(r->conf) || json_int(r->status, "workers", 0) > 0 ||
 	    runner_count(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)
@@ -348,8 +230,8 @@ static void check_limits(struct runner *r)
 	if (runner_is_over(r) || r->stopping || r->nsignals > 0)
 		return;
 	if (now - r->answered > r->conf->deadline)
-		runner_give_up(r, "server-0", "the coordinator (server-0) has not answered for %.0f s",
-		        (double)r->conf->deadline / NSEC_PER_SEC);
+		runner_give_up(r, runner_is_apart(r) ? "coordinator" : "server-0", "the coordinator%s has not answered for %.0f s",
+		        runner_is_apart(r) ? "" : " (server-0)", (double)r->conf->deadline / NSEC_PER_SEC);
 	if (r->broken_since && now - r->broken_since > NOTICE)
 		runner_give_up(r, r->culprit, "%s", r->reason);
 	check_workers(r, now);
@@ -375,21 +257,26 @@ void runner_pause(struct runner *r, int64_t end)
 
 enum runner_state runner_turn(struct runner *r)
 {
+	struct err e;
+
 	if (!r->asked)
 		runner_pause(r, r->next_ask);
 	if (r->nsignals > 0)
 		return RUNNER_SIGNALLED;
 	restart_due(r);
-	if (runner_count(r, "server-") > 0 && (r->asked || clock_now() >= r->next_ask))
+	if ((runner_count(r, "server-") > 0 || r->members_due) && (r->asked || clock_now() >= r->next_ask))
 		runner_ask(r);
+	if (r->members_due && r->status && runner_start_members(r, &e) != ERR_OK)
+		runner_give_up(r, "coordinator", "%s", e.msg);
 	if (runner_state_is(r, "running"))
-		start_called(r);
+		runner_start_called(r);
+	far_refresh(r);
 	if (!runner_is_over(r))
 		progress_show(&r->progress, r->status);
 	check_limits(r);
 	if (r->crashed)
 		return RUNNER_FAILED;
-	if (runner_state_is(r, "stopped") || (runner_count(r, "server-") == 0 && !restart_coming(r)))
+	if (runner_state_is(r, "stopped") || (runner_count(r, "server-") == 0 && !r->members_due && !restart_coming(r)))
 		return RUNNER_STOPPED;
 	if (runner_state_is(r, "done"))
 		return RUNNER_DONE;

@@ -4,14 +4,16 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/hosts.h"
 #include "conf/conf.h"
 #include "http/client.h"
 #include "launch/launch.h"
 #include "progress.h"
 
-/* The processes of one cluster on this host, from their start to the end of
+/* The processes of one cluster on this host, and those it has on others, from their start to the end of
  * the last: what ps-ctl run and the supervisor of ps-ctl start have in common.
  * One thread, and it must be the one that lives longest, because the children
  * die with it. */
@@ -20,6 +22,11 @@
 struct runner {
 	const struct conf *conf;
 	const char *dir;                /* absolute */
+	struct hosts hosts;             /* where servers and workers are to run; none: all here */
+	const char *iface, *advertise;  /* options of ps-serve and ps-work (choose_listen), or NULL */
+	char *meeting;                  /* where ranks of others find their join files (meeting.h), or NULL */
+	bool members_due;               /* servers and workers are yet to be started */
+	struct stat psk;                /* the cluster's secret as it was told to other hosts */
 	char *bin;                      /* where the other programs lie */
 	struct launch_set *set;
 	struct http_client *client;

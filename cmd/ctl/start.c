@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "client/resume.h"
 #include "ctl.h"
+#include "emit.h"
 #include "ending.h"
 #include "launch/daemon.h"
 #include "launch/rundir.h"
@@ -22,8 +24,9 @@
 
 struct options {
 	struct opt_list set;
+	struct local_place place;
 	int64_t timeout, max_restarts;
-	const char *resume;
+	const char *resume, *emit, *image;
 };
 
 static const struct opt opts[] = {
@@ -32,6 +35,11 @@ static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPTS(struct options, place),
+	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
+	  "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
+	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
+	  "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
 };
 
 static int take_signal(int fd)
@@ -149,6 +157,8 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 		code = ctl_fail(&e);
 	} else if (daemon) {
 		r.max_restarts = o->max_restarts;
+		r.iface = o->place.iface;
+		r.advertise = o->place.advertise;
 		code = supervise(&r, conf, dir, lock, ready);
 	} else {
 		/* The lock is the supervisor's now: it must end with that. */
@@ -165,7 +175,8 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1 };
+	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1, .image = "pskit" };
+	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
@@ -173,10 +184,16 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
+	o.place.later = o.emit != NULL;
+	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        argv[1]);
-	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, &o);
+	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, argv[1], &o.set, &o.place, o.image, &text, &e) == ERR_OK)
+		fwrite(text.data, 1, text.len, stdout);
+	if (text.len)
+		sodium_memzero(text.data, text.len);
+	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start(&conf, dir, &o);
+	buf_release(&text);
 	free(dir);
 	conf_release(&conf);
 	opt_list_release(&o.set);
@@ -193,7 +210,8 @@ const struct ctl_cmd ctl_cmd_start = {
 		        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
 		        "left running.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n",
+		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
+		            "  ps-ctl start cluster --emit sbatch | sbatch\n",
 	},
 	run,
 };

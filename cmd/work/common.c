@@ -19,11 +19,12 @@ int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, i
 
 enum err_code where_identity(const struct where *w, const char *name, struct identity *out, struct err *e)
 {
+	const char *join = w->join ? w->join : w->run_dir ? NULL : identity_join_file(NULL);
 	char *dir = NULL;
 	enum err_code rc;
 
-	if (w->join)
-		return identity_from_join(w->join, out, e);
+	if (join)
+		return identity_from_join(join, out, e);
 	rc = rundir_find(w->run_dir, &dir, e);
 	if (!rc)
 		rc = identity_from_run(dir, name ? name : "admin", out, e);

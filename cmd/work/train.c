@@ -1,9 +1,11 @@
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
 #include "work/train.h"
@@ -13,7 +15,7 @@ struct options {
 	int64_t slot;
 	const char *compute;
 	struct opt_list data;
-	const char *cache, *zone, *listen, *exec;
+	const char *cache, *zone, *listen, *iface, *exec;
 };
 
 static const struct opt opts[] = {
@@ -27,6 +29,8 @@ static const struct opt opts[] = {
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: it goes through a relay of this zone", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
 	    "where the other workers reach it, with via allreduce (default: this host's address, any port)", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
+	    "the same, by the name of its network interface: eth*,ib0", NULL, 0, 0 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
 	    "to try slow workers: a step computes no faster than this, as 50ms, or 50ms,5%x7", NULL, 0, 0 },
 };
@@ -53,13 +57,16 @@ static void end_now(int sig)
  * the descriptor once it is blocked. */
 static int watch_signals(sigset_t *set)
 {
-	struct sigaction now = { .sa_handler = end_now };
+	struct sigaction now = { .sa_handler = end_now }, was;
 
 	sigemptyset(set);
-	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
-	sigaction(SIGTERM, &now, NULL);
 	sigaction(SIGINT, &now, NULL);
+	/* Where it is ignored it is for who started this. */
+	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN) {
+		sigaddset(set, SIGTERM);
+		sigaction(SIGTERM, &now, NULL);
+	}
 	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -72,6 +79,7 @@ int cmd_train(int argc, char **argv)
 	struct log log;
 	char name[32];
 	sigset_t hold;
+	const char *slot = getenv("PSKIT_SLOT");
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
 	struct sim_compute compute = { 0 };
 
@@ -79,6 +87,10 @@ int cmd_train(int argc, char **argv)
 		return code - 1;
 	if (o.compute && sim_parse_compute(o.compute, &compute, &e)) {
 		err_prefix(&e, "--compute");
+		return fail(spec.prog, &e);
+	}
+	if (o.slot < 0 && slot && !num_int(slot, 0, 4095, &o.slot)) {
+		err_set(&e, ERR_USAGE, "PSKIT_SLOT=%.40s: must be a number from 0 to 4095", slot);
 		return fail(spec.prog, &e);
 	}
 	if (o.slot >= 0)
@@ -89,7 +101,7 @@ int cmd_train(int argc, char **argv)
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
 	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
-		.exec = o.exec, .zone = o.zone, .listen = o.listen, .log = &log,
+		.exec = o.exec, .zone = o.zone, .listen = o.listen, .iface = o.iface, .log = &log,
 		.compute = compute,
 		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;

@@ -7,7 +7,6 @@
 #include "auth/authfile.h"
 #include "base/file.h"
 
-#define SECRET_WORD "pskit-secret-key1"
 #define LINE_MAX_BYTES 128      /* longer than any valid file, so that its fault can be named */
 
 _Static_assert(KEY_BYTES == crypto_scalarmult_BYTES, "keys are X25519 points");

@@ -8,6 +8,7 @@
 
 #define KEY_BYTES 32
 #define PSK_WORD "pskit-psk1"
+#define SECRET_WORD "pskit-secret-key1"
 #define KEY_TEXT_LEN 44         /* base64 of 32 bytes, padded */
 
 /* An X25519 key pair.  Wipe with key_pair_wipe when done. */
@@ -24,7 +25,7 @@ void key_pair_generate(struct key_pair *k);
 void key_pair_from_secret(struct key_pair *k, const uint8_t sk[static KEY_BYTES]);
 void key_pair_wipe(struct key_pair *k);
 
-/* Secret key files hold one line, "pskit-secret-key1 BASE64\n"; files of the
+/* Secret key files hold one line, "pskit-secret-key1 BASE64\n" (SECRET_WORD); files of the
  * cluster's secret hold "pskit-psk1 BASE64\n" (PSK_WORD).
  *
  * Loading refuses (ERR_AUTH) a file that others may read (naming the chmod to

@@ -1,6 +1,8 @@
 #include "client/identity.h"
 
 #include <sodium.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "auth/authfile.h"
@@ -161,6 +163,29 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 	sodium_memzero(sk, sizeof sk);
 	json_decref(j);
 	return ERR_OK;
+}
+
+const char *identity_join_file(const char *where)
+{
+	struct stat st;
+
+	where = where ? where : getenv("PS_CLUSTER");
+	return where && stat(where, &st) == 0 && S_ISREG(st.st_mode) ? where : NULL;
+}
+
+json_t *identity_join(const struct join_words *w)
+{
+	char key[48], psk[48], server[48];
+	json_t *join;
+
+	key_to_text(w->key, key);
+	key_to_text(w->psk, psk);
+	key_to_text(w->server_key, server);
+	join = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", w->cluster, "role", role_name(w->role), "name", w->name,
+	    "data", w->data, "http", w->http, "server_key", server, "psk", psk, "key", key);
+	sodium_memzero(psk, sizeof psk);
+	sodium_memzero(key, sizeof key);
+	return join;
 }
 
 void identity_release(struct identity *id)

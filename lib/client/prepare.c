@@ -189,6 +189,12 @@ enum err_code run_prepare(const struct conf *c, const char *dir, int *lock, stru
 	return rc;
 }
 
+/* Where the processes are is no part of what they compute. */
+static bool is_of_place(const char *key)
+{
+	return strcmp(key, "hosts") == 0 || strcmp(key, "listen") == 0;
+}
+
 /* The keys whose values differ, "servers, job.lr". */
 static void differing(const char *prefix, const json_t *a, const json_t *b, struct buf *out)
 {
@@ -198,7 +204,7 @@ static void differing(const char *prefix, const json_t *a, const json_t *b, stru
 	json_object_foreach((json_t *)a, key, x) {
 		const json_t *y = json_object_get(b, key);
 
-		if (json_equal(x, y))
+		if (json_equal(x, y) || is_of_place(key))
 			continue;
 		if (json_is_object(x) && json_is_object(y))
 			differing("job.", x, y, out);
@@ -237,6 +243,8 @@ enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struc
 		rc = rundir_lock(dir, lock, e);
 	if (!rc)
 		rc = same_config(c, dir, e);
+	if (!rc)
+		rc = write_config(c, dir, -1, e);
 	for (size_t i = 0; !rc && stale[i]; i++) {
 		char *path = rundir_path(dir, stale[i]);
 

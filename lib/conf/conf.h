@@ -62,6 +62,7 @@ struct conf {
 	bool feedback;
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
+	struct conf_strs hosts;                 /* entries, as base/hosts.h reads them */
 	bool read_only;
 	uint64_t mem_limit;                     /* bytes, 0: none */
 	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */

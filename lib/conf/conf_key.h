@@ -21,6 +21,7 @@
 	TYPE(ADDR, "address:port", char *) \
 	TYPE(FILE, "choice or file", char *) \
 	TYPE(PATHS, "path or list", struct conf_strs) \
+	TYPE(HOSTS, "host or list", struct conf_strs) \
 	TYPE(INTS, "list of integers", struct conf_ints)
 
 enum conf_type {

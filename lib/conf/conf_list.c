@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hosts.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -21,7 +22,7 @@ json_t *conf_list_parse(const struct conf_key *k, const char *text, struct err *
 	}
 	list = json_array();
 	while (*text) {
-		size_t n = strcspn(text, ",");
+		size_t n = k->type == CONF_HOSTS ? hosts_entry(text) : strcspn(text, ",");
 		char *item = mem_printf("%.*s", (int)n, text);
 
 		if (k->type == CONF_INTS && num_int(item, INT64_MIN, INT64_MAX, &number))
@@ -47,7 +48,7 @@ bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
 		const char *text = json_string_value(one);
 
 		if (!text || *text == '\0') {
-			conf_must_json(k, "a path or a list of paths", v, e);
+			conf_must_json(k, conf_type_ops(k->type)->what, v, e);
 			conf_strs_release(&s);
 			return false;
 		}
@@ -55,6 +56,22 @@ bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
 	}
 	out->strs = s;
 	return true;
+}
+
+bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out, struct err *e)
+{
+	struct hosts parsed = { NULL, 0 };
+	bool good = conf_strs_read(k, v, NULL, out, e);
+	struct err why;
+
+	for (size_t i = 0; good && i < out->strs.n; i++)
+		if (hosts_add(&parsed, out->strs.item[i], &why) != ERR_OK) {
+			err_set(e, ERR_CONFIG, "%s: %s", k->path, why.msg);
+			conf_strs_release(&out->strs);
+			good = false;
+		}
+	hosts_release(&parsed);
+	return good;
 }
 
 bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value *out,

@@ -318,6 +318,8 @@ static const struct conf_type_ops ops[] = {
 	[CONF_FILE] = { STRING, SIZE_OF(s), "a string", parse_str, json_s },
 	[CONF_PATHS] = { STRING | ARRAY, SIZE_OF(strs), "a path or a list of paths",
 		NULL, conf_strs_json },
+	[CONF_HOSTS] = { STRING | ARRAY, SIZE_OF(strs), "a host or a list of hosts",
+		NULL, conf_strs_json },
 	[CONF_INTS] = { INTEGER | ARRAY, SIZE_OF(ints), "a list of whole numbers",
 		NULL, conf_ints_json },
 };

@@ -90,6 +90,7 @@ enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const c
 		return conf_must_json(k, op->what, v, e);
 	if (op->accepts & CONF_JSON_ARRAY) {
 		if (!(k->type == CONF_INTS ? conf_ints_read(k, v, &value, e) :
+		      k->type == CONF_HOSTS ? conf_hosts_read(k, v, &value, e) :
 		                             conf_strs_read(k, v, dir, &value, e)))
 			return ERR_CONFIG;
 		store(k, c, &value);
@@ -114,7 +115,7 @@ void conf_value_release(const struct conf_key *k, struct conf *c)
 	union conf_value v = { 0 };
 
 	memcpy(&v, (const char *)c + k->offset, conf_type_ops(k->type)->size);
-	if (k->type == CONF_PATHS)
+	if (k->type == CONF_PATHS || k->type == CONF_HOSTS)
 		conf_strs_release(&v.strs);
 	else if (k->type == CONF_INTS)
 		free(v.ints.item);

@@ -49,6 +49,7 @@ bool conf_among(const char *choices, const char *text);
 json_t *conf_list_parse(const struct conf_key *k, const char *text, struct err *e);
 bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
                     union conf_value *out, struct err *e);
+bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out, struct err *e);
 bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value *out,
                     struct err *e);
 json_t *conf_strs_json(const union conf_value *v);

@@ -38,7 +38,7 @@ static enum err_code forked(int log_fd, int pipe_fds[2], bool *daemon, struct er
 		*daemon = true;
 		close(pipe_fds[0]);
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
-		if (spawn_stdio(log_fd) != 0)
+		if (spawn_stdio(-1, log_fd) != 0)
 			_exit(1);
 		return ERR_OK;
 	}

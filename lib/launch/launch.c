@@ -21,6 +21,8 @@ struct child {
 	char *pid_path;                 /* NULL without a directory */
 	pid_t pid;
 	int pidfd;                      /* -1 when it has ended */
+	bool deaf;
+	int line;                       /* our end of its stdin; -1: none, or it is at its end */
 	struct launch_event how;
 };
 
@@ -75,7 +77,7 @@ static enum err_code place_for(struct launch_set *set, const char *id, size_t *a
 	}
 	set->child = mem_regrow(set->child, set->n + 1, sizeof *set->child);
 	c = &set->child[set->n];
-	*c = (struct child){ .id = mem_strdup(id), .pidfd = -1 };
+	*c = (struct child){ .id = mem_strdup(id), .pidfd = -1, .line = -1 };
 	if (set->dir)
 		c->pid_path = mem_printf("%s/%s.pid", set->dir, id);
 	*at = set->n++;
@@ -106,6 +108,13 @@ static enum err_code write_pid(const struct child *c, struct err *e)
 	return rc;
 }
 
+static void hang_up(struct child *c)
+{
+	if (c->line >= 0)
+		close(c->line);
+	c->line = -1;
+}
+
 /* Kill the group while the leader is still a zombie: until it is reaped its
  * number, and so the group's, belongs to nobody else. */
 static void reap(struct launch_set *set, size_t at)
@@ -125,6 +134,7 @@ static void reap(struct launch_set *set, size_t at)
 	c->pidfd = -1;
 	if (c->pid_path)
 		unlink(c->pid_path);
+	hang_up(c);
 	set->running--;
 }
 
@@ -138,7 +148,8 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 
 	if (rc != ERR_OK)
 		return rc;
-	rc = spawn(spec, &pid, e);
+	c->deaf = spec->deaf;
+	rc = spawn(spec, &pid, &c->line, e);
 	if (rc != ERR_OK)
 		return rc;
 	c->pid = pid;
@@ -148,6 +159,7 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 		rc = err_sys(e, ERR_IO, "cannot watch process %d", (int)pid);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
+		hang_up(c);
 		return rc;
 	}
 	set->running++;
@@ -230,8 +242,24 @@ struct launch_event launch_status(const struct launch_set *set, size_t child)
 
 void launch_signal(struct launch_set *set, size_t child, int sig)
 {
-	if (set->child[child].pidfd >= 0)
-		pidfd_send_signal(set->child[child].pidfd, sig, NULL, 0);
+	struct child *c = &set->child[child];
+
+	if (c->pidfd >= 0 && c->line >= 0 && sig == SIGTERM)
+		hang_up(c);
+	else if (c->pidfd >= 0)
+		pidfd_send_signal(c->pidfd, c->deaf && sig == SIGTERM ? SIGINT : sig, NULL, 0);
+}
+
+enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n, struct err *e)
+{
+	const struct child *c = &set->child[child];
+	ssize_t put = c->line < 0 ? (errno = EPIPE, -1) : write(c->line, data, n);
+
+	if (put == (ssize_t)n)
+		return ERR_OK;
+	if (put < 0 && errno == EPIPE)
+		return err_set(e, ERR_CLOSED, "%s does not listen any more", c->id);
+	return err_set(e, ERR_LIMIT, "%s does not listen: it has left what it was told before unread", c->id);
 }
 
 void launch_signal_all(struct launch_set *set, int sig)

@@ -20,7 +20,9 @@ struct launch_spec {
 	bool die_with_parent;           /* SIGKILL when this process is gone */
 	const char *dir;                /* where it runs; NULL: here */
 	bool same_group;                /* spawn: it stays in our process group */
-	const int *pipes;               /* spawn: stdin and stdout instead, and stderr as it is here; NULL: the log */
+	const int *pipes;               /* stdin and stdout instead, and stderr as it is here; NULL: the log */
+	bool deaf;                      /* SIGTERM is ignored, for others send it to all; ours is SIGINT */
+	bool line;                      /* stdin is a pipe from here, for launch_tell; SIGTERM is its end */
 };
 
 struct launch_event {
@@ -59,9 +61,13 @@ const char *launch_id(const struct launch_set *set, size_t child);
 /* How a child ended that is not alive. */
 struct launch_event launch_status(const struct launch_set *set, size_t child);
 
-/* Harmless on children that have ended. */
+/* Harmless on children that have ended.  A child with a line is a door to another host: what is
+ * behind it is ended by the end of the line, and not by a signal to the door. */
 void launch_signal(struct launch_set *set, size_t child, int sig);
 void launch_signal_all(struct launch_set *set, int sig);
+/* Say something to a child that has a line.  Does not wait for it to listen: ERR_LIMIT when it has left
+ * 64 KiB unread, ERR_CLOSED when it has ended. */
+enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n, struct err *e);
 
 /* SIGTERM to all, SIGKILL after grace_ns to those that are left; returns when
  * none is.  True when none needed SIGKILL. */

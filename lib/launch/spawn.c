@@ -10,14 +10,14 @@
 
 #include "base/file.h"
 
-int spawn_stdio(int log_fd)
+int spawn_stdio(int in, int log_fd)
 {
-	int null = open("/dev/null", O_RDONLY);
+	int from = in < 0 ? open("/dev/null", O_RDONLY) : in;
 
-	if (null < 0 || dup2(null, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
+	if (from < 0 || dup2(from, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
 		return errno;
-	if (null > 2)
-		close(null);
+	if (from > 2)
+		close(from);
 	return 0;
 }
 
@@ -26,21 +26,25 @@ static int talk_to(const int pipes[2])
 	return dup2(pipes[0], 0) < 0 || dup2(pipes[1], 1) < 0 ? errno : 0;
 }
 
-/* A mask and ignored signals outlive exec; handlers must not run here. */
-static void default_signals(void)
+/* A mask and ignored signals outlive exec; handlers must not run here.  Who has had SIGTERM
+ * ignored here means all below, too. */
+static void default_signals(bool deaf)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
+	struct sigaction action = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN }, was = { .sa_handler = SIG_DFL };
 	sigset_t none;
 
+	sigaction(SIGTERM, NULL, &was);
 	for (int sig = 1; sig < NSIG; sig++)
 		sigaction(sig, &action, NULL);
+	if (deaf || was.sa_handler == SIG_IGN)
+		sigaction(SIGTERM, &ignored, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Between fork and exec: async-signal-safe calls only, because the parent may
  * have threads. */
-static int become(const struct launch_spec *spec, pid_t parent, int log_fd)
+static int become(const struct launch_spec *spec, pid_t parent, int in, int log_fd)
 {
 	int error;
 
@@ -52,7 +56,7 @@ static int become(const struct launch_spec *spec, pid_t parent, int log_fd)
 	}
 	if (!spec->same_group)
 		setpgid(0, 0);
-	error = spec->pipes ? talk_to(spec->pipes) : spawn_stdio(log_fd);
+	error = spec->pipes ? talk_to(spec->pipes) : spawn_stdio(in, log_fd);
 	if (error)
 		return error;
 	/* The report pipe too: its end tells the parent that exec went well. */
@@ -60,7 +64,7 @@ static int become(const struct launch_spec *spec, pid_t parent, int log_fd)
 		return errno;
 	if (spec->dir && chdir(spec->dir))
 		return errno;
-	default_signals();
+	default_signals(spec->deaf);
 	execv(spec->argv[0], spec->argv);
 	return errno;
 }
@@ -77,7 +81,7 @@ static int exec_error(int fd)
 	return n == (ssize_t)sizeof error ? error : 0;
 }
 
-static enum err_code fork_it(const struct launch_spec *spec, int log_fd, int report[2],
+static enum err_code fork_it(const struct launch_spec *spec, int in, int log_fd, int report[2],
                              pid_t *pid, struct err *e)
 {
 	sigset_t all, old;
@@ -90,7 +94,7 @@ static enum err_code fork_it(const struct launch_spec *spec, int log_fd, int rep
 	*pid = fork();
 	saved = errno;
 	if (*pid == 0) {
-		error = become(spec, parent, log_fd);
+		error = become(spec, parent, in, log_fd);
 		/* The pipe is empty and the parent reads it: this cannot fall short. */
 		error = write(report[1], &error, sizeof error) != sizeof error;
 		_exit(127);
@@ -122,22 +126,43 @@ static int above_stdio(int fd)
 	return up;
 }
 
-enum err_code spawn(const struct launch_spec *spec, pid_t *pid, struct err *e)
+/* A pipe whose ends lie above stdio, and go with no exec. */
+static enum err_code pipe_above(int ends[2], const char *id, struct err *e)
 {
-	int report[2] = { -1, -1 };
+	if (pipe2(ends, O_CLOEXEC) == 0 && (ends[0] = above_stdio(ends[0])) >= 0 && (ends[1] = above_stdio(ends[1])) >= 0)
+		return ERR_OK;
+	return err_sys(e, ERR_IO, "cannot start %s: pipe", id);
+}
+
+static void close_ends(const int ends[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			close(ends[i]);
+}
+
+enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struct err *e)
+{
+	int report[2] = { -1, -1 }, in[2] = { -1, -1 };
 	enum err_code rc;
 	int log_fd = spec->pipes ? -1 : above_stdio(open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 
+	if (line)
+		*line = -1;
 	if (log_fd < 0 && !spec->pipes)
 		return err_sys(e, ERR_IO, "cannot open the log %s of %s", spec->log_path, spec->id);
-	if (pipe2(report, O_CLOEXEC) != 0 || (report[1] = above_stdio(report[1])) < 0)
-		rc = err_sys(e, ERR_IO, "cannot start %s: pipe", spec->id);
-	else
-		rc = fork_it(spec, log_fd, report, pid, e);
-	if (report[0] >= 0)
-		close(report[0]);
-	if (report[1] >= 0)
-		close(report[1]);
+	rc = pipe_above(report, spec->id, e);
+	if (rc == ERR_OK && spec->line)
+		rc = pipe_above(in, spec->id, e);
+	if (rc == ERR_OK)
+		rc = fork_it(spec, in[0], log_fd, report, pid, e);
+	if (rc == ERR_OK && spec->line) {
+		*line = in[1];
+		in[1] = -1;
+		fcntl(*line, F_SETFL, O_NONBLOCK);
+	}
+	close_ends(report);
+	close_ends(in);
 	if (log_fd >= 0)
 		close(log_fd);
 	return rc;

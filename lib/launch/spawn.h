@@ -7,11 +7,12 @@
 
 /* fork and exec one program as struct launch_spec says.  Returns when the new
  * program runs: a program that cannot be run is ERR_NOTFOUND, with nothing
- * left to reap. */
-enum err_code spawn(const struct launch_spec *spec, pid_t *pid, struct err *e);
+ * left to reap.  *line is our end of its stdin when it has a line, else -1;
+ * it may be NULL without. */
+enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struct err *e);
 
-/* stdin from /dev/null, stdout and stderr to fd.  Async-signal-safe; returns
- * an errno, 0 when it is done. */
-int spawn_stdio(int log_fd);
+/* stdin from `in` (-1: /dev/null), stdout and stderr to log_fd.  Async-signal-safe;
+ * returns an errno, 0 when it is done. */
+int spawn_stdio(int in, int log_fd);
 
 #endif

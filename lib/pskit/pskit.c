@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "auth/keys.h"
@@ -97,11 +96,11 @@ static int slot_of(const struct ps_options *o)
 
 static enum err_code find(struct ps *p, const char *where)
 {
-	struct stat st;
+	const char *join = identity_join_file(where);
 
-	if (where && stat(where, &st) == 0 && S_ISREG(st.st_mode)) {
+	if (join) {
 		p->by_join = true;
-		p->where = mem_strdup(where);
+		p->where = mem_strdup(join);
 		return ERR_OK;
 	}
 	return rundir_find(where, &p->where, &p->e);

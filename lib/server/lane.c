@@ -10,6 +10,7 @@
 #include "server/lane_keys.h"
 #include "server/quota.h"
 #include "server/save.h"
+#include "wire/choose.h"
 
 /* Until its handshake is through, a connection may live this long, and so many
  * of them may there be at once: then the oldest makes room. */
@@ -305,8 +306,9 @@ static void *run(void *ctx)
 
 static enum err_code listen_on(struct server *s, struct err *e)
 {
-	const char *tcp = s->cfg.listen ? s->cfg.listen : s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0";
-	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], ignored[NET_TEXT];
+	const struct choice choice = { s->cfg.listen, s->cfg.iface, s->cfg.conf ? NULL : s->cfg.id->data,
+		s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0" };
+	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], tcp[NET_TEXT], ignored[NET_TEXT];
 	const char *before = s->recover ? json_str(s->state, "listen", "") : "";
 	int dirfd;
 	enum err_code rc = ERR_NOTFOUND;
@@ -315,14 +317,17 @@ static enum err_code listen_on(struct server *s, struct err *e)
 		s->listener[0].fd = s->cfg.data_fd;
 		net_bound(s->cfg.data_fd, s->address);
 		before = "";
+		s->chosen = "given";
 		rc = ERR_OK;
 	}
 	/* Others were told where the coordinator before us was. */
 	if (*before)
+		s->chosen = "where it was before";
+	if (*before)
 		rc = net_listen(before, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (*before && rc)
 		log_warn(s->cfg.log, "not where it was before: %s", e->msg);
-	if (rc)
+	if (rc && !(rc = choose_listen(&choice, tcp, &s->chosen, e)))
 		rc = net_listen(tcp, BACKLOG, &s->listener[0].fd, s->address, e);
 	if (rc)
 		return rc;

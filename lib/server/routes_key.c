@@ -2,7 +2,9 @@
 
 #include <sodium.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "client/prepare.h"
 #include "server/lane_keys.h"
 #include "server/secret.h"
@@ -195,6 +197,99 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 	}
 	return route_answer(a, json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut, "servers",
 	    (json_int_t)checked, "unreached", missing));
+}
+
+/* ---- invited ------------------------------------------------------------------------
+ * The key's line goes into authorized_keys, its secret into the answer alone. */
+
+/* What a process elsewhere needs to be `name`: a secret. */
+static json_t *join_file(const struct host *h, enum role role, const char *name, const struct key_pair *pair)
+{
+	const struct identity *id = h->server->cfg.id;
+	struct secret_pair secret;
+	const struct join_words words = { h->cfg.name, name, h->server->advertised, h->http ? http_server_address(h->http) : "", role,
+		id->conn.hs.key.pk, secret.now, pair->sk };
+	json_t *out;
+
+	secrets_both(id->conn.secrets, &secret);
+	out = identity_join(&words);
+	sodium_memzero(&secret, sizeof secret);
+	return out;
+}
+
+/* A fresh key, or a fresh token. */
+static enum err_code invite_new(struct host *h, enum role role, const char *name, json_t **out, struct err *e)
+{
+	struct keyring_entry entry = { .role = role, .is_token = role == ROLE_MONITOR };
+	struct key_pair pair;
+	char token[48] = "";
+	enum err_code rc;
+
+	snprintf(entry.name, sizeof entry.name, "%s", name);
+	key_pair_generate(&pair);
+	memcpy(entry.pk, pair.pk, sizeof entry.pk);
+	if (entry.is_token) {
+		keyring_token_new(token);
+		keyring_token_hash(token, entry.pk);
+	}
+	rc = run_authorize(h->server->cfg.id->run_dir, &entry, e);
+	if (!rc)
+		rc = server_reload(h->server, e);
+	if (!rc)
+		*out = entry.is_token ? json_pack("{s:s}", "token", token) : join_file(h, role, name, &pair);
+	key_pair_wipe(&pair);
+	return rc;
+}
+
+/* A key that the run directory has: of a process that was to run here, and is to run elsewhere. */
+static enum err_code invite_kept(struct host *h, const char *name, json_t **out, struct err *e)
+{
+	const char *run = h->server->cfg.id->run_dir;
+	struct keyring_entry entry;
+	struct key_pair pair;
+	char *path;
+	enum err_code rc;
+
+	if (!is_admitted(h->server, name, &entry) || entry.is_token || !run_has_secret(run, name))
+		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s", KEYRING_NAME_MAX, name);
+	path = mem_printf("%s/keys/%s.key", run, entry.name);
+	rc = key_pair_load(path, &pair, e);
+	if (!rc)
+		*out = join_file(h, entry.role, entry.name, &pair);
+	key_pair_wipe(&pair);
+	free(path);
+	return rc;
+}
+
+static enum err_code invite(struct host *h, const json_t *body, json_t **out, struct err *e)
+{
+	const char *kept = json_str(body, "kept", NULL), *wish = json_str(body, "name", "");
+	enum role role;
+	char name[KEYRING_NAME_MAX + 1];
+
+	if (needs_run_dir(h, e))
+		return e->code;
+	if (kept)
+		return invite_kept(h, kept, out, e);
+	if (!role_parse(json_str(body, "role", ""), &role))
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor or admin");
+	if (strlen(wish) > KEYRING_NAME_MAX)
+		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
+	snprintf(name, sizeof name, "%s", wish);
+	if (!name[0])
+		snprintf(name, sizeof name, "%s-%llx", role_name(role), (unsigned long long)(clock_wall() & 0xffffffffff));
+	return invite_new(h, role, name, out, e);
+}
+
+int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "role", "name", "kept", NULL };
+	struct err e = { 0 };
+	json_t *out = NULL;
+
+	if (!json_only(req->body, "", keys, &e) || invite(ctx, req->body, &out, &e))
+		return route_fail(a, &e);
+	return route_answer(a, out);
 }
 
 /* ---- released ----------------------------------------------------------------------- */

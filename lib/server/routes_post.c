@@ -1,7 +1,5 @@
 #include "server/routes.h"
 
-#include <sodium.h>
-
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -196,75 +194,6 @@ int host_post_tables(void *ctx, const struct http_request *req, struct http_answ
 	if (a->json && !((struct host *)ctx)->cfg.has_job)
 		json_object_set_new(a->json, "step", json_null());
 	return code;
-}
-
-/* The key's line goes into authorized_keys, its secret into the answer alone. */
-static enum err_code invite_key(struct host *h, enum role role, const char *name, json_t **out, struct err *e)
-{
-	const struct identity *id = h->server->cfg.id;
-	struct keyring_entry entry = { .role = role };
-	char token[48], key[48], psk[48], server[48];
-	struct secret_pair secret;
-	struct key_pair pair;
-	enum err_code rc;
-
-	if (strlen(name) > KEYRING_NAME_MAX)
-		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
-	snprintf(entry.name, sizeof entry.name, "%s", name);
-	if (role == ROLE_MONITOR) {
-		keyring_token_new(token);
-		keyring_token_hash(token, entry.pk);
-		entry.is_token = true;
-	} else {
-		key_pair_generate(&pair);
-		memcpy(entry.pk, pair.pk, sizeof entry.pk);
-	}
-	rc = run_authorize(id->run_dir, &entry, e);
-	if (!rc)
-		rc = server_reload(h->server, e);
-	if (rc)
-		return rc;
-	if (role == ROLE_MONITOR) {
-		*out = json_pack("{s:s}", "token", token);
-		return ERR_OK;
-	}
-	key_to_text(pair.sk, key);
-	secrets_both(id->conn.secrets, &secret);
-	key_to_text(secret.now, psk);
-	key_to_text(id->conn.hs.key.pk, server);
-	*out = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", h->cfg.name, "role",
-	    role_name(role), "name", name, "data", h->server->advertised, "http",
-	    h->http ? http_server_address(h->http) : "", "server_key", server, "psk", psk, "key", key);
-	key_pair_wipe(&pair);
-	sodium_memzero(&secret, sizeof secret);
-	sodium_memzero(psk, sizeof psk);
-	sodium_memzero(key, sizeof key);
-	return ERR_OK;
-}
-
-int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
-{
-	static const char *const keys[] = { "role", "name", NULL };
-	struct host *h = ctx;
-	struct err e = { 0 };
-	enum role role;
-	char name[64];
-	json_t *out;
-
-	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
-	if (!role_parse(json_str(req->body, "role", ""), &role)) {
-		http_fail(a, ERR_USAGE, NULL, "role: must be worker, server, relay, monitor or admin");
-		return HTTP_DONE;
-	}
-	if (!h->server->cfg.id->run_dir) {
-		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep keys in");
-		return HTTP_DONE;
-	}
-	snprintf(name, sizeof name, "%s", json_str(req->body, "name", ""));
-	if (!name[0])
-		snprintf(name, sizeof name, "%s-%llx", role_name(role), (unsigned long long)(clock_wall() & 0xffffffffff));
-	return invite_key(h, role, name, &out, &e) ? route_fail(a, &e) : route_answer(a, out);
 }
 
 /* A pause settles when all workers rest: status tells. */

@@ -15,6 +15,7 @@
 #include "server/repl.h"
 #include "server/save.h"
 #include "server/uplink.h"
+#include "wire/choose.h"
 
 #define THREADS_MAX 4u
 
@@ -39,17 +40,26 @@ enum err_code server_choose_suites(struct server *s, const char *name, struct er
 	return ERR_OK;
 }
 
-/* The address that others are told: the wish, with the port that was bound. */
-static void choose_address(struct server *s)
+/* The address that others are told: the wish, with the port that was bound; else what is bound,
+ * and where that is every address the one that leads to the coordinator, or of an interface. */
+static enum err_code choose_address(struct server *s, struct err *e)
 {
-	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':');
+	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':'), *why = "";
+	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface : s->cfg.conf ? "*" : NULL, .towards = s->cfg.id->data };
+	char host[NET_TEXT];
+	enum err_code rc = ERR_OK;
 
-	if (!want)
+	if (!want && choose_is_any(s->address) && !(rc = choose_listen(&choice, host, &why, e)))
+		choose_with_port(host, s->address, s->advertised);
+	else if (!want)
 		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
 	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
 		snprintf(s->advertised, sizeof s->advertised, "%s", want);
 	else
 		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
+	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen, strcmp(s->address, s->advertised) ? ", told to others as " : "",
+	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why, *why ? ")" : "");
+	return rc;
 }
 
 enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e)
@@ -160,7 +170,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	if (!rc)
 		rc = lanes_prepare(s, e);
 	if (!rc)
-		choose_address(s);
+		rc = choose_address(s, e);
 	if (!rc && cfg->coordinator)
 		rc = host_start(s, e);
 	if (!rc)

@@ -18,6 +18,7 @@ struct server_config {
 	bool relay;                     /* neither: it sums the pushes of workers near it */
 	int index;                      /* of the store; -1: any */
 	const char *listen;             /* TCP of the data plane; NULL: by the configuration */
+	const char *iface;              /* patterns of interfaces to listen on, unless `listen` says where; NULL: any */
 	const char *unix_path;          /* Unix socket of the data plane; NULL: none */
 	const char *advertise;          /* host[:port] that others shall use; NULL: what is bound */
 	/* Of a coordinator: auto, none, or a checkpoint's directory; NULL: what another

@@ -158,6 +158,7 @@ struct server {
 	unsigned nlanes;
 	struct loop_fd listener[2];
 	char address[NET_TEXT], advertised[NET_TEXT];
+	const char *chosen;             /* why this address */
 	int event;                      /* readable when ended */
 	uint64_t turns_seen;            /* of the host's, by server_turns */
 	struct host *host;              /* NULL without coordinator */

@@ -20,7 +20,7 @@ struct allreduce_config {
 	const struct job *job;
 	const struct identity *id;
 	uint64_t incarnation;
-	const char *listen;             /* "host:port"; NULL: as suits */
+	const char *listen, *iface;     /* "host:port", or patterns of interfaces; NULL: as suits */
 	int slot;                       /* that is asked for; -1: any */
 	struct log *log;
 	/* As of ring_config; called every now and then while others are waited for, and must

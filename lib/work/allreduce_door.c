@@ -4,20 +4,18 @@
 #include <unistd.h>
 
 #include "launch/rundir.h"
+#include "wire/choose.h"
 
-/* At this host alone where the coordinator is on it, else at the address by which it is
+/* On the coordinator's host where the servers listen, else at the address by which that host is
  * reached. */
 enum err_code door_listen(const struct allreduce_config *cfg, char out[static NET_TEXT], struct err *e)
 {
-	if (cfg->listen) {
-		snprintf(out, NET_TEXT, "%s", cfg->listen);
-		return ERR_OK;
-	}
-	if (cfg->id->run_dir || !cfg->id->data) {
-		snprintf(out, NET_TEXT, "127.0.0.1:0");
-		return ERR_OK;
-	}
-	return net_source(cfg->id->data, out, e);
+	const char *servers = cfg->job->conf.listen, *why;
+	char here[NET_TEXT];
+	const struct choice choice = { cfg->listen, cfg->iface, cfg->id->run_dir ? NULL : cfg->id->data, here };
+
+	choose_with_port(choose_is_any(servers) ? "127.0.0.1:0" : servers, ":0", here);
+	return choose_listen(&choice, out, &why, e);
 }
 
 /* The path is the slot's, where it is known and free: what a killed worker leaves behind

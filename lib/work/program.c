@@ -109,7 +109,7 @@ static enum err_code start(struct program *p, struct err *e)
 	theirs[0] = to[0];
 	theirs[1] = from[1];
 	if (!rc)
-		rc = spawn(&spec, &p->pid, e);
+		rc = spawn(&spec, &p->pid, NULL, e);
 	free(dir);
 	free(worker);
 	if (rc) {

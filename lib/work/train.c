@@ -104,7 +104,7 @@ static enum err_code pause_a_moment(void *ctx, struct err *e)
 
 static enum err_code open_ring(struct worker *w, struct err *e)
 {
-	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen,
+	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen, .iface = w->cfg->iface,
 		.slot = w->cfg->slot, .log = w->cfg->log, .cancelled = cancelled, .pause = pause_a_moment, .ctx = w,
 		.cancel_fd = w->cfg->interrupt_fd };
 

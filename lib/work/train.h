@@ -21,7 +21,7 @@ struct train_config {
 	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
 	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
 	const char *zone;               /* where it is; NULL: not said */
-	const char *listen;             /* where other workers reach it (via allreduce); NULL: as suits */
+	const char *listen, *iface;     /* where other workers reach it (via allreduce); NULL: as suits */
 	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
 	struct sim_compute compute;     /* a step's gradient takes as long at least, to try slow workers; 0 */
 	int interrupt_fd;               /* of these: readable, finish the step (in a ring: not) and leave */

@@ -99,6 +99,7 @@ static const struct row {
 	{ "spin", "50us", "\"50us\"", "0.5us", "11ms" },
 	{ "listen", "[::1]:7000", "\"[::1]:7000\"", "::1:7000", "127.0.0.1:65536" },
 	{ "http", "localhost:80", "\"localhost:80\"", "localhost", ":80" },
+	{ "hosts", "a slots=4,n[0-2,7]", "[\"a slots=4\",\"n[0-2,7]\"]", "a b", "-o" },
 	{ "read_only", "true", "true", "maybe", NULL },
 	{ "mem_limit", "4M", "4194304", "4X", NULL },
 	{ "quota_bytes", "4M", "4194304", "4X", NULL },

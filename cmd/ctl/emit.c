@@ -1,0 +1,167 @@
+#include "emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hosts.h"
+#include "base/mem.h"
+#include "launch/daemon.h"
+#include "launch/rsh.h"
+
+static int64_t ranks(const struct conf *c)
+{
+	return c->servers + (conf_trains(c) ? c->workers.max : 0);
+}
+
+typedef void quote(const char *text, struct buf *out);
+
+/* An option on a line of its own, when it was given. */
+static void option(struct buf *out, quote *as, const char *name, const char *value)
+{
+	if (!value)
+		return;
+	buf_printf(out, " \\\n    %s ", name);
+	as(value, out);
+}
+
+/* What was said of the run, to be said again. */
+static void options(const struct emit *m, quote *as, struct buf *out)
+{
+	option(out, as, "--bind", m->place->bind);
+	option(out, as, "--iface", m->place->iface);
+	for (size_t i = 0; i < m->set->n; i++)
+		option(out, as, "--set", m->set->item[i]);
+	buf_puts(out, "\n");
+}
+
+/* What each rank is to run, continued on lines of their own. */
+static void launch_line(const struct emit *m, struct buf *out)
+{
+	rsh_quote(m->program, out);
+	buf_printf(out, " launch --servers %lld --resume auto --file ", (long long)m->conf->servers);
+	rsh_quote(m->file, out);
+	options(m, rsh_quote, out);
+}
+
+static void go_there(const struct emit *m, struct buf *out)
+{
+	buf_puts(out, "cd ");
+	rsh_quote(m->here, out);
+	buf_puts(out, " || exit\n");
+}
+
+/* ---- Slurm ----------------------------------------------------------------------------- */
+
+static void sbatch(const struct emit *m, struct buf *out)
+{
+	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name, (long long)ranks(m->conf));
+	buf_printf(out, "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n", m->conf->name);
+	buf_puts(out, "# A minute before the time is over: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
+	go_there(m, out);
+	buf_puts(out, "# A worker that is lost is the cluster's matter, and no reason to end the others.\nsrun -K0 -W0 ");
+	launch_line(m, out);
+	buf_puts(out, "code=$?\n# It goes on from its checkpoint when there is room again.\n"
+	              "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
+}
+
+/* ---- MPI ------------------------------------------------------------------------------- */
+
+static void mpirun(const struct emit *m, struct buf *out)
+{
+	struct hosts hosts = { NULL, 0 };
+
+	for (size_t i = 0; i < m->conf->hosts.n; i++)
+		hosts_add(&hosts, m->conf->hosts.item[i], NULL);
+	buf_puts(out, "#!/bin/sh\n");
+	go_there(m, out);
+	buf_printf(out, "exec mpirun -n %lld", (long long)ranks(m->conf));
+	for (size_t i = 0; i < hosts.n; i++)
+		buf_printf(out, "%s%s:%lld", i ? "," : " --host ", hosts.item[i].name, (long long)hosts.item[i].slots);
+	buf_puts(out, " ");
+	launch_line(m, out);
+	hosts_release(&hosts);
+}
+
+/* ---- systemd --------------------------------------------------------------------------- */
+
+/* systemd.syntax(7) and systemd.service(5): quotes, backslashes, specifiers and variables. */
+static void unit_quote(const char *text, struct buf *out)
+{
+	buf_puts(out, "\"");
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			buf_puts(out, "\\");
+		else if (*text == '%' || *text == '$')
+			buf_append(out, text, 1);
+		buf_append(out, text, 1);
+	}
+	buf_puts(out, "\"");
+}
+
+/* Of a path, which is not quoted. */
+static void unit_path(struct buf *out, const char *path)
+{
+	for (; *path; path++) {
+		if (*path == '%')
+			buf_puts(out, "%");
+		buf_append(out, path, 1);
+	}
+}
+
+static void systemd(const struct emit *m, struct buf *out)
+{
+	char *hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;
+
+	buf_printf(out, "[Unit]\nDescription=pskit cluster %s\nWants=network-online.target\nAfter=network-online.target\n\n", m->conf->name);
+	buf_puts(out, "[Service]\nType=exec\nWorkingDirectory=");
+	unit_path(out, m->here);
+	buf_puts(out, "\nExecStart=");
+	unit_quote(m->program, out);
+	buf_puts(out, " run --resume auto ");
+	unit_quote(m->file, out);
+	option(out, unit_quote, "--hostfile", hostfile);
+	option(out, unit_quote, "--advertise", m->place->advertise);
+	options(m, unit_quote, out);
+	buf_puts(out, "# Stopped, with a checkpoint, is no failure; what is wrong with the file stays wrong.\n"
+	              "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
+	              "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
+	              "[Install]\nWantedBy=multi-user.target\n");
+	free(hostfile);
+}
+
+/* ---------------------------------------------------------------------------------------- */
+
+static const struct form {
+	const char *name;
+	void (*put)(const struct emit *m, struct buf *out);
+} forms[] = {
+	{ "sbatch", sbatch },
+	{ "systemd", systemd },
+	{ "mpirun", mpirun },
+};
+
+enum err_code emit(const char *form, const struct conf *conf, const char *file, const struct opt_list *set,
+                   const struct local_place *place, const char *image, struct buf *out, struct err *e)
+{
+	char *path = conf_file(file), *bin = path_self_dir(e);
+	struct emit m = { .conf = conf, .set = set, .place = place, .image = image, .file = path_absolute(path), .here = getcwd(NULL, 0) };
+	enum err_code rc = bin ? ERR_OK : e->code;
+
+	if (rc == ERR_OK && !m.here)
+		rc = err_sys(e, ERR_IO, "the current directory");
+	if (rc == ERR_OK)
+		m.program = path_join(bin, "ps-ctl");
+	if (rc == ERR_OK && strcmp(form, "k8s") == 0)
+		rc = emit_k8s(&m, out, e);
+	for (size_t i = 0; rc == ERR_OK && i < sizeof forms / sizeof *forms; i++)
+		if (strcmp(forms[i].name, form) == 0)
+			forms[i].put(&m, out);
+	free(m.program);
+	free(m.file);
+	free(m.here);
+	free(path);
+	free(bin);
+	return rc;
+}

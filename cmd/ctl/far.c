@@ -1,0 +1,152 @@
+#include "far.h"
+
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "ctl.h"
+#include "launch/rsh.h"
+#include "launch/rundir.h"
+#include "parts.h"
+
+/* Servers take the first places, and workers those after them. */
+const char *far_host(const struct runner *r, const char *id)
+{
+	bool server = strncmp(id, "server-", 7) == 0;
+	const char *host;
+	int64_t k;
+
+	if (!r->hosts.n || (!server && strncmp(id, "worker-", 7) != 0) || !num_int(id + 7, 0, 65535, &k))
+		return NULL;
+	host = hosts_place(&r->hosts, (size_t)(server ? k : r->conf->servers + k));
+	return hosts_is_here(host) ? NULL : host;
+}
+
+enum err_code far_join_line(struct runner *r, const char *id, struct buf *line, struct err *e)
+{
+	json_t *body = json_pack("{s:s}", "kept", id), *join = NULL;
+	enum err_code rc = http_call(r->client, "POST", "/v1/invite", body, RUNNER_ASK, NULL, &join, e);
+	char *text;
+
+	if (rc == ERR_OK) {
+		text = json_text(join);
+		buf_printf(line, "%s\n", text);
+		sodium_memzero(text, strlen(text));
+		free(text);
+	}
+	json_decref(join);
+	json_decref(body);
+	return rc;
+}
+
+static enum err_code tell_join(struct runner *r, size_t child, const struct buf *line, struct err *e)
+{
+	return launch_tell(r->set, child, line->data, line->len, e);
+}
+
+void far_wipe(struct buf *line)
+{
+	if (line->data)
+		sodium_memzero(line->data, line->cap);
+	buf_release(line);
+}
+
+static void compose(const struct runner *r, const char *dir, const char *id, const char *const *words, struct buf *command)
+{
+	const char *args[24];
+	size_t n = 0;
+
+	if (dir) {
+		args[n++] = "--dir";
+		args[n++] = dir;
+	}
+	args[n++] = id;
+	args[n++] = "--";
+	while (*words && n + 1 < CTL_COUNT(args))
+		args[n++] = *words++;
+	args[n] = NULL;
+	rsh_command(r->bin, args, command);
+}
+
+enum err_code far_spawn(struct runner *r, const char *host, const char *dir, const char *id, const char *const *words,
+                        size_t *child, struct err *e)
+{
+	struct buf line = BUF_INIT, command = BUF_INIT;
+	char *log = mem_printf("%s/%s.log", r->dir, id);
+	const char *argv[RSH_ARGV];
+	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log, .die_with_parent = true, .line = true };
+	enum err_code rc = far_join_line(r, id, &line, e);
+
+	if (rc == ERR_OK) {
+		compose(r, dir, id, words, &command);
+		rsh_argv(host, (const char *)command.data, argv);
+		rc = launch_start(r->set, &spec, child, e);
+	}
+	if (rc == ERR_OK)
+		rc = tell_join(r, *child, &line, e);
+	/* One that has ended by now is seen as what it is. */
+	if (rc == ERR_CLOSED)
+		rc = ERR_OK;
+	far_wipe(&line);
+	buf_release(&command);
+	free(log);
+	return rc;
+}
+
+int far_judge(const struct runner *r, const char *host, struct launch_event *ev, char *how, size_t size)
+{
+	char words[64];
+
+	if (!ev->signalled && ev->status == RSH_NO_SESSION) {
+		snprintf(how, size, "on %s has %s session", host, runner_is_forming(r) ? "no" : "lost its");
+		/* Another may well be had, as if it had been killed. */
+		ev->signalled = !runner_is_forming(r);
+		return err_exit_code(ERR_UNREACH);
+	}
+	if (!ev->signalled && ev->status > 128 && ev->status < 128 + NSIG) {
+		ev->signalled = true;
+		ev->status -= 128;
+	}
+	launch_how(ev, words);
+	snprintf(how, size, "on %s %s", host, words);
+	return !ev->signalled && ev->status == RSH_NO_PROGRAM ? err_exit_code(ERR_NOTFOUND) : ev->status;
+}
+
+/* Is the file another one than last time?  Asked a second after that, when the coordinator has seen it, too. */
+static bool has_changed(struct runner *r)
+{
+	char *path = rundir_path(r->dir, "keys/psk");
+	struct stat now;
+	bool changed = false;
+
+	if (stat(path, &now) == 0 && now.st_mtim.tv_sec + 1 < clock_wall() / NSEC_PER_SEC) {
+		changed = r->psk.st_ino && (now.st_ino != r->psk.st_ino || now.st_mtim.tv_sec != r->psk.st_mtim.tv_sec ||
+		                            now.st_mtim.tv_nsec != r->psk.st_mtim.tv_nsec);
+		r->psk = now;
+	}
+	free(path);
+	return changed;
+}
+
+void far_refresh(struct runner *r)
+{
+	if (!r->hosts.n || !has_changed(r))
+		return;
+	for (size_t i = 0; i < launch_count(r->set); i++) {
+		const char *id = launch_id(r->set, i);
+		struct buf line = BUF_INIT;
+		struct err e;
+
+		if (!launch_alive(r->set, i) || !far_host(r, id))
+			continue;
+		if (far_join_line(r, id, &line, &e) != ERR_OK || tell_join(r, i, &line, &e) != ERR_OK)
+			progress_say(&r->progress, "%s is not given the new secret: %s", id, e.msg);
+		far_wipe(&line);
+	}
+}

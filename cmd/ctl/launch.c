@@ -1,0 +1,315 @@
+#include <ctype.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attend.h"
+#include "base/mem.h"
+#include "client/resume.h"
+#include "conf/conf_key.h"
+#include "ctl.h"
+#include "foreground.h"
+#include "launch/rank.h"
+#include "local.h"
+#include "meeting.h"
+#include "wire/choose.h"
+
+/* One command on every rank of a scheduler's step: rank 0 is the coordinator and server-0 and says what comes
+ * of the run; the ranks after it are the other servers, and the rest workers. */
+
+/* So long the cluster may take to come to its end when all ranks are told to stop: rank 0 has a checkpoint made first. */
+#define PATIENCE (20 * NSEC_PER_SEC)
+#define GRACE (5 * NSEC_PER_SEC)
+
+struct options {
+	const char *file, *role, *run_id, *resume;
+	int64_t servers, rank, size, timeout;
+	struct opt_list set;
+	struct local_place place;
+	bool json;
+};
+
+static const struct opt opts[] = {
+	{ "file", 'f', OPT_STR, offsetof(struct options, file), "FILE", "the cluster file (cluster.json), which all ranks see", NULL, 0, 0 },
+	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "the first N ranks are servers; else as the cluster file says", NULL, 1, 1024 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "change a key of the cluster file, for this run", NULL, 0, 0 },
+	{ "role", 0, OPT_CHOICE, offsetof(struct options, role), "ROLE", "what this process is; its rank counts those of that role", "server|worker", 0, 0 },
+	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N", "which one it is, from 0; else as the environment says", NULL, 0, 65535 },
+	{ "world-size", 0, OPT_INT, offsetof(struct options, size), "N", "how many ranks there are, servers and workers", NULL, 1, 65535 },
+	{ "run-id", 0, OPT_STR, offsetof(struct options, run_id), "ID", "the same on all ranks of a run, and another for each run", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, place.iface), "NAMES", "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
+	{ "bind", 0, OPT_STR, offsetof(struct options, place.bind), "ADDR", "of rank 0: listen on this address, any port", NULL, 0, 0 },
+	{ "advertise", 0, OPT_STR, offsetof(struct options, place.advertise), "ADDR", "of a server: the address that others shall use, host or host:port", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait for rank 0 (60s)"),
+	CTL_OPT_RESUME(struct options, resume),
+	CTL_OPT_JSON(struct options, json),
+};
+
+/* What one rank knows about itself and the run. */
+struct place {
+	struct rank who;
+	enum rank_role role;
+	int64_t number;                 /* among those of its role */
+	char id[32];
+	struct conf conf;
+	char *dir;
+};
+
+static enum err_code check_run_id(struct rank *who, struct err *e)
+{
+	if (!who->run[0])
+		return err_set(e, ERR_USAGE, "nothing tells this run from the one before: give --run-id, the same on all ranks (%s)", who->from);
+	for (char *at = who->run; *at; at++)
+		if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
+			*at = '_';
+	if (who->run[0] == '.')
+		who->run[0] = '_';
+	return ERR_OK;
+}
+
+static enum err_code find_rank(const struct options *o, struct rank *who, struct err *e)
+{
+	enum err_code rc;
+
+	rank_init(who);
+	who->rank = o->rank;
+	who->size = o->size;
+	if (o->role)
+		who->role = strcmp(o->role, "server") == 0 ? RANK_SERVER : RANK_WORKER;
+	snprintf(who->run, sizeof who->run, "%s", o->run_id ? o->run_id : "");
+	rc = rank_find(who, e);
+	return rc == ERR_OK ? check_run_id(who, e) : rc;
+}
+
+static enum err_code set_number(struct conf *c, const char *key, int64_t value, struct err *e)
+{
+	char *set = mem_printf("%s=%lld", key, (long long)value);
+	enum err_code rc = conf_set(c, set, e);
+
+	free(set);
+	return rc;
+}
+
+/* As many servers and workers as there are ranks for them. */
+static enum err_code count(struct place *p, const struct options *o, struct err *e)
+{
+	int64_t servers = o->servers ? o->servers : p->who.servers, workers = p->who.workers;
+	enum err_code rc = servers > 0 ? set_number(&p->conf, "servers", servers, e) : ERR_OK;
+
+	servers = p->conf.servers;
+	if (workers < 0 && p->who.size >= 0)
+		workers = p->who.size - servers;
+	if (rc == ERR_OK && p->conf.has_job && p->who.size >= 0 && workers < 1)
+		rc = err_set(e, ERR_CONFIG, "%lld ranks, of which %lld are servers, leave no worker", (long long)p->who.size, (long long)servers);
+	if (rc == ERR_OK && p->conf.has_job && workers > 0)
+		rc = set_number(&p->conf, "workers", workers, e);
+	if (rc == ERR_OK)
+		rc = conf_set(&p->conf, "hosts=[]", e);
+	if (rc == ERR_OK)
+		rc = conf_validate(&p->conf, e);
+	if (rc == ERR_OK)
+		rc = rank_place(&p->who, servers, &p->role, &p->number, e);
+	if (rc == ERR_OK && p->number >= (p->role == RANK_SERVER ? servers : p->conf.workers.max))
+		rc = err_set(e, ERR_CONFIG, "rank %lld (%s): there are only %lld servers and %lld workers", (long long)p->who.rank, p->who.from,
+		             (long long)servers, (long long)p->conf.workers.max);
+	return rc;
+}
+
+/* Where the others are is not known to rank 0; but who started it is on their network. */
+static enum err_code choose_listen_address(struct conf *c, struct err *e)
+{
+	static const char *const hints[] = { "MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR" };
+	struct choice choice = { .iface = "*" };
+	char addr[NET_TEXT], *set, *towards;
+	const char *why;
+	enum err_code rc = ERR_NOTFOUND;
+
+	for (size_t i = 0; rc != ERR_OK && i < CTL_COUNT(hints); i++) {
+		const char *host = getenv(hints[i]);
+
+		if (!host)
+			continue;
+		towards = mem_printf(strchr(host, ':') ? "[%s]:1" : "%s:1", host);
+		rc = choose_listen(&(struct choice){ .towards = towards }, addr, &why, NULL);
+		free(towards);
+	}
+	if (rc != ERR_OK)
+		rc = choose_listen(&choice, addr, &why, e);
+	if (rc != ERR_OK)
+		return rc;
+	set = mem_printf("listen=%s", addr);
+	rc = conf_set(c, set, e);
+	free(set);
+	return rc;
+}
+
+static enum err_code find_place(const struct options *o, struct place *p, struct err *e)
+{
+	const struct conf_key *listen = conf_key_find("listen", NULL);
+	char text[160];
+	enum err_code rc = find_rank(o, &p->who, e);
+
+	if (rc == ERR_OK)
+		rc = local_load(o->file ? o->file : "cluster", &o->set, &o->place, &p->conf, &p->dir, e);
+	if (rc == ERR_OK)
+		rc = count(p, o, e);
+	if (rc == ERR_OK && p->role == RANK_SERVER && p->number == 0 && !p->who.one_host && !conf_given(&p->conf, listen))
+		rc = choose_listen_address(&p->conf, e);
+	if (rc != ERR_OK)
+		return rc;
+	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == RANK_SERVER ? "server" : "worker", (long long)p->number);
+	rank_text(&p->who, text, sizeof text);
+	fprintf(stderr, "ps-ctl launch: %s: %s, run %s\n", p->id, text, p->who.run);
+	return ERR_OK;
+}
+
+/* ---- rank 0 -------------------------------------------------------------------------------- */
+
+static int lead(struct place *p, const struct options *o)
+{
+	struct runner r;
+	struct err e = { 0 };
+	int code, lock = -1;
+
+	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &e) != ERR_OK)
+		return ctl_fail(&e);
+	r.max_restarts = 0;
+	r.iface = o->place.iface;
+	r.advertise = o->place.advertise;
+	r.meeting = meeting_path(p->dir, p->who.run);
+	code = foreground(&r, &p->conf, p->dir, o->json);
+	free(r.meeting);
+	close(lock);
+	return code;
+}
+
+/* ---- the others ---------------------------------------------------------------------------- */
+
+static void export_number(const char *name, int64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%lld", (long long)value);
+	if (value >= 0)
+		setenv(name, text, 1);
+}
+
+/* For programs of the user's. */
+static void export_place(const struct place *p, const char *join)
+{
+	bool worker = p->role == RANK_WORKER;
+
+	setenv("PS_CLUSTER", join, 1);
+	setenv("PS_ROLE", worker ? "worker" : "server", 1);
+	setenv("PS_RUN_ID", p->who.run, 1);
+	export_number("PS_RANK", p->number);
+	export_number("PS_WORLD_SIZE", p->who.size);
+	export_number("PS_LOCAL_RANK", p->who.local);
+	if (worker) {
+		setenv("PSKIT_WORKER", p->id, 1);
+		export_number("PSKIT_SLOT", p->number);
+	}
+}
+
+/* Until the program ends.  All ranks may be told to stop at once, and by Slurm all processes of each:
+ * then what this one has is needed for the checkpoint, until rank 0 stops the cluster; a second signal
+ * is for now. */
+static int attend(struct launch_set *set, size_t child, int signals)
+{
+	struct pollfd p[] = { { .fd = launch_fd(set), .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+	int64_t end = 0;
+	struct launch_event how;
+	int ready;
+
+	for (;;) {
+		int64_t left = end - clock_now();
+
+		ready = poll(p, 2, !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1);
+		if (ready > 0 && p[0].revents)
+			break;
+		if (ready > 0 && p[1].revents && attend_signal(signals) != SIGUSR1) {
+			if (end)
+				break;
+			end = clock_now() + PATIENCE;
+		}
+		if (end && clock_now() >= end)
+			break;
+	}
+	if (p[0].revents)
+		launch_wait(set, 0, &how, NULL);
+	else
+		launch_stop_all(set, GRACE);
+	return attend_code(set, child);
+}
+
+static int follow(const struct place *p, const struct options *o, char **command)
+{
+	char *meeting = meeting_path(p->dir, p->who.run), *join = NULL;
+	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL }, *worker[] = { "ps-work", "train", NULL, NULL, NULL };
+	size_t n = p->role == RANK_SERVER ? 3 : 2, child;
+	const char **words = p->role == RANK_SERVER ? server : worker;
+	struct launch_set *set = NULL;
+	struct err e = { 0 };
+	int code, signals = -1;
+
+	if (o->place.iface) {
+		words[n++] = "--iface";
+		words[n++] = o->place.iface;
+	}
+	if (o->place.advertise && p->role == RANK_SERVER) {
+		words[n++] = "--advertise";
+		words[n++] = o->place.advertise;
+	}
+	if (meeting_await(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
+		export_place(p, join);
+		signals = attend_signals();
+		if (attend_start(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, true, &set, &child, &e) == ERR_OK)
+			e.code = ERR_OK;
+	}
+	code = e.code == ERR_OK ? attend(set, child, signals) : ctl_fail(&e);
+	launch_free(set);
+	free(meeting);
+	free(join);
+	return code;
+}
+
+static int run(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .rank = -1, .size = -1, .timeout = 60 * NSEC_PER_SEC };
+	struct place p = { 0 };
+	struct err e = { 0 };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	argv[nargs + 1] = NULL;
+	if (find_place(&o, &p, &e) != ERR_OK)
+		code = ctl_fail(&e);
+	else if (p.role == RANK_SERVER && p.number == 0)
+		code = lead(&p, &o);
+	else
+		code = follow(&p, &o, argv + 1);
+	free(p.dir);
+	conf_release(&p.conf);
+	opt_list_release(&o.set);
+	return code;
+}
+
+const struct ctl_cmd ctl_cmd_launch = {
+	"launch",
+	{
+		.prog = "ps-ctl launch", .args = "[-- COMMAND [ARG ...]]",
+		.about = "be one process of a cluster that srun, mpirun or another launcher starts on every rank",
+		.more = "The first ranks are servers and the others workers, which run COMMAND (ps-work train).  Rank 0 coordinates,\n"
+		        "and prints the result.  Rank and size are taken from the environment: PS_RANK, torchrun's, Open MPI's, PMI's,\n"
+		        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on standard error.  The directory of\n"
+		        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a checkpoint, and exit code 75.",
+		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 0, .max_args = -1,
+		.examples = "  srun -n 10 ps-ctl launch --servers 2 -- ps-work train\n"
+		            "  mpirun -n 10 ps-ctl launch --servers 2\n",
+	},
+	run,
+};

@@ -1,0 +1,210 @@
+#!/usr/bin/env bats
+# One command on every rank: by Open MPI, by Slurm, and by hand.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+load lib/slurm
+
+setup() {
+	setup_training
+	cd "$T"
+}
+
+teardown() {
+	# A step that is left would outlive its daemon.
+	[ -z "${SLURM_CONF:-}" ] || timeout 10 scancel -f -s KILL --me 2>/dev/null || true
+	teardown_dir
+}
+
+short=(--set deterministic=true --set epochs=0 --set steps=60 --set eval_every=0)
+
+# The digest of the demo's job, of 3 workers on this host.
+demo_here() {
+	cp "$BATS_TEST_DIRNAME/../contrib/demo/fashion.json" cluster.json
+	ps-ctl run cluster "${short[@]}" --set workers=3 --set name=here --json 2>/dev/null | field model_digest
+}
+
+# by_hand N [options]: rank N of 3 of the run r1, in the background; its words are in rank.N.
+by_hand() {
+	local n=$1
+	shift
+	ps-ctl launch -f lin.json --rank "$n" --world-size 3 --run-id r1 "$@" >"out.$n" 2>"rank.$n" 3>&- &
+	pids+=($!)
+	rank[$n]=$!
+}
+
+ends() {
+	status=0
+	wait "${rank[$1]}" || status=$?
+	[ "$status" -eq "$2" ] || { cat rank.*; false; }
+}
+
+@test "by Open MPI: the same digest as on one host" {
+	command -v mpirun >/dev/null || skip "openmpi-bin is not installed"
+	here=$(demo_here)
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	mpirun --oversubscribe -n 5 ps-ctl launch --servers 2 "${short[@]}" --json -- ps-work train >out 2>err ||
+		{ cat err; false; }
+	[ "$(field model_digest <out)" = "$here" ]
+	[ "$(wc -l <out)" -eq 1 ]
+	for i in 0 1 2 3 4; do
+		grep -q "rank=$i/5 local=$i from OMPI_COMM_WORLD_RANK, run " err
+	done
+	grep -q 'ps-ctl launch: server-1: role=by rank rank=1/5' err
+	grep -q 'ps-ctl launch: worker-2: role=by rank rank=4/5' err
+	[ -s cluster.run/model.safetensors ]
+	[ -z "$(find cluster.run/launch -name '*.join')" ]
+}
+
+@test "by Slurm, on two nodes: the same digest as on one host" {
+	slurm_start
+	here=$(demo_here)
+	srun -n 5 -N 2 ps-ctl launch --servers 2 "${short[@]}" --json -- ps-work train >out 2>err || { cat err slurm/*.err; false; }
+	[ "$(field model_digest <out)" = "$here" ]
+	grep -q 'worker-2: role=by rank rank=4/5 local=[0-9] from SLURM_PROCID, run [0-9]*[.]0$' err
+	# In the batch script itself nothing is a rank.
+	printf '#!/bin/sh\nps-ctl launch --servers 1\n' >batch
+	run -4 sbatch --wait -o batch.out batch
+	grep -q 'nothing says which of the processes this is' batch.out
+}
+
+@test "by hand: a program of the user's, with all it needs to know" {
+	write_cluster 20
+	for n in 0 1; do by_hand $n --servers 1; done
+	by_hand 2 --servers 1 -- sh -c 'env | grep "^PS" | sort >seen; exec ps-work train'
+	for n in 0 1 2; do ends $n 0; done
+	grep -q 'done: .* steps' out.0
+	[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_BIN PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ] ||
+		[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ]
+	grep -qx 'PS_RANK=1' seen && grep -qx 'PSKIT_WORKER=worker-1' seen && grep -qx 'PS_RUN_ID=r1' seen
+	grep -qx "PS_CLUSTER=$T/lin.run/launch/r1/worker-1.join" seen
+	# Who comes late hears that it is over.
+	by_hand 2 --servers 1
+	ends 2 1
+	grep -q 'the run is over: done' rank.2
+}
+
+@test "all ranks are told to stop: a checkpoint, exit code 75, and it goes on from there to the same bits" {
+	write_cluster 600
+	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
+	RUN=$T/lin.run
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true; done
+	wait_for 20 step_is_past 100
+	kill -TERM "${rank[@]}"
+	ends 0 75
+	ends 1 0
+	ends 2 0
+	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
+	[ "$at" -gt 100 ]
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true --resume auto --run-id r2; done
+	for n in 0 1 2; do ends $n 0; done
+	grep -rq 'going on from .*step-0*'"$at" lin.run/server-0.log
+	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
+	figure "resumed at step $at"
+}
+
+# The last line of the batch job's output that is a result.
+digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -n 1; }
+
+@test "a batch job for Slurm: told to stop it saves, is queued again, and ends in the same bits" {
+	slurm_start
+	write_cluster 600
+	mkdir "a b's"
+	mv lin.json train.csv "a b's/"
+	cd "a b's"
+	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
+	RUN=$PWD/lin.run
+	ps-ctl start lin.json --emit sbatch --set deterministic=true --set workers=2 >job
+	sh -n job
+	grep -qx '#SBATCH --ntasks=3' job
+	job=$(sbatch --parsable -N 2 job)
+	wait_for 30 step_is_past 100
+	scancel -s TERM "$job"
+	wait_for 30 eval 'scontrol show job $job | grep -q "Restarts=1"'
+	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
+	[ "$at" -gt 100 ]
+	job_is_done() { scontrol show job "$job" | grep -q 'JobState=COMPLETED'; }
+	wait_for 60 job_is_done || { scontrol show job "$job"; cat lin-"$job".log; false; }
+	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
+	grep -q 'from SLURM_PROCID, run '"$job"'[.]0[.]1$' lin-"$job".log
+	figure "queued again at step $at"
+}
+
+@test "a shell script for Open MPI, a unit for systemd" {
+	command -v mpirun >/dev/null || skip "openmpi-bin is not installed"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	write_cluster 5
+	ps-ctl start lin.json --emit mpirun --set 'hosts=localhost:3' >job
+	grep -q 'exec mpirun -n 3 --host localhost:3 ' job
+	sh job >out 2>err || { cat err; false; }
+	grep -q '^done: ' out
+	ps-ctl start lin.json --emit systemd --set 'job.cache=it"s $HOME 100%' --hostfile <(echo b) >lin.service
+	grep -qF -- '--set "job.cache=it\"s $$HOME 100%%"' lin.service
+	grep -qx 'SuccessExitStatus=75' lin.service
+	if command -v systemd-analyze >/dev/null; then
+		systemd-analyze verify ./lin.service 2>verify || true
+		run ! grep -F lin.service verify
+	fi
+	[ ! -e lin.run/lock ] || ! ps-ctl -C lin.run status
+}
+
+# What container $1 of the list k8s runs, as pod $2 with the join file $3, on this host.
+pod() {
+	local script
+	script=$(jq -r --arg c "$1" '.items[].spec.template.spec.containers[]? | select(.name == $c).command[2]' k8s |
+		sed "s|/run/pskit|$T/$2|g; s|/etc/pskit-keys|$T/keys|g; s|/etc/pskit-join|$T/join/$3|g; s|/etc/pskit/|$T/etc/|g
+			s|/var/lib/pskit|$T/volume|g; s|demo-coordinator-0.demo:7070|127.0.0.1:$port|g; s|0.0.0.0:7071|127.0.0.1:0|g
+			s|0.0.0.0:7070|127.0.0.1:$4|g")
+	mkdir -p "$2"
+	POD_NAME=$2 POD_IP=127.0.0.1 POD_INDEX=${2##*-} sh -c "$script" >"$2.out" 2>&1 3>&- &
+	pids+=($!)
+}
+
+@test "for Kubernetes: keys, join files and commands that fit together" {
+	write_cluster 20
+	want=$(ps-ctl run lin.json --set deterministic=true --set servers=2 --set name=here --json 2>/dev/null | field model_digest)
+	run -78 ps-ctl start lin.json --emit k8s --set name=No_Label
+	[[ $output == *'name: Kubernetes takes'* ]]
+	ps-ctl start lin.json --emit k8s --set name=demo --set deterministic=true --set servers=2 --image lab/pskit:1 >k8s
+	[ "$(jq -r '[.items[] | .kind + "/" + .metadata.name] | join(" ")' k8s)" = "ConfigMap/demo Secret/demo-keys Secret/demo-join \
+Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worker" ]
+	[ "$(jq -r '[.items[].spec.template.spec.containers[]?.image] | unique | .[]' k8s)" = lab/pskit:1 ]
+	[ "$(jq -r '.items[] | select(.kind == "Job").spec.completions' k8s)" = 2 ]
+	port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	mkdir keys join etc volume
+	jq -r '.items[] | select(.kind == "ConfigMap").data["cluster.json"]' k8s >etc/cluster.json
+	for what in keys join; do
+		for file in $(jq -r '.items[] | select(.metadata.name == "demo-'$what'").stringData | keys[]' k8s); do
+			jq -j --arg f "$file" '.items[] | select(.metadata.name == "demo-'$what'").stringData[$f]' k8s |
+				sed "s|demo-coordinator-0.demo:7070|127.0.0.1:$port|" >"$what/$file"
+		done
+	done
+	[ "$(ls join | xargs)" = "demo-server-0.join worker-0.join worker-1.join" ]
+	pod coordinator demo-coordinator-0 none "$port"
+	pod server demo-server-0 demo-server-0.join 0
+	pod worker demo-worker-0 worker-0.join 0
+	pod worker demo-worker-1 worker-1.join 0
+	RUN=$T/volume/demo.run
+	wait_for 20 state_is done || { cat demo-*.out; false; }
+	[ "$(http GET /v1/result | jq -r .model_digest)" = "$want" ]
+	[ "$(status .servers)" = 2 ]
+	ps-ctl -C "$RUN" stop
+}
+
+@test "what cannot be is said: nobody's rank, no run, no such rank, rank 0 that does not come" {
+	write_cluster
+	env -u PS_RANK -u SLURM_PROCID ps-ctl launch -f lin.json 2>err && false
+	grep -q 'nothing says which of the processes this is' err
+	run -2 ps-ctl launch -f lin.json --rank 0
+	[[ $output == *'give --run-id'* ]]
+	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
+	[[ $output == *'there is no rank 3 of 3'* ]]
+	run -78 ps-ctl launch -f lin.json --rank 1 --world-size 2 --servers 2 --run-id x
+	[[ $output == *'leave no worker'* ]]
+	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x
+	[[ $output == *'there are only 1 servers and 2 workers'* ]]
+	run -124 ps-ctl launch -f lin.json --rank 1 --world-size 2 --run-id x --timeout 0.2s
+	[[ $output == *"rank 0 has left no $T/lin.run/launch/x/worker-0.join after"* ]]
+	[ ! -e lin.run ]
+}

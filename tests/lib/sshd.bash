@@ -1,0 +1,59 @@
+# A remote shell for tests: Debian's sshd on loopback addresses, with keys of its own, as who runs
+# the tests.  load lib/sshd.
+
+# sshd_start ADDRESS...: $PS_RSH reaches these; $sshd is the server.
+sshd_start() {
+	local address
+	[ -x /usr/sbin/sshd ] && command -v ssh >/dev/null || skip "openssh-server and openssh-client are not installed"
+	mkdir -p ssh
+	chmod 700 ssh
+	ssh-keygen -q -t ed25519 -N '' -f ssh/host
+	ssh-keygen -q -t ed25519 -N '' -f ssh/me
+	cp ssh/me.pub ssh/authorized
+	for port in $(shuf -i 20000-32000 -n 20); do
+		sshd_config "$port" "$@" >ssh/sshd_config
+		# It asks for this directory when it is root.
+		[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
+		/usr/sbin/sshd -D -e -f "$T/ssh/sshd_config" 3>&- 2>ssh/sshd.log &
+		sshd=$!
+		pids+=("$sshd")
+		wait_for 10 sshd_settled
+		! grep -q 'Cannot bind\|Bind to port' ssh/sshd.log || continue
+		break
+	done
+	: >ssh/known
+	for address; do
+		echo "[$address]:$port $(cut -d' ' -f1,2 ssh/host.pub)" >>ssh/known
+	done
+	cat >ssh/config <<-END
+	Host *
+	Port $port
+	IdentityFile $T/ssh/me
+	IdentitiesOnly yes
+	UserKnownHostsFile $T/ssh/known
+	GlobalKnownHostsFile /dev/null
+	StrictHostKeyChecking yes
+	END
+	export PS_RSH="ssh -o BatchMode=yes -F $T/ssh/config"
+}
+
+sshd_config() {
+	local address port=$1
+	shift
+	for address; do
+		echo "ListenAddress $address:$port"
+	done
+	cat <<-END
+	HostKey $T/ssh/host
+	AuthorizedKeysFile $T/ssh/authorized
+	PidFile none
+	UsePAM no
+	StrictModes no
+	PermitRootLogin prohibit-password
+	PasswordAuthentication no
+	KbdInteractiveAuthentication no
+	LogLevel VERBOSE
+	END
+}
+
+sshd_settled() { grep -q 'Server listening\|rror\|annot' ssh/sshd.log; }

@@ -44,7 +44,7 @@ write_data() {
 @test "the example trains what the programs of --exec train, and from C++ the header is one" {
 	write_data
 	build linear "$ROOT/contrib/examples/c/linear.c"
-	[ "$(grep -cv '^$' "$ROOT/contrib/examples/c/linear.c")" -le 50 ]
+	[ "$(wc -l <"$ROOT/contrib/examples/c/linear.c")" -le 40 ]
 	cat >c.json <<-END
 	{ "workers": 2, "deterministic": true, "job": { "model": "custom", "command": "./linear", "epochs": 10, "batch": 50, "lr": 0.5 } }
 	END

@@ -148,7 +148,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 	struct conf conf;
 	struct err e = { 0 };
 	char *dir = NULL;
-	enum err_code rc = local_load(file, &o->set, &conf, &dir, &e);
+	enum err_code rc = local_load(file, &o->set, NULL, &conf, &dir, &e);
 
 	if (rc == ERR_NOTFOUND || rc == ERR_USAGE)
 		return ctl_fail(&e);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/conf_key.h"
 #include "ctl.h"
 #include "launch/daemon.h"
 #include "parts.h"
@@ -133,19 +134,36 @@ static enum err_code start_server(struct runner *r, int64_t k, struct err *e)
 	return runner_spawn(r, "ps-serve", id, args, &child, e);
 }
 
+/* The keys that the cluster file or the command line names: "job.lr,sync".  Fresh. */
+static char *given_keys(const struct conf *c)
+{
+	struct buf b = BUF_INIT;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (conf_given(c, &k[i]))
+			buf_printf(&b, "%s%s", b.len ? "," : "", k[i].path);
+	return b.data ? (char *)b.data : mem_strdup("");
+}
+
 /* A worker that is a program of the user's. */
 static enum err_code start_command(struct runner *r, const char *dir, const char *id, const char *slot, struct err *e)
 {
-	char *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
-	     *number = mem_printf("PSKIT_SLOT=%s", slot);
-	const char *args[] = { cluster, worker, number, "/bin/sh", "-c", r->conf->job.command, NULL };
+	char *given = given_keys(r->conf), *keys = mem_printf("PSKIT_GIVEN=%s", given),
+	     *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
+	     *number = mem_printf("PSKIT_SLOT=%s", slot), *of = mem_printf("PSKIT_WORKERS=%lld", (long long)r->conf->workers.max);
+	const char *args[] = { cluster, worker, number, of, keys, "/bin/sh", "-c", r->conf->job.command, NULL };
 	enum err_code rc;
 	size_t child;
 
 	rc = spawn_in(r, dir, "/usr/bin/env", id, args, &child, e);
+	free(given);
+	free(keys);
 	free(cluster);
 	free(worker);
 	free(number);
+	free(of);
 	return rc;
 }
 
@@ -184,6 +202,12 @@ static bool is_alive(const struct runner *r, const char *id)
 	return false;
 }
 
+/* Of model custom without a program the workers are started by something else (torchrun, srun, a shell). */
+static bool has_own_workers(const struct conf *c)
+{
+	return c->has_job && (strcmp(c->job.model, "custom") != 0 || conf_names(c->job.exec) || conf_names(c->job.command));
+}
+
 /* Those that a scaling has called for. */
 static void start_called(struct runner *r)
 {
@@ -194,7 +218,7 @@ static void start_called(struct runner *r)
 	json_array_foreach(json_object_get(r->status, "called"), i, id) {
 		const char *name = json_string_value(id);
 
-		if (!name || is_alive(r, name))
+		if (!name || is_alive(r, name) || (strncmp(name, "worker-", 7) == 0 && !has_own_workers(r->conf)))
 			continue;
 		if (runner_spawn_again(r, name, &e) != ERR_OK)
 			progress_say(&r->progress, "cannot start %s: %s", name, e.msg);
@@ -207,7 +231,7 @@ enum err_code runner_start(struct runner *r, struct err *e)
 
 	for (int64_t k = 0; rc == ERR_OK && k < r->conf->servers; k++)
 		rc = start_server(r, k, e);
-	for (int64_t k = 0; rc == ERR_OK && r->conf->has_job && k < r->conf->workers.max; k++)
+	for (int64_t k = 0; rc == ERR_OK && has_own_workers(r->conf) && k < r->conf->workers.max; k++)
 		rc = start_worker(r, k, e);
 	r->settled = clock_now() + FAST_FOR;
 	return rc;

@@ -23,7 +23,7 @@
 struct options {
 	struct opt_list set;
 	int64_t timeout, max_restarts;
-	const char *resume;
+	const char *resume, *exec;
 };
 
 static const struct opt opts[] = {
@@ -32,6 +32,7 @@ static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPT_EXEC(struct options, exec),
 };
 
 static int take_signal(int fd)
@@ -169,13 +170,17 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
+	const char *file;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
+	file = nargs ? argv[1] : NULL;
+	if (!local_may_go(self->usage.prog, file, o.exec, &code))
+		return code;
+	if (local_load(file, &o.set, o.exec, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
-		        argv[1]);
+		        file ? file : "--exec");
 	code = e.code != ERR_OK ? ctl_fail(&e) : start(&conf, dir, &o);
 	free(dir);
 	conf_release(&conf);
@@ -186,13 +191,13 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_start = {
 	"start",
 	{
-		.prog = "ps-ctl start", .args = "FILE",
+		.prog = "ps-ctl start", .args = "[FILE]",
 		.about = "start a cluster in the background, and return when it is ready",
 		.more = "A supervisor stays behind.  When the job is done it writes result.json and "
 		        "model.safetensors into\nthe run directory and keeps the servers up until ps-ctl "
 		        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
 		        "left running.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
 		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n",
 	},
 	run,

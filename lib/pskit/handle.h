@@ -18,7 +18,9 @@ struct held {
 struct ps {
 	char *where, *name;             /* name: NULL until it is clear */
 	bool by_join;                   /* where is a join file */
-	char *zone, *tables;
+	char *zone, *tables, *first;
+	json_t *settings;               /* of ps_set */
+	struct first *values;           /* of ps_begin_with, until ps_join */
 	int slot;                       /* -1: any */
 	int64_t timeout;                /* ns */
 	struct log log;
@@ -36,6 +38,11 @@ struct ps {
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };
+
+/* begin.c.  ps_begin_with's values as a file for the coordinator, whose path is p->first: made here, where the run
+ * directory is. */
+enum err_code handle_write_first(struct ps *p, const char *tables);
+void handle_drop_first(struct ps *p);
 
 /* What a call returns, by what became of it: p->e says more of a failure, and may have been
  * written to on the way to a success. */

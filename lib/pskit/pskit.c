@@ -117,8 +117,10 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	if (!p)
 		return PS_NOMEM;
 	p->cancel = -1;
+	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
+		return handle_misuse(p, "ps_open: the options have no size: put sizeof(struct ps_options) there");
 	if (options)
-		o = *options;
+		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
 	name = o.name ? o.name : getenv("PSKIT_WORKER");
 	p->name = copy(name);
 	p->zone = copy(o.zone);
@@ -190,5 +192,8 @@ PUBLIC void ps_close(struct ps *p)
 	free(p->name);
 	free(p->zone);
 	free(p->tables);
+	free(p->first);
+	json_decref(p->settings);
+	handle_drop_first(p);
 	free(p);
 }

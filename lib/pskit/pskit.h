@@ -34,8 +34,9 @@ enum {
 
 struct ps;
 
-/* Fill with zeroes; what is zero is as it is by default. */
+/* Fill with zeroes, and put its size in; what is zero is as it is by default. */
 struct ps_options {
+	size_t size;                    /* sizeof(struct ps_options): fields may come to be added behind the last */
 	const char *name;               /* who it is, in a run directory: a key's name (PSKIT_WORKER; else worker-SLOT in ps_join, else admin) */
 	int slot_wanted;                /* 0: any (or PSKIT_SLOT); N + 1: slot N */
 	const char *zone;               /* where it is: through a relay of this zone */
@@ -70,12 +71,20 @@ void ps_cancel(struct ps *p);
 
 /* ---- in the job: a worker ----------------------------------------------------------------- */
 
+/* Before ps_join.  What the job is to begin with where the cluster file leaves a key at its default: keys of the update
+ * rule, the mode and the end (pskit(3) lists them), texts as of --set.  The first worker that says so decides. */
+int ps_set(struct ps *p, const char *key, const char *value);
+/* The first parameters of a dense table, n = rows * cols, borrowed until ps_join returns; other dense tables are then
+ * zeroes.  Slot 0 has the say; a checkpoint that is gone on from, or job.init, goes before. */
+int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n);
 /* Take a slot, and be there when the job begins.  tables: as job.tables ("w:784x10,b:10"), for a
  * cluster file that names none, or NULL; examples: how many the data has, for one that says
  * nothing of that, or 0.  The job's model is custom. */
 int ps_join(struct ps *p, const char *tables, uint64_t examples);
 /* Which slot it has. */
 uint32_t ps_slot(const struct ps *p);
+/* By what the job goes now, of a key: its text in out, of n bytes.  Numbers as in JSON. */
+int ps_setting(struct ps *p, const char *key, char *out, size_t n);
 
 /* What is this worker's at a step: examples begin .. end-1 of the data, in pass number `epoch`
  * over it.  May be none: then it is pushed nothing, but the step is ended all the same. */
@@ -89,7 +98,7 @@ int ps_step_begin(struct ps *p, struct ps_step *out);
  * step; NULL: there is no such table. */
 const float *ps_param(struct ps *p, const char *table, size_t *n);
 float *ps_grad(struct ps *p, const char *table, size_t *n);
-/* Push the gradients; loss: the mean over the step's examples. */
+/* Push the gradients; loss: the mean over the step's examples, or -INFINITY where nobody has looked. */
 int ps_step_end(struct ps *p, double loss);
 
 /* Scores of the whole model, by whoever is asked: NAN where there is none. */
@@ -97,7 +106,7 @@ struct ps_scores {
 	double loss, accuracy, auc, rmse, r2;
 	uint64_t examples;
 };
-/* After PS_OVER: until the job is over.  score (may be NULL) is called in one of the workers, with
+/* After PS_OVER, or when this worker has no more to do (a step that it has begun is left out): until the job is over.  score (may be NULL) is called in one of the workers, with
  * the last parameters in ps_param. */
 int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "kern/vec.h"
 #include "pskit/handle.h"
 
 /* ---- into the job ------------------------------------------------------------------------- */
@@ -27,8 +28,12 @@ PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 	if (rc)
 		return handle_return(p, rc);
 	p->tables = tables ? mem_strdup(tables) : NULL;
+	rc = handle_write_first(p, p->tables);
+	handle_drop_first(p);
+	if (rc)
+		return handle_return(p, rc);
 	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt_fd = p->cancel, .log = &p->log,
-		.by_caller = true, .tables = p->tables, .examples = examples };
+		.by_caller = true, .tables = p->tables, .examples = examples, .settings = p->settings, .first = p->first };
 	rc = worker_open(&p->w, &p->cfg, &p->e);
 	if (!rc)
 		rc = suits(&p->w.job.conf, &p->e);
@@ -45,6 +50,15 @@ PUBLIC uint32_t ps_slot(const struct ps *p)
 
 /* ---- a step ------------------------------------------------------------------------------- */
 
+/* What came of all steps (in bsp: of all workers'), for who wants it. */
+static int last_parameters(struct ps *p)
+{
+	struct worker *w = &p->w;
+	enum err_code rc = w->ring ? ERR_OK : params_pull(&w->params, &w->batch, w->step, true, &p->e);
+
+	return rc ? handle_return(p, rc) : PS_OVER;
+}
+
 PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 {
 	struct worker *w = &p->w;
@@ -59,7 +73,7 @@ PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 		if (!rc)
 			handle_drop_held(p);
 		if (!rc && p->over)
-			return PS_OVER;
+			return last_parameters(p);
 		any = w->batch.rows > 0;
 		if (!rc && !any)
 			rc = worker_commit(w, &p->t, 0, &p->e);
@@ -97,6 +111,15 @@ PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
 	return dense(p, table, true, n);
 }
 
+/* Where nobody looks at the loss, this tells. */
+static bool gradient_is_finite(const struct params *q)
+{
+	for (size_t i = 0; i < q->job->ntables; i++)
+		if (!q->job->table[i].sparse && !vec_all_finite(q->job->table[i].rows * q->job->table[i].cols, q->g[i]))
+			return false;
+	return true;
+}
+
 PUBLIC int ps_step_end(struct ps *p, double loss)
 {
 	struct worker *w = &p->w;
@@ -104,7 +127,9 @@ PUBLIC int ps_step_end(struct ps *p, double loss)
 	if (!p->stepping)
 		return handle_misuse(p, "ps_step_end: ps_step_begin comes first");
 	p->stepping = false;
-	if (isfinite((float)loss))
+	if (loss == WORKER_NO_LOSS && !gradient_is_finite(&w->params))
+		loss = NAN;
+	if (isfinite((float)loss) || loss == WORKER_NO_LOSS)
 		params_good(&w->params, w->step);
 	local_finish(w->local, &w->params, &w->batch);
 	return handle_return(p, worker_commit(w, &p->t, loss, &p->e));
@@ -129,8 +154,10 @@ PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_
 {
 	enum err_code rc;
 
-	if (!p->over)
-		return handle_misuse(p, "ps_finish: is for when ps_step_begin has returned PS_OVER");
+	if (!p->joined || p->ended)
+		return handle_misuse(p, "ps_finish: %s", p->ended ? "the job is over" : "ps_join comes first");
+	p->over = true;
+	p->stepping = false;
 	p->score = fn;
 	p->score_ctx = ctx;
 	p->w.score = fn ? score : NULL;

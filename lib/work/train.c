@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "launch/rundir.h"
 #include "work/coding.h"
 #include "work/kept.h"
 #include "work/step.h"
@@ -137,6 +136,10 @@ static enum err_code join(struct worker *w, struct err *e)
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
+	if (w->cfg->settings)
+		json_object_set(msg, "settings", (json_t *)(uintptr_t)w->cfg->settings);
+	if (w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0)
+		json_object_set_new(msg, "first", json_true());
 	rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
@@ -270,42 +273,6 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* The last good model to the run directory; what became of it, as a clause. */
-static void keep_model(struct worker *w, char *said, size_t n)
-{
-	const char *dir = w->cfg->id->run_dir;
-	struct err why = { 0 };
-	char *path;
-
-	if (!dir) {
-		snprintf(said, n, "no model is kept: this worker has no run directory");
-		return;
-	}
-	path = rundir_path(dir, "model.safetensors");
-	if (params_save_good(&w->params, path, &why))
-		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
-	else
-		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
-	free(path);
-}
-
-static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
-{
-	json_t *msg, *answer;
-	char kept[400];
-
-	keep_model(w, kept, sizeof kept);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; %s",
-	    w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, kept);
-	msg = figures_json(w);
-	json_object_set_new(msg, "op", json_string("fail"));
-	json_object_set_new(msg, "message", json_string(e->msg));
-	if (agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
-		json_decref(answer);
-	json_decref(msg);
-	return ERR_NONFINITE;
-}
-
 /* The job is paused.  What is under way is answered meanwhile; servers may come and go. */
 static enum err_code rest(struct worker *w, struct err *e)
 {
@@ -353,8 +320,8 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, double loss,
 	enum err_code rc = ERR_OK;
 
 	/* Beyond float32 the gradient is beyond what servers take. */
-	if (w->batch.rows && !isfinite((float)loss))
-		return loss_failed(w, loss, e);
+	if (w->batch.rows && !isfinite((float)loss) && loss != WORKER_NO_LOSS)
+		return worker_loss_failed(w, loss, e);
 	t->computed = clock_now();
 	if (w->batch.rows || w->ring)
 		rc = step_push(w, e);
@@ -403,13 +370,20 @@ static enum err_code load(struct worker *w, const json_t *config, struct err *e)
 		.restarts = &w->program_restarts, .cancelled = cancelled, .ctx = w };
 	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .tables = cfg->tables,
 		.examples = cfg->examples, .log = cfg->log };
+	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
 	enum err_code rc;
 
+	if (cfg->settings)
+		json_object_update(settings, (json_t *)(uintptr_t)cfg->settings);
+	if (cfg->first)
+		json_object_set_new(settings, "job.init", json_string(cfg->first));
+	from.settings = settings;
 	if (cfg->exec)
 		w->program = program_new(&pc);
 	if (w->program)
 		from.outside = program_outside(w->program);
 	rc = job_load(config, &from, &w->job, e);
+	json_decref(settings);
 	return rc ? rc : begin_program(w, e);
 }
 

@@ -2,6 +2,7 @@
 #define WORK_WORKER_H
 
 /* Inside of a training worker: shared by train.c, step.c, finish.c and figures.c. */
+#include <math.h>
 #include <pthread.h>
 
 #include "base/rng.h"
@@ -30,6 +31,9 @@ struct figures {
 	int64_t paused;                 /* the number of the pause that it rests for; 0: it does not */
 	int64_t doing_since;
 };
+
+/* Of a step whose caller does not say what it was. */
+#define WORKER_NO_LOSS (-HUGE_VAL)
 
 /* When the parts of a step were over; waited: of the time before `data`, what
  * was spent on others, not on data. */
@@ -97,6 +101,8 @@ enum err_code worker_refresh(struct worker *w, struct err *e);
  * go: what is pushed stays, the step is told, the slot is given back. */
 enum err_code worker_finish(struct worker *w, struct err *e);
 void worker_leave(struct worker *w);
+/* This loss is no finite number: the job fails, and the last good model is kept.  ERR_NONFINITE. */
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
 
 /* What this worker does from now on; `what` is a constant.  Or that it rests, for this pause. */
 void figures_doing(struct worker *w, const char *what);

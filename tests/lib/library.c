@@ -95,7 +95,7 @@ static void *cancel_when(void *ctx)
 /* The other worker waits for this one, and this one for nobody: it waits in ps_step_begin. */
 static void cancel(const char *run)
 {
-	struct ps_options o = { 0 };
+	struct ps_options o = { .size = sizeof o };
 	struct ps_step s;
 	pthread_t t;
 	sem_t begun;

@@ -127,14 +127,14 @@ class Handle:
     """A connection to a cluster: beside its job, or, after join(), one of its workers."""
 
     def __init__(self, where=None, name=None, slot=None, zone=None, timeout=30.0, log=None, log_level=2):
-        o = _library.Options(name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
+        o = _library.Options(size=ctypes.sizeof(_library.Options), name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
                              timeout_ms=max(1, int(timeout * 1000)), log_level=log_level)
         if log is not None:
             o.log = _library.LOG(lambda ctx, level, text: log(level, text.decode(errors="replace")))
         self._options = o                   # its callback stays as long as the handle
         self._p = ctypes.c_void_p()
         self._caller = None
-        self._tables = {}
+        self._tables, self._views, self._first = {}, {}, []
         rc = lib.ps_open(_bytes(where), ctypes.byref(o), ctypes.byref(self._p))
         if rc:
             error = self._error(rc)
@@ -166,11 +166,16 @@ class Handle:
         return self._tables[name]
 
     def _view(self, fn, name):
-        n = ctypes.c_size_t()
-        p = fn(self._p, name.encode(), ctypes.byref(n)) if self._p else None
-        if not p:
-            raise self._error(4) if self._p else ValueError("the handle is closed")
-        return np.ctypeslib.as_array(p, (n.value,)).reshape(self._shape(name).shape)
+        if not self._p:
+            raise ValueError("the handle is closed")
+        address = ctypes.cast(fn(self._p, name.encode(), None), ctypes.c_void_p).value
+        if not address:
+            raise self._error(4)
+        # The library has few places, and comes back to them.
+        if (name, address) not in self._views:
+            shape = self._shape(name).shape
+            self._views[name, address] = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), shape)
+        return self._views[name, address]
 
     # ---- life
 
@@ -199,9 +204,28 @@ class Handle:
 
     # ---- a worker
 
+    def set(self, key, value):
+        """Before join(): what the job begins with, where the cluster file says nothing: set("optimizer", "adam")."""
+        self._call(lib.ps_set, key.encode(), str(value).encode())
+
+    def setting(self, key):
+        """What the job goes by now: a text, numbers as in JSON."""
+        text = ctypes.create_string_buffer(4096)
+        self._call(lib.ps_setting, key.encode(), text, len(text))
+        return text.value.decode()
+
+    def begin_with(self, name, values):
+        """Before join(): the first parameters of a dense table."""
+        a = _floats(values, None, name)
+        self._first.append(a)               # it is read by join()
+        self._call(lib.ps_begin_with, name.encode(), _pointer(a, ctypes.c_float), a.size)
+
     def join(self, tables=None, examples=0):
         """Take a slot; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
-        self._call(lib.ps_join, _bytes(tables), examples)
+        try:
+            self._call(lib.ps_join, _bytes(tables), examples)
+        finally:
+            self._first.clear()
 
     @property
     def slot(self):
@@ -209,13 +233,17 @@ class Handle:
 
     def tasks(self):
         """This worker's steps, until all are done; clock() ends each."""
+        while (task := self.begin()) is not None:
+            yield task
+
+    def begin(self):
+        """One of them; None: there is no further step."""
         s = _library.Step()
-        while self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK:
-            yield Task(s)
+        return Task(s) if self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK else None
 
     def param(self, name):
         """A dense table's parameters at this step: an array that is not copied, and ends with the step."""
-        a = self._view(lib.ps_param, name)
+        a = self._view(lib.ps_param, name).view()
         a.flags.writeable = False
         return a
 
@@ -223,12 +251,12 @@ class Handle:
         """Where a dense table's gradient is to be put, whole: the mean over the step's examples."""
         return self._view(lib.ps_grad, name)
 
-    def clock(self, loss):
-        """Push what grad() holds, and end the step; loss: the mean over its examples."""
-        self._call(lib.ps_step_end, float(loss))
+    def clock(self, loss=None):
+        """Push what grad() holds, and end the step; loss: the mean over its examples, None where it is not known."""
+        self._call(lib.ps_step_end, -math.inf if loss is None else float(loss))
 
     def finish(self, score=None):
-        """After the last step: until the job is over.  score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...}
+        """After the last step, or when this worker has no more to do: until the job is over.  score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...}
         is called in one of the workers, with the last parameters in param()."""
         failed = []
 

@@ -237,6 +237,11 @@ enum err_code runner_start(struct runner *r, struct err *e)
 	return rc;
 }
 
+bool runner_waits_for_others(const struct runner *r)
+{
+	return r->conf->has_job && !has_own_workers(r->conf) && json_int(r->status, "servers", 0) >= r->conf->servers;
+}
+
 void runner_forget(struct runner *r)
 {
 	struct launch_event ev;
@@ -348,7 +353,7 @@ static void check_workers(struct runner *r, int64_t now)
 	worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (!r->conf->has_job || json_int(r->status, "workers", 0) > 0 ||
+	if (!has_own_workers(r->conf) || json_int(r->status, "workers", 0) > 0 ||
 	    runner_count(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)

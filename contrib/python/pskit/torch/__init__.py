@@ -186,10 +186,14 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
         raise ValueError("backward_passes_per_step: must be at least 1")
     rule, decays = _rules.settings(optimizer)
     groups = _name(optimizer, named_parameters)
-    s.want({**rule, "sync": _mode(mode, staleness), "codec": compression, **({"schedule": schedule} if schedule else {}),
-            **({"clip_norm": float(clip_norm)} if clip_norm else {})})
-    optimizer._tables = [d for group, decay in zip(groups, decays) for d in s.add(group, decay)]
-    optimizer._session, optimizer._passes, optimizer._passes_per_step = s, 0, backward_passes_per_step
+    tables = s.add([(name, p, decay) for group, decay in zip(groups, decays) for name, p in group])
+    try:
+        s.want({**rule, "sync": _mode(mode, staleness), "codec": compression, **({"schedule": schedule} if schedule else {}),
+                **({"clip_norm": float(clip_norm)} if clip_norm else {})})
+    except ValueError:
+        s.drop(tables)
+        raise
+    optimizer._tables, optimizer._session, optimizer._passes, optimizer._passes_per_step = tables, s, 0, backward_passes_per_step
     optimizer._rates = [g["lr"] for g in optimizer.param_groups]
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})

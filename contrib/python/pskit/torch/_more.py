@@ -69,7 +69,7 @@ class LocalSGD:
             raise ValueError("sync_every: must be at least 1")
         s = self._session = _session()
         s.want(outer)
-        self._tables = s.add((n, p) for n, p in model.named_parameters() if p.requires_grad)
+        self._tables = s.add((n, p, True) for n, p in model.named_parameters() if p.requires_grad)
         s.bound, s.local = False, self
         s.pushers.append(self)
         self.sync_every, self._optimizer, self._alone = sync_every, optimizer, 0
@@ -132,7 +132,7 @@ class GradientMean:
         s = self.session = _session()
         # w - (g + w): what comes back is the mean of what was pushed, with the other sign.
         s.want({"optimizer": "sgd", "lr": 1.0, "l2": 1.0})
-        self.table, = s.add([("gradient", torch.zeros(sum(p.numel() for p in parameters if p.requires_grad)))])
+        self.table, = s.add([("gradient", torch.zeros(sum(p.numel() for p in parameters if p.requires_grad)), True)])
         s.pushers.append(self)
         self.waiting = []
 

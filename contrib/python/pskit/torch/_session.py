@@ -59,7 +59,7 @@ class Session:
         self.handle = connect(where, **options)
         self.pid = os.getpid()
         self.dense, self.sparse, self.wanted = [], {}, {}
-        self.examples = 0
+        self.examples, self._views = 0, {}
         self.pushers, self.pushed = [], set()
         self.task = None
         self.started = self.over = self.closed = False
@@ -74,20 +74,30 @@ class Session:
         if self.started:
             raise RuntimeError(f"{what}: the job has begun; all of its tables and settings come before the first step")
 
-    def add(self, named, decay=True):
-        """Dense tables for (name, parameter); their places in self.dense."""
+    def add(self, named):
+        """Dense tables for (name, parameter, whether it decays), all or none: their places in self.dense."""
         self._early("parameters")
-        made = []
-        for name, p in named:
-            if p.dtype != torch.float32 or p.device.type != "cpu":
-                raise ValueError(f"parameter {name!r}: must be float32 on the CPU, and is {p.dtype} on {p.device}")
-            if any(p is d.parameter for d in self.dense):
-                raise ValueError(f"parameter {name!r}: is another optimizer's already, or named twice")
-            made.append(_Dense(name, p, decay))
-            if any(made[-1].name == d.name for d in self.dense) or made[-1].name in self.sparse:
-                raise ValueError(f"parameter {name!r}: there are two of this name")
-            self.dense.append(made[-1])
-        return made
+        before = len(self.dense)
+        try:
+            for name, p, decay in named:
+                self._add_one(name, p, decay)
+        except ValueError:
+            del self.dense[before:]
+            raise
+        return self.dense[before:]
+
+    def _add_one(self, name, p, decay):
+        if p.dtype != torch.float32 or p.device.type != "cpu":
+            raise ValueError(f"parameter {name!r}: must be float32 on the CPU, and is {p.dtype} on {p.device}")
+        if any(p is d.parameter for d in self.dense):
+            raise ValueError(f"parameter {name!r}: is another optimizer's already, or named twice")
+        d = _Dense(name, p, decay)
+        if d.name in self.sparse or any(d.name == other.name for other in self.dense):
+            raise ValueError(f"parameter {name!r}: there are two of this name")
+        self.dense.append(d)
+
+    def drop(self, tables):
+        self.dense = [d for d in self.dense if d not in tables]
 
     def add_sparse(self, name, embedding):
         self._early("an embedding")
@@ -99,8 +109,9 @@ class Session:
     def want(self, settings):
         self._early("settings")
         for key, value in settings.items():
-            if self.wanted.setdefault(key, value) != value:
+            if self.wanted.get(key, value) != value:
                 raise ValueError(f"{key} is to be {self.wanted[key]} and {value}: the servers have one update rule, and one mode")
+        self.wanted.update(settings)
 
     # ---- steps
 
@@ -129,7 +140,10 @@ class Session:
     def view(self, d, gradient=False):
         """The library's memory, in the parameter's shape."""
         a = self.handle._view(lib.ps_grad if gradient else lib.ps_param, d.name)
-        return torch.from_numpy(a).view(d.parameter.shape)
+        # The handle keeps its arrays, of which there are three for each table.
+        if id(a) not in self._views:
+            self._views[id(a)] = torch.from_numpy(a).view(d.parameter.shape)
+        return self._views[id(a)]
 
     def _begin(self):
         self.pushed.clear()

@@ -42,6 +42,7 @@ trains() {
 	# By its names, and as it was made: the script's settings are in the events.
 	grep -q 'job.optimizer=adamw .*by worker-[01], to begin with' "$RUN/events.jsonl"
 	trains "state"
+	[ -s last.0 ] && [ -s last.1 ]
 }
 
 @test "ssp, asp and codecs as arguments; what --set says goes before them" {

@@ -228,12 +228,24 @@ static void name_the_rest(struct runner *r, const char *what, bool all)
 	buf_release(&names);
 }
 
+/* Programs of the user's may have more to do when the job is done: what they have learnt they may keep elsewhere. */
+static void let_programs_end(struct runner *r)
+{
+	int64_t end = clock_now() + r->conf->deadline;
+
+	if (!conf_names(r->conf->job.command) || !runner_state_is(r, "done") || r->asked)
+		return;
+	while (runner_count(r, "worker-") > 0 && clock_now() < end && !r->nsignals && !r->asked)
+		runner_pause(r, end);
+}
+
 void runner_stop(struct runner *r, const char *why)
 {
 	json_t *body = json_pack("{s:s}", "why", why);
 	bool patient, told;
 
 	runner_take_signals(r);
+	let_programs_end(r);
 	patient = r->nsignals < 2;
 	r->stopping = true;
 	progress_end(&r->progress);

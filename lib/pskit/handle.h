@@ -13,6 +13,19 @@ struct held {
 	struct held *next;
 	uint64_t *ids;
 	float *rows;
+	size_t n;                       /* of those that were reserved: for how many there is room, of which table */
+	char name[64];
+};
+
+/* A call that may wait; of its arguments those that it has. */
+struct call {
+	int (*fn)(struct ps *p, const struct call *c);
+	const char *text;
+	const uint64_t *ids;
+	uint64_t n;
+	const void *from;
+	void *to;
+	double number;
 };
 
 struct ps {
@@ -34,10 +47,21 @@ struct ps {
 	struct worker w;
 	struct step_times t;
 	bool joined, stepping, over, ended;
-	struct held *held;
+	struct held *held, *reserved;
+	struct async *async;            /* NULL: calls wait */
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };
+
+/* async.c.  Here and now, or, of a handle that does not wait, on its thread: PS_AGAIN. */
+int handle_run(struct ps *p, const struct call *c);
+/* Is a call under way there?  Then p is that thread's. */
+bool handle_is_busy(const struct ps *p);
+/* What is under way is given up. */
+void handle_end_async(struct ps *p);
+
+/* worker.c.  Of a dense table of the job the parameters, or the gradient; NULL: there is none. */
+float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n);
 
 /* begin.c.  ps_begin_with's values as a file for the coordinator, whose path is p->first: made here, where the run
  * directory is. */

@@ -85,7 +85,7 @@ static bool settled(void *ctx, const json_t *view)
 	struct err ignored;
 
 	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot && json_int(view, "rev", 0) > w->judged));
 }
 
 enum err_code worker_finish(struct worker *w, struct err *e)
@@ -106,6 +106,8 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 			json_decref(view);
 			return ERR_OK;
 		}
+		/* The answer may come before the view that goes by it. */
+		w->judged = json_int(view, "rev", 0);
 		json_decref(view);
 		if (!rc)
 			rc = final_result(w, e);

@@ -255,7 +255,7 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 	return rc;
 }
 
-static enum err_code maybe_evaluate(struct worker *w, struct err *e)
+enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 {
 	int64_t every = w->job.conf.job.eval_every;
 	struct eval_result r;
@@ -343,7 +343,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 
 	if (rc || *over)
 		return rc;
-	rc = maybe_evaluate(w, e);
+	rc = worker_evaluate_now(w, e);
 	if (!rc && w->batch.rows)
 		rc = step_compute(w, &t, &loss, e);
 	return rc ? rc : worker_commit(w, &t, loss, e);

@@ -67,6 +67,7 @@ struct worker {
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
 	bool sent_away;                 /* there are to be fewer workers */
+	int64_t judged;                 /* the view by which it has scored the model at the end */
 	bool idle;                      /* out of data for now, and the servers know */
 
 	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
@@ -85,6 +86,9 @@ struct worker {
 /* Can it score job.eval?  Do so, with the servers' parameters, or (dense_here) with those that it has. */
 bool worker_evaluates(const struct worker *w);
 enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
+
+/* Is job.eval_every over, and is it our turn?  Then do so, and tell. */
+enum err_code worker_evaluate_now(struct worker *w, struct err *e);
 
 /* train.c.  From nothing to the job's first step; at its end, or at any failure rc (of worker_open,
  * too): leaves, gives up, or just ends, releases all, and returns what is left of rc. */

@@ -1,6 +1,7 @@
 """A worker by pskit.torch: torch_calls.py WORD ... (tests/75-torch.bats)."""
 import os
 import sys
+import time
 
 import torch
 
@@ -98,6 +99,10 @@ def state(ps):
     refused(RuntimeError, "the job has begun", ps.batches, x)
     ps.shutdown()
     refused(RuntimeError, "shutdown", opt.step)
+    # There is time for what comes after.
+    if ps.rank() == 0:
+        time.sleep(1)
+    torch.save(model.state_dict(), f"last.{ps.rank()}")
     assert not any(torch.equal(p, saved[k]) for k, p in model.state_dict().items())
 
 

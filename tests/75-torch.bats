@@ -52,8 +52,9 @@ trains() {
 		at_least .eval.accuracy 0.85
 	done
 	grep -q 'sync=bsp codec=f16\|codec=f16' "$RUN/events.jsonl"
-	trains "learn asp" --set sync=bsp --set lr=0.1 --set epochs=1
+	trains "learn asp" --set sync=bsp --set lr=0.1 --set epochs=1 --set eval_every=3
 	has .examples 1000
+	[ "$(grep -c '"event":"eval","text":"step [369]: loss .* accuracy 0' "$RUN/events.jsonl")" -eq 3 ]
 	[ "$(jq -r .job.lr "$RUN/cluster.json")" = 0.1 ]
 	! grep '"event":"set"' "$RUN/events.jsonl" | grep -q 'sync\|job.lr'
 }

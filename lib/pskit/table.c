@@ -46,40 +46,38 @@ static void describe(const struct table *t, struct ps_table *out)
 	snprintf(out->name, sizeof out->name, "%s", t->name);
 }
 
+static int describe_named(struct ps *p, const struct call *c)
+{
+	enum err_code rc = attach(p);
+	const struct table *t = rc ? NULL : layout_find(client_layout(client_of(p)), c->text);
+
+	if (t)
+		describe(t, c->to);
+	return handle_return(p, rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
+}
+
 PUBLIC int ps_describe(struct ps *p, const char *table, struct ps_table *out)
 {
-	const struct table *t;
-	enum err_code rc;
+	return handle_run(p, &(const struct call){ describe_named, .text = table, .to = out });
+}
 
-	if (handle_is_busy(p))
-		return PS_USAGE;
-	rc = attach(p);
-	if (rc)
-		return handle_return(p, rc);
-	t = layout_find(client_layout(client_of(p)), table);
-	if (!t)
-		return handle_return(p, err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", table));
-	describe(t, out);
-	return PS_OK;
+static int describe_at(struct ps *p, const struct call *c)
+{
+	enum err_code rc = attach(p);
+	const struct layout *l = rc ? NULL : client_layout(client_of(p));
+	uint64_t left = c->n;
+
+	for (size_t k = 0; l && k < l->ntables; k++)
+		if (!l->table[k].dropped && left-- == 0) {
+			describe(&l->table[k], c->to);
+			return PS_OK;
+		}
+	return handle_return(p, rc ? rc : err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
 }
 
 PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 {
-	const struct layout *l;
-	enum err_code rc;
-
-	if (handle_is_busy(p))
-		return PS_USAGE;
-	rc = attach(p);
-	if (rc)
-		return handle_return(p, rc);
-	l = client_layout(client_of(p));
-	for (size_t k = 0; k < l->ntables; k++)
-		if (!l->table[k].dropped && i-- == 0) {
-			describe(&l->table[k], out);
-			return PS_OK;
-		}
-	return handle_return(p, err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
+	return handle_run(p, &(const struct call){ describe_at, .n = i, .to = out });
 }
 
 /* ---- dense ------------------------------------------------------------------------------- */

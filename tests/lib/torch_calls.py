@@ -62,6 +62,7 @@ def learn(ps, mode, compression="none"):
     model = net(ps.rank())
     opt = ps.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.8), mode=mode, staleness=2,
                                   compression=getattr(ps.Compression, compression))
+    ps.on_score(lambda: accuracy(model))
     x, y = data()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_sampler=ps.batches(x, batch_size=50, epochs=4))
     for a, b in loader:
@@ -69,7 +70,7 @@ def learn(ps, mode, compression="none"):
         e = loss(model(a), b)
         e.backward()
         opt.step(loss=e)
-    ps.shutdown(lambda: accuracy(model))
+    ps.shutdown()
 
 
 def state(ps):

@@ -29,7 +29,7 @@ from .. import Error, Stopped
 from . import _rules
 from ._session import Session
 
-__all__ = ["init", "shutdown", "rank", "size", "DistributedOptimizer", "Compression", "broadcast_parameters",
+__all__ = ["init", "shutdown", "on_score", "rank", "size", "DistributedOptimizer", "Compression", "broadcast_parameters",
            "broadcast_optimizer_state", "batches", "Embedding", "LocalSGD", "DiLoCo", "GradientMean", "ddp_comm_hook", "Error", "Stopped"]
 
 _session = None
@@ -63,6 +63,11 @@ def size():
     if s.size is None:
         s.start()
     return s.size
+
+
+def on_score(score):
+    """score() is called in one of the workers each job.eval_every steps (ps-ctl set eval_every=100), and at the end."""
+    session().on_score(score)
 
 
 def shutdown(score=None):

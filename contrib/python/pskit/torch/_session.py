@@ -187,13 +187,18 @@ class Session:
 
     # ---- the end
 
-    def finish(self, score):
+    def on_score(self, score):
         def called(_handle):
             self.bind()
             return score()
+        self.handle.on_score(called)
+
+    def finish(self, score):
         try:
+            if score:
+                self.on_score(score)
             if self.started and not self.left:
-                self.handle.finish(called if score else None)
+                self.handle.finish()
         finally:
             self.close()
 

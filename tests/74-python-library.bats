@@ -143,6 +143,44 @@ job() {
 	none_left "$T"
 }
 
+@test "what a program has set outlives the coordinator, and goes into checkpoints" {
+	cat >sets.py <<-'END'
+	import pskit
+	with pskit.connect() as ps:
+	    for key, value in (("epochs", 600), ("batch", 50), ("sync", "ssp:2"), ("lr", 0.5), ("optimizer", "momentum"), ("momentum", 0.25)):
+	        ps.set(key, value)
+	    ps.begin_with("w", [7, 8, 9])
+	    ps.join("w:3,b:2", examples=400)
+	    assert [ps.setting(k) for k in ("epochs", "sync", "lr", "momentum")] == ["600", "ssp:2", "0.125", "0.25"]
+	    for task in ps.tasks():
+	        if task.step == 0:
+	            assert ps.param("w").tolist() == [7, 8, 9] or ps.slot and ps.param("w")[0] < 7, ps.param("w")
+	        ps.grad("w")[:] = 1e-3
+	        ps.grad("b")[:] = 0
+	        ps.clock()
+	    ps.finish()
+	END
+	cat >c.json <<-'END'
+	{ "workers": 2, "servers": 2, "replicas": 2, "job": { "model": "custom", "command": "/usr/bin/python3 sets.py", "lr": 0.125 } }
+	END
+	begin c.json
+	wait_for 20 step_is_past 100
+	kill -9 "$(cat "$RUN/coordinator.pid")"
+	wait_for 20 eval 'grep -q "the coordinator.*again\|coordinator_back\|recover" "$RUN"/events.jsonl "$RUN"/coordinator.log'
+	ps-ctl wait --for done --timeout 60s
+	[ "$(http GET /v1/result | jq .examples)" -ge 240000 ]
+	ps-ctl stop >/dev/null
+	none_left "$T"
+	# Stopped, and taken up again: from the checkpoint, and not from the first values.
+	begin c.json --set replicas=1 --set checkpoint_every=50
+	wait_for 20 eval 'ls -d "$RUN"/checkpoints/step-* 2>/dev/null | grep -q .'
+	ps-ctl stop >/dev/null
+	train c.json --set replicas=1 --set checkpoint_every=50 --resume auto
+	grep -q 'going on from' "$RUN"/server-0.log
+	has .state done
+	jq -e '.steps > 1000' <<<"$RESULT"
+}
+
 @test "pip installs it" {
 	/usr/bin/python3 -c 'import pip, setuptools' 2>/dev/null || skip "python3-pip and python3-setuptools are not installed"
 	cp -r "$ROOT/contrib/python" src

@@ -181,6 +181,41 @@ job() {
 	jq -e '.steps > 1000' <<<"$RESULT"
 }
 
+@test "a worker that comes late goes by what the job has begun with, and says what it wanted" {
+	cat >late.py <<-'END'
+	import os, pskit, sys
+	lr, batch = sys.argv[1:]
+	with pskit.connect(log=lambda level, text: print(text), log_level=1) as ps:
+	    for key, value in (("lr", lr), ("batch", batch), ("epochs", 1000000)):
+	        ps.set(key, value)
+	    ps.begin_with("w", [float(lr)])
+	    ps.join("w:1", examples=1000)
+	    for task in ps.tasks():
+	        with open(f"began.{ps.slot}", "w") as f:
+	            print(ps.setting("lr"), len(task), float(ps.param("w")[0]), file=f)
+	        ps.grad("w")[:] = 0
+	        ps.clock()
+	        if os.path.exists("enough"):
+	            break
+	    ps.finish()
+	END
+	echo '{ "workers": "1:2", "job": { "model": "custom" } }' >own.json
+	begin own.json
+	PS_CLUSTER=$RUN background /usr/bin/python3 late.py 0.5 10
+	wait_for 20 [ -s began.0 ]
+	PS_CLUSTER=$RUN background /usr/bin/python3 late.py 0.25 20
+	wait_for 20 [ -s began.1 ]
+	touch enough
+	finish
+	cat out err
+	[ "$status" -eq 0 ]
+	ps-ctl wait --for done --timeout 30s
+	[ "$(cat began.0)" = "0.5 10 0.5" ]
+	[ "$(cat began.1)" = "0.5 10 0.5" ]
+	grep -x 'job.lr is 0.5 in this job, and not 0.25, as the program would have it' out
+	ps-ctl stop >/dev/null
+}
+
 @test "pip installs it" {
 	/usr/bin/python3 -c 'import pip, setuptools' 2>/dev/null || skip "python3-pip and python3-setuptools are not installed"
 	cp -r "$ROOT/contrib/python" src

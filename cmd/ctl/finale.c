@@ -231,12 +231,19 @@ static void name_the_rest(struct runner *r, const char *what, bool all)
 /* Programs of the user's may have more to do when the job is done: what they have learnt they may keep elsewhere. */
 static void let_programs_end(struct runner *r)
 {
-	int64_t end = clock_now() + r->conf->deadline;
+	int64_t now = clock_now(), end = now + r->conf->deadline, say = now + LEAVE_GRACE;
 
-	if (!conf_names(r->conf->job.command) || !runner_state_is(r, "done") || r->asked)
+	if (!conf_names(r->conf->job.command) || !runner_state_is(r, "done"))
 		return;
-	while (runner_count(r, "worker-") > 0 && clock_now() < end && !r->nsignals && !r->asked)
-		runner_pause(r, end);
+	while (runner_count(r, "worker-") > 0 && now < end && !r->nsignals && !r->asked) {
+		runner_pause(r, say < end ? say : end);
+		now = clock_now();
+		if (now >= say && runner_count(r, "worker-") > 0) {
+			progress_say(&r->progress, "the job is done, and %zu of its programs go on, for %.0f s at most", runner_count(r, "worker-"),
+			             (double)(end - now) / NSEC_PER_SEC);
+			say = end;
+		}
+	}
 }
 
 void runner_stop(struct runner *r, const char *why)

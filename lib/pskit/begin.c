@@ -5,12 +5,16 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "conf/conf_key.h"
+#include "conf/live.h"
 #include "format/safetensors.h"
 #include "launch/rundir.h"
 #include "model/model.h"
 #include "pskit/handle.h"
 
 /* What a worker's program would have the job begin with. */
+
+/* Of a worker that sees no run directory: that the file is there, another has to see to. */
+#define ELSEWHERE "/nonexistent/" RUNDIR_FIRST
 
 struct first {
 	struct first *next;
@@ -83,6 +87,31 @@ void handle_drop_first(struct ps *p)
 		free(f);
 	}
 	p->values = NULL;
+}
+
+void handle_say_settings(struct ps *p)
+{
+	struct conf wish;
+	const char *name;
+	json_t *v;
+
+	conf_init(&wish);
+	if (!p->settings || conf_apply(&wish, p->settings, NULL)) {
+		conf_release(&wish);
+		return;
+	}
+	json_object_foreach(p->settings, name, v) {
+		const struct conf_key *k = conf_key_find(name, NULL);
+		json_t *mine = conf_value_json(k, &wish), *its = conf_value_json(k, &p->w.job.conf);
+		char *text = json_dumps(its, JSON_ENCODE_ANY | JSON_COMPACT);
+
+		if (!json_equal(mine, its))
+			log_warn(&p->log, "%s is %s in this job, and not %s, as the program would have it", name, text ? text : "", json_string_value(v));
+		free(text);
+		json_decref(mine);
+		json_decref(its);
+	}
+	conf_release(&wish);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -182,7 +211,7 @@ enum err_code handle_write_first(struct ps *p, const char *tables)
 		return rc;
 	rc = check(p, t, n);
 	if (!rc)
-		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST) : mem_strdup("./" RUNDIR_FIRST);
+		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST) : mem_strdup(ELSEWHERE);
 	if (!rc && p->id.run_dir)
 		rc = write_file(p, t, n);
 	free(t);

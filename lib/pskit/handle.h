@@ -67,6 +67,8 @@ float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n);
  * directory is. */
 enum err_code handle_write_first(struct ps *p, const char *tables);
 void handle_drop_first(struct ps *p);
+/* In the log: what of ps_set the job does not go by. */
+void handle_say_settings(struct ps *p);
 
 /* What a call returns, by what became of it: p->e says more of a failure, and may have been
  * written to on the way to a success. */

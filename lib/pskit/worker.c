@@ -38,6 +38,8 @@ static int join(struct ps *p, const struct call *c)
 	if (!rc)
 		rc = suits(&p->w.job.conf, &p->e);
 	p->joined = !rc;
+	if (!rc)
+		handle_say_settings(p);
 	if (rc)
 		worker_close(&p->w, rc, &p->e);
 	return handle_return(p, rc);

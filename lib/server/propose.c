@@ -15,11 +15,14 @@ static const char *const keys[] = {
 	"job.beta2", "job.eps", "job.rho", "job.l2", "job.clip_norm", "job.eval_every",
 };
 
-static enum err_code may_propose(const json_t *set, struct err *e)
+static enum err_code may_propose(const struct host *h, const json_t *set, struct err *e)
 {
+	const char *model = json_str(json_object_get(coord_config_now(h->coord), "job"), "model", "");
 	const char *name;
 	json_t *v;
 
+	if (json_object_size(set) && strcmp(model, "custom") != 0)
+		return err_set(e, ERR_CONFIG, "settings: are for model custom, whose program knows more than the cluster file");
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const struct conf_key *k = conf_key_find(name, e);
 		size_t i = 0;
@@ -82,10 +85,10 @@ enum err_code propose(struct host *h, const struct coord_self *self, const json_
 {
 	const json_t *settings = json_object_get(msg, "settings");
 	json_t *set;
-	enum err_code rc = may_propose(settings, e);
+	enum err_code rc = may_propose(h, settings, e);
 	char *first = NULL;
 
-	if (rc || coord_is_placed(h->coord) || coord_phase(h->coord) != COORD_FORMING)
+	if (rc || !h->cfg.has_job || coord_is_placed(h->coord) || coord_phase(h->coord) != COORD_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
 	if (json_flag(msg, "first")) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/live.h"
 #include "work/coding.h"
 #include "work/kept.h"
 #include "work/step.h"
@@ -201,6 +202,22 @@ static bool paused(void *ctx)
 	return json_int(((struct worker *)ctx)->view, "paused", 0) > 0;
 }
 
+/* What we would have had the job begin with may not be what it has begun with: that, and what was set since. */
+static enum err_code forget_settings(struct worker *w, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = w->cfg->settings ? conf_from_json(json_object_get(w->view, "config"), &c, e) : ERR_OK;
+
+	if (rc || !w->cfg->settings)
+		return rc;
+	rc = conf_take_live(&w->job.conf, &c, e);
+	w->job.conf.job.epochs = c.job.epochs;
+	w->job.conf.job.steps = c.job.steps;
+	conf_release(&c);
+	w->settings = json_int(w->view, "settings_base", 0);
+	return rc;
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
@@ -216,6 +233,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 	rc = worker_refresh(w, e);
 	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
 		rc = slot_lost(w, e);
+	if (!rc)
+		rc = forget_settings(w, e);
 	if (!rc)
 		rc = coding_of(&w->job.conf, &cc.coding, e);
 	if (!rc)

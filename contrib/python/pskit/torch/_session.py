@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 import torch
 
@@ -24,6 +25,10 @@ def identity():
     # mpirun inside of Slurm comes first; a batch script that is no step has a SLURM_PROCID, too.
     return (_pair("RANK", "WORLD_SIZE") or _pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") or _pair("PMI_RANK", "PMI_SIZE") or
             ("SLURM_STEP_ID" in os.environ and _pair("SLURM_PROCID", "SLURM_NTASKS")) or (None, None))
+
+
+def _say(_level, text):
+    print("pskit:", text, file=sys.stderr, flush=True)
 
 
 def table_name(name):
@@ -56,7 +61,7 @@ class Session:
         self.rank, self.size = identity()
         if self.rank is not None and "PSKIT_SLOT" not in os.environ:
             options = {"slot": self.rank, "name": f"worker-{self.rank}", **options}
-        self.handle = connect(where, **options)
+        self.handle = connect(where, **{"log": _say, "log_level": 1, **options})
         self.pid = os.getpid()
         self.dense, self.sparse, self.wanted = [], {}, {}
         self.examples, self._views = 0, {}

@@ -216,6 +216,31 @@ job() {
 	ps-ctl stop >/dev/null
 }
 
+@test "a worker has no say in what a job of another model begins with" {
+	mkfifo never.csv
+	echo '{ "workers": 2, "job": { "model": "linear", "data": "never.csv", "epochs": 1 } }' >lin.json
+	RUN=$T/lin.run
+	background ps-ctl run lin
+	wait_for 20 eval '[ "$(status .state 2>/dev/null)" = forming ]'
+	/usr/bin/python3 - "$RUN" <<-'END'
+	import json, os, sys
+	import psclient
+	run = sys.argv[1]
+	psk, secret = psclient.read_key(run, "psk"), psclient.read_key(run, "worker-1.key")
+	s = psclient.Session(os.path.join(run, "coordinator.sock"), psclient.read_key(run, "coordinator.pub"), psk, secret)
+	join = {"op": "worker_join", "slot": 1, "pid": 1, "host": "h", "zone": "", "examples": 10,
+	        "tables": [{"name": "w", "rows": 3, "cols": 1}]}
+	for more in ({"settings": {"lr": "100"}}, {"settings": {"steps": "1"}}):
+	    s.send(psclient.CTL, json.dumps({**join, **more}).encode(), seq=1)
+	    answer = s.text()
+	    assert "are for model custom" in answer["error"]["message"], answer
+	END
+	[ "$(http GET /v1/config | jq -c '[.job.lr, .job.steps]')" = '[0.1,0]' ]
+	kill "$pid"
+	finish
+	[ "$status" -eq 143 ]
+}
+
 @test "pip installs it" {
 	/usr/bin/python3 -c 'import pip, setuptools' 2>/dev/null || skip "python3-pip and python3-setuptools are not installed"
 	cp -r "$ROOT/contrib/python" src

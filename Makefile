@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/fail.h).
 
@@ -198,6 +198,9 @@ deps-check: deps
 	$(call install_packages,$(CHECK_PACKAGES) $(if $(shell command -v npm 2>/dev/null),,npm))
 	@[ -e $(NPM)/node_modules/s3rver ] || npm install --prefix $(NPM) --no-audit --no-fund --loglevel=error s3rver@3.7.1 >/dev/null || \
 	  echo "npm's s3rver cannot be had: tests/77-objects.bats is skipped"
+# Large (140 MB to fetch), and for what has to do with torch alone: tests/78-torch.bats is skipped without it.
+deps-torch: deps
+	$(call install_packages,python3-torch)
 
 # ---- trying it ------------------------------------------------------------------
 # Built by a second make: what deps has just installed must be seen.
@@ -256,11 +259,13 @@ bench-adapt: deps
 	@$(MAKE) --no-print-directory all
 	@tests/bench/adapt $(BUILD)
 
-# All-reduce beside gloo's, in one run; Debian's python3-torch is large, and for this alone.
-bench-ring: deps
-	$(call install_packages,python3-torch)
+# All-reduce, and a CNN, beside gloo's, each in one run.
+bench-ring: deps-torch
 	@$(MAKE) --no-print-directory all
 	@tests/bench/ring $(BUILD)
+bench-torch: deps-torch
+	@$(MAKE) --no-print-directory all
+	@tests/bench/torch $(BUILD)
 
 # How cost grows with workers, servers, parameters and tables; plots, where gnuplot can be had.
 bench-scale: deps-check
@@ -336,6 +341,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

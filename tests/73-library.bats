@@ -44,7 +44,7 @@ write_data() {
 @test "the example trains what the programs of --exec train, and from C++ the header is one" {
 	write_data
 	build linear "$ROOT/contrib/examples/c/linear.c"
-	[ "$(grep -cv '^$' "$ROOT/contrib/examples/c/linear.c")" -le 50 ]
+	[ "$(wc -l <"$ROOT/contrib/examples/c/linear.c")" -le 40 ]
 	cat >c.json <<-END
 	{ "workers": 2, "deterministic": true, "job": { "model": "custom", "command": "./linear", "epochs": 10, "batch": 50, "lr": 0.5 } }
 	END
@@ -110,4 +110,65 @@ write_data() {
 	[ "$(status .state)" = running ]
 	ps-ctl stop >/dev/null
 	none_left "$T"
+}
+
+@test "calls that do not wait, rows without a copy, scores on the way; what the first worker says" {
+	build calls "$ROOT/tests/lib/library.c" -pthread
+	train_command "./calls async" --set workers=1 --set steps=20 --set batch=10 --set lr=1
+	has .steps 20
+	has .train_loss null
+	# By steps 5, 10 and 15, and at the end.
+	grep -x 'scored 4 times' exec.run/worker-0.log
+	[ "$(grep -c '"event":"eval"' exec.run/events.jsonl)" -eq 3 ]
+	has .eval.loss 4
+	# Two wait for a third, and one of them is closed meanwhile.
+	echo '{ "workers": 2, "job": { "model": "custom" } }' >own.json
+	RUN=$T/own.run
+	begin own.json
+	PS_CLUSTER=$RUN run -0 ./calls abandon
+	state_is forming
+	ps-ctl stop >/dev/null
+}
+
+# train_command COMMAND [options]
+train_command() {
+	RESULT=$(ps-ctl run --exec "$1" --json "${@:2}" 2>stderr | tail -n 1)
+	[ "$(res .state)" = done ] || {
+		cat stderr exec.run/*.log
+		false
+	}
+}
+
+@test "ps-ctl run --exec: what may be left out, and what may not; a program's settings" {
+	write_data
+	build linear "$ROOT/contrib/examples/c/linear.c"
+	run -2 ps-ctl run
+	[[ $output == *"FILE is missing: a cluster file, or --exec"* ]]
+	run -4 ps-ctl run none --exec ./linear
+	train_command ./linear --set workers=2 --set steps=30
+	has .steps 30
+	[ "$(jq -r .job.command exec.run/cluster.json)" = ./linear ]
+	# A program may be wrong in what it says.
+	cat >says.c <<-'END'
+	#include <pskit.h>
+	#include <stdio.h>
+	int main(int argc, char **argv)
+	{
+		struct ps *p;
+		int rc = ps_open(NULL, NULL, &p);
+		for (int i = 1; !rc && i + 1 < argc; i += 2)
+			rc = ps_set(p, argv[i], argv[i + 1]);
+		rc = rc ? rc : ps_join(p, "w:4", 400);
+		fprintf(stderr, "says: %s\n", ps_message(p));
+		ps_close(p);
+		return rc;
+	}
+	END
+	build says says.c
+	for bad in "lr -1" "optimizer best" "sync sometimes" "nothing 1" "deterministic true"; do
+		run ps-ctl run --exec "./says $bad"
+		[ "$status" -ne 0 ]
+		grep "says: .*${bad%% *}" exec.run/worker-0.log
+	done
+	grep 'deterministic: is for the cluster file, and not for a worker to say' exec.run/worker-0.log
 }

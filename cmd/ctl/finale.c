@@ -273,12 +273,31 @@ out:
 	free(log);
 }
 
+/* Programs of the user's may have more to do when the job is done: what they have learnt they may keep elsewhere. */
+static void let_programs_end(struct runner *r)
+{
+	int64_t now = clock_now(), end = now + r->conf->deadline, say = now + LEAVE_GRACE;
+
+	if (!conf_names(r->conf->job.command) || !runner_state_is(r, "done"))
+		return;
+	while (runner_count(r, "worker-") > 0 && now < end && !r->nsignals && !r->asked) {
+		runner_pause(r, say < end ? say : end);
+		now = clock_now();
+		if (now >= say && runner_count(r, "worker-") > 0) {
+			progress_say(&r->progress, "the job is done, and %zu of its programs go on, for %.0f s at most", runner_count(r, "worker-"),
+			             (double)(end - now) / NSEC_PER_SEC);
+			say = end;
+		}
+	}
+}
+
 void runner_stop(struct runner *r, const char *why)
 {
 	json_t *body = json_pack("{s:s}", "why", why);
 	bool patient, told;
 
 	runner_take_signals(r);
+	let_programs_end(r);
 	patient = r->nsignals < 2;
 	r->stopping = true;
 	progress_end(&r->progress);

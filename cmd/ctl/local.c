@@ -1,5 +1,6 @@
 #include "local.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -126,11 +127,28 @@ static enum err_code take_place(struct conf *c, const struct local_place *place,
 
 /* ---- the file -------------------------------------------------------------------------- */
 
+/* --exec stands for two assignments. */
+static enum err_code load(const char *path, const struct opt_list *sets, const char *exec, struct conf *c, struct err *e)
+{
+	const char **all = mem_array(sets->n + 2, sizeof *all);
+	char *command = mem_printf("job.command=%s", exec ? exec : "");
+	enum err_code rc;
+
+	for (size_t i = 0; i < sets->n; i++)
+		all[i] = sets->item[i];
+	all[sets->n] = "job.model=custom";
+	all[sets->n + 1] = command;
+	rc = conf_load(path, all, sets->n + (exec ? 2 : 0), c, e);
+	free(command);
+	free((void *)all);
+	return rc;
+}
+
 enum err_code local_load(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
                          struct err *e)
 {
-	char *path = conf_file(file), *run;
-	enum err_code rc = conf_load(path, sets->item, sets->n, c, e);
+	char *path = file ? conf_file(file) : NULL, *run;
+	enum err_code rc = load(path, sets, place ? place->exec : NULL, c, e);
 
 	*dir = NULL;
 	if (rc == ERR_OK && place && take_place(c, place, e) != ERR_OK) {
@@ -142,7 +160,7 @@ enum err_code local_load(const char *file, const struct opt_list *sets, const st
 	if (rc == ERR_OK)
 		rc = check_port(c, e);
 	if (rc == ERR_OK) {
-		run = rundir_name_for(path, c->name);
+		run = rundir_name_for(path ? path : "", c->name);
 		*dir = path_absolute(run);
 		free(run);
 	} else if (rc != ERR_NOTFOUND && rc != ERR_USAGE) {
@@ -150,6 +168,15 @@ enum err_code local_load(const char *file, const struct opt_list *sets, const st
 	}
 	free(path);
 	return rc;
+}
+
+bool local_may_go(const char *prog, const char *file, const char *exec, int *code)
+{
+	if (file || exec)
+		return true;
+	fprintf(stderr, "%s: FILE is missing: a cluster file, or --exec COMMAND for workers that are programs of yours\n", prog);
+	*code = 2;
+	return false;
 }
 
 static bool rename_stdin(struct conf_strs *paths)

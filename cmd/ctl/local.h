@@ -9,9 +9,10 @@
 
 /* What run and start do before a process is started. */
 
-/* Options that say which hosts, and which addresses of theirs. */
+/* Options that say what runs where: which hosts, which addresses of theirs, whose program. */
 struct local_place {
 	const char *hostfile, *bind, *iface, *advertise;
+	const char *exec;               /* a command whose processes are the workers, or NULL */
 	bool later;                     /* nothing is started now: no address is looked for */
 };
 #define LOCAL_OPTS(type, field) \
@@ -24,12 +25,17 @@ struct local_place {
 	{ "advertise", 0, OPT_STR, offsetof(type, field.advertise), "ADDR", \
 	  "address that others shall use for the coordinator: host or host:port", NULL, 0, 0 }
 
-/* The cluster file and --set, checked whole, and the run directory that it
+/* The cluster file (NULL: none, with place->exec) and --set, checked whole, and the run directory that it
  * asks for: *dir is absolute and fresh.  Nothing is made yet.  ERR_NOTFOUND,
  * ERR_USAGE; all else that is wrong with the file is ERR_CONFIG.  c is zeroes after a failure.
  * With a place (else NULL) c has its hosts, and an address that other hosts can reach. */
 enum err_code local_load(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
                          struct err *e);
+#define LOCAL_OPT_EXEC(type, field) \
+	{ "exec", 'x', OPT_STR, offsetof(type, field.exec), "COMMAND", \
+	  "a program that is a worker itself (pskit(3), pskit.torch): one is started for each; then FILE may be left out", NULL, 0, 0 }
+/* FILE, or --exec. */
+bool local_may_go(const char *prog, const char *file, const char *exec, int *code);
 /* Standard input as data: a process started here has none of its own, so let it
  * read ours by its name in /proc.  True when there is such a path. */
 bool local_name_stdin(struct conf *c);

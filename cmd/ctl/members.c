@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "conf/conf_key.h"
 #include "ctl.h"
 #include "far.h"
 #include "meeting.h"
@@ -105,13 +107,27 @@ static enum err_code start_server(struct runner *r, const char *id, bool first, 
 	return start_on(r, host, NULL, id, &w, e);
 }
 
+/* The keys that the cluster file or the command line names: "job.lr,sync".  Fresh. */
+static char *given_keys(const struct conf *c)
+{
+	struct buf b = BUF_INIT;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; i < n; i++)
+		if (conf_given(c, &k[i]))
+			buf_printf(&b, "%s%s", b.len ? "," : "", k[i].path);
+	return b.data ? (char *)b.data : mem_strdup("");
+}
+
 /* A worker that is a program of the user's. */
 static enum err_code start_command(struct runner *r, const char *dir, const char *id, const char *slot, struct err *e)
 {
 	const char *host = far_host(r, id);
-	char *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
-	     *number = mem_printf("PSKIT_SLOT=%s", slot);
-	struct words w = { { "/usr/bin/env", worker, number }, 3 };
+	char *given = given_keys(r->conf), *keys = mem_printf("PSKIT_GIVEN=%s", given),
+	     *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
+	     *number = mem_printf("PSKIT_SLOT=%s", slot), *of = mem_printf("PSKIT_WORKERS=%lld", (long long)r->conf->workers.max);
+	struct words w = { { "/usr/bin/env", worker, number, of, keys }, 5 };
 	enum err_code rc;
 
 	if (!host)
@@ -119,9 +135,12 @@ static enum err_code start_command(struct runner *r, const char *dir, const char
 	put(&w, "/bin/sh", "-c");
 	put(&w, r->conf->job.command, NULL);
 	rc = start_on(r, host, dir, id, &w, e);
+	free(given);
+	free(keys);
 	free(cluster);
 	free(worker);
 	free(number);
+	free(of);
 	return rc;
 }
 
@@ -162,6 +181,24 @@ static bool is_alive(const struct runner *r, const char *id)
 	return false;
 }
 
+bool runner_has_own_workers(const struct runner *r)
+{
+	const struct conf *c = r->conf;
+
+	return conf_trains(c) && (strcmp(c->job.model, "custom") != 0 || conf_names(c->job.exec) || conf_names(c->job.command));
+}
+
+bool runner_waits_for_others(const struct runner *r)
+{
+	return conf_trains(r->conf) && !r->meeting && !runner_has_own_workers(r) && json_int(r->status, "servers", 0) >= r->conf->servers;
+}
+
+/* Started from here, or told to begin, in a meeting of ranks. */
+static bool starts_workers(const struct runner *r)
+{
+	return r->meeting ? conf_trains(r->conf) : runner_has_own_workers(r);
+}
+
 void runner_start_called(struct runner *r)
 {
 	const json_t *id;
@@ -171,7 +208,7 @@ void runner_start_called(struct runner *r)
 	json_array_foreach(json_object_get(r->status, "called"), i, id) {
 		const char *name = json_string_value(id);
 
-		if (!name || is_alive(r, name))
+		if (!name || is_alive(r, name) || (strncmp(name, "worker-", 7) == 0 && !starts_workers(r)))
 			continue;
 		if (runner_spawn_again(r, name, &e) != ERR_OK)
 			progress_say(&r->progress, "cannot start %s: %s", name, e.msg);
@@ -195,7 +232,7 @@ enum err_code runner_start_members(struct runner *r, struct err *e)
 {
 	enum err_code rc = start_all(r, "server-", r->conf->servers, e);
 
-	if (rc == ERR_OK && conf_trains(r->conf))
+	if (rc == ERR_OK && starts_workers(r))
 		rc = start_all(r, "worker-", r->conf->workers.max, e);
 	r->members_due = false;
 	return rc;

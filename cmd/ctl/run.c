@@ -22,6 +22,7 @@ static const struct opt opts[] = {
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
 	LOCAL_OPTS(struct options, place),
+	LOCAL_OPT_EXEC(struct options, place),
 };
 
 static int run(const struct ctl_cmd *self, int argc, char **argv)
@@ -31,11 +32,15 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
+	const char *file;
 	int nargs, code, lock = -1;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
+	file = nargs ? argv[1] : NULL;
+	if (!local_may_go(self->usage.prog, file, o.place.exec, &code))
+		return code;
+	if (local_load(file, &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else {
 		local_name_stdin(&conf);
@@ -60,15 +65,16 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_run = {
 	"run",
 	{
-		.prog = "ps-ctl run", .args = "FILE",
+		.prog = "ps-ctl run", .args = "[FILE]",
 		.about = "start a cluster, show its progress, wait, stop it and print the result",
 		.more = "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
 		        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
 		        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), a "
 		        "second one at once.  Nothing is left\nrunning, however it ends.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
 		.examples = "  ps-ctl run cluster\n"
-		            "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n",
+		            "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
+		            "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
 	},
 	run,
 };

@@ -213,7 +213,7 @@ static void check_workers(struct runner *r, int64_t now)
 	worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (r->meeting || !conf_trains(r->conf) || json_int(r->status, "workers", 0) > 0 ||
+	if (r->meeting || !runner_has_own_workers(r) || json_int(r->status, "workers", 0) > 0 ||
 	    runner_count(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)

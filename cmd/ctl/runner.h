@@ -80,6 +80,10 @@ void runner_forget(struct runner *r);
 /* Wait for something to happen, see to it, and say how things stand. */
 enum runner_state runner_turn(struct runner *r);
 
+/* Are the workers started from here?  Of model custom without a program they come from elsewhere (torchrun, srun, a shell). */
+bool runner_has_own_workers(const struct runner *r);
+/* All that it has started is there, and the workers come from elsewhere. */
+bool runner_waits_for_others(const struct runner *r);
 /* The run's result as it stands: the coordinator's, or one made of what was
  * seen last.  A new reference. */
 json_t *runner_result(struct runner *r);

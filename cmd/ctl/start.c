@@ -40,6 +40,7 @@ static const struct opt opts[] = {
 	  "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
 	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
 	  "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
+	LOCAL_OPT_EXEC(struct options, place),
 };
 
 static int take_signal(int fd)
@@ -180,15 +181,21 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
+	const char *file;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
+	file = nargs ? argv[1] : NULL;
+	if (!local_may_go(self->usage.prog, file, o.place.exec, &code))
+		return code;
 	o.place.later = o.emit != NULL;
-	if (local_load(argv[1], &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
+	if (local_load(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
-		        argv[1]);
-	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, argv[1], &o.set, &o.place, o.image, &text, &e) == ERR_OK)
+		        file ? file : "--exec");
+	else if (e.code == ERR_OK && o.emit && !file)
+		err_set(&e, ERR_USAGE, "--emit: name a cluster file; it goes along with what is printed");
+	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)
 		sodium_memzero(text.data, text.len);
@@ -203,13 +210,13 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_start = {
 	"start",
 	{
-		.prog = "ps-ctl start", .args = "FILE",
+		.prog = "ps-ctl start", .args = "[FILE]",
 		.about = "start a cluster in the background, and return when it is ready",
 		.more = "A supervisor stays behind.  When the job is done it writes result.json and "
 		        "model.safetensors into\nthe run directory and keeps the servers up until ps-ctl "
 		        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
 		        "left running.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
+		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
 		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
 		            "  ps-ctl start cluster --emit sbatch | sbatch\n",
 	},

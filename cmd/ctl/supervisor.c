@@ -89,8 +89,8 @@ static bool become_ready(struct runner *r, int ready)
 
 	do
 		state = runner_turn(r);
-	while (state == RUNNER_FORMING);
-	if (state == RUNNER_RUNNING || state == RUNNER_DONE) {
+	while (state == RUNNER_FORMING && !runner_waits_for_others(r));
+	if (is_up(state) || state == RUNNER_DONE) {
 		daemon_ready(ready, "ready");
 		return true;
 	}

@@ -187,10 +187,8 @@ static const char *set_of(const char *sentence, const char **sets, size_t nsets)
 	return NULL;
 }
 
-static enum err_code load(const char *file, const char **sets, size_t nsets, struct conf *c,
-                          struct err *e)
+static enum err_code read_file(const char *file, struct conf *c, struct err *e)
 {
-	const struct conf_key *name = conf_key_find("name", NULL);
 	json_t *o = json_parse_file(file, FILE_MAX, e);
 	enum err_code rc;
 	char *dir;
@@ -201,17 +199,30 @@ static enum err_code load(const char *file, const char **sets, size_t nsets, str
 	rc = read_all(o, dir, c, e);
 	free(dir);
 	json_decref(o);
+	return rc ? err_prefix(e, "%s", file) : ERR_OK;
+}
+
+static enum err_code load(const char *file, const char **sets, size_t nsets, struct conf *c,
+                          struct err *e)
+{
+	const struct conf_key *name = conf_key_find("name", NULL);
+	enum err_code rc = ERR_OK;
+
+	if (file)
+		rc = read_file(file, c, e);
+	else
+		conf_init(c);
 	if (rc != ERR_OK)
-		return err_prefix(e, "%s", file);
+		return rc;
 	if (!conf_given(c, name))
-		c->name = path_stem(file);
+		c->name = file ? path_stem(file) : mem_strdup("exec");
 	for (size_t i = 0; i < nsets; i++)
 		if (conf_set(c, sets[i], e) != ERR_OK)
 			return err_prefix(e, "--set %.80s", sets[i]);
 	if (conf_validate(c, e) != ERR_OK) {
 		const char *set = set_of(e->msg, sets, nsets);
 
-		return set ? err_prefix(e, "--set %.80s", set) : err_prefix(e, "%s", file);
+		return set ? err_prefix(e, "--set %.80s", set) : err_prefix(e, "%s", file ? file : "--exec");
 	}
 	return ERR_OK;
 }
@@ -220,13 +231,13 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
                         struct err *e)
 {
 	struct err own;
-	char *file = conf_file(path);
+	char *file = path ? conf_file(path) : NULL;
 	enum err_code rc;
 
 	if (!e)
 		e = &own;
 	memset(c, 0, sizeof *c);
-	if (access(file, F_OK) != 0)
+	if (file && access(file, F_OK) != 0)
 		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one",
 		             path);
 	else

@@ -93,6 +93,7 @@ char *conf_file(const char *arg);
 /* Read the cluster file, apply the nsets assignments ("lr=0.5") on top, and
  * validate the whole.  Relative paths in the file become absolute by the
  * file's directory.  *c is initialised here; after a failure it is zeroes.
+ * path NULL: no file, the assignments alone, and the name "exec".
  * ERR_NOTFOUND when there is no such file, ERR_CONFIG (or what the JSON
  * reader says) when it is wrong. */
 enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,

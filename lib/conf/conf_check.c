@@ -413,7 +413,8 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
-	if (job->epochs == 0 && job->steps == 0)
+	/* A worker of its own may say, or just be done. */
+	if (job->epochs == 0 && job->steps == 0 && (strcmp(job->model, "custom") != 0 || conf_names(job->exec)))
 		return err_set(e, ERR_CONFIG,
 		               "job.epochs: this or job.steps must say when training ends");
 	return ERR_OK;

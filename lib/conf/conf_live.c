@@ -26,6 +26,42 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 	return rc;
 }
 
+static bool is_default(const struct conf *c, const struct conf *deflt, const struct conf_key *k)
+{
+	json_t *here = conf_value_json(k, c), *there = conf_value_json(k, deflt);
+	bool same = here == there || (here && there && json_equal(here, there));
+
+	json_decref(here);
+	json_decref(there);
+	return same;
+}
+
+enum err_code conf_apply_unset(struct conf *c, const json_t *set, json_t **taken, struct err *e)
+{
+	json_t *mine = json_object();
+	enum err_code rc = ERR_OK;
+	struct conf deflt;
+	const char *name;
+	json_t *v;
+
+	conf_init(&deflt);
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			rc = ERR_CONFIG;
+		else if (is_default(c, &deflt, k))
+			json_object_set(mine, k->path, v);
+	}
+	conf_release(&deflt);
+	if (!rc)
+		rc = conf_apply(c, mine, e);
+	if (!rc && taken)
+		*taken = json_incref(mine);
+	json_decref(mine);
+	return rc;
+}
+
 static bool counts_members(const struct conf_key *k)
 {
 	return strcmp(k->path, "servers") == 0 || strcmp(k->path, "workers") == 0;

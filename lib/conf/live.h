@@ -8,6 +8,9 @@
 /* {"lr":"0.01", ...}: texts, as --set takes them; any key.  ERR_CONFIG leaves some of them
  * set.  Nothing across keys is checked. */
 enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e);
+/* As conf_apply, of the keys alone that are as they are by default.  *taken (may be NULL): those, with their
+ * texts, a fresh object. */
+enum err_code conf_apply_unset(struct conf *c, const json_t *set, json_t **taken, struct err *e);
 /* May these, together, be set while the job runs?  ERR_CONFIG names the key that may not. */
 enum err_code conf_may_change(const json_t *set, struct err *e);
 /* Are they for no step: does nothing that a worker or server reckons go by them? */

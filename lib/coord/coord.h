@@ -151,6 +151,8 @@ struct coord_setting {
  * coord_status says "settings" when it is decided and "settings_step" when every worker goes by
  * it.  ERR_NOTREADY; ERR_EXISTS while another one is being decided. */
 enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e);
+/* Before the partitions are dealt out: from step 0 on, and nobody has to agree. */
+void coord_begin_with(struct coord *c, const struct coord_setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
 bool coord_is_setting(const struct coord *c);

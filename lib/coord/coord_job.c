@@ -184,3 +184,23 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "rows_held", json_integer((json_int_t)t.held));
 	return r;
 }
+
+/* ---- a pause ---------------------------------------------------------------------------------- */
+
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+{
+	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
+	/* Who is a step ahead waits in the ring for those that rest. */
+	if (pause && c->reduces)
+		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
+	if (c->paused == pause)
+		return ERR_OK;
+	c->paused = pause;
+	c->pauses += pause;
+	c->paused_at = now;
+	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
+	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	coord_changed(c);
+	return ERR_OK;
+}

@@ -47,12 +47,22 @@ static void pass(struct coord *c, const struct setting *s, json_t *step)
 	json_decref(step);
 }
 
+/* When the data is all used: only what a job begins with says so. */
+static void take_end(struct coord *c, const json_t *config)
+{
+	const json_t *job = json_object_get(config, "job");
+
+	c->cfg.epochs = (uint64_t)json_int(job, "epochs", (json_int_t)c->cfg.epochs);
+	c->cfg.steps = (uint64_t)json_int(job, "steps", (json_int_t)c->cfg.steps);
+}
+
 /* The configuration and what follows from it. */
 static void take(struct coord *c, const struct setting *s)
 {
 	c->cfg.config = s->config;
 	c->cfg.batch = s->now.batch;
 	c->cfg.bsp = s->now.bsp;
+	take_end(c, s->config);
 	c->unwaited |= c->cfg.on_worker_loss == COORD_WAIT && s->now.on_worker_loss != COORD_WAIT;
 	c->cfg.on_worker_loss = s->now.on_worker_loss;
 	c->cfg.loss_wait = s->now.loss_wait;
@@ -142,6 +152,17 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 	change_queue(c, CHANGE_SET, 0, WORKER_EMPTY);
 	coord_progress(c, now);
 	return ERR_OK;
+}
+
+void coord_begin_with(struct coord *c, const struct coord_setting *from)
+{
+	struct setting *s = setting_new(from);
+
+	s->number = ++c->nsettings;
+	c->settings_step = -1;
+	keep(c, s);
+	coord_event(c, "set", "%s, by %s, to begin with", s->what, s->who);
+	coord_changed(c);
 }
 
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
@@ -441,6 +462,7 @@ bool settings_in(struct coord *c, const json_t *state)
 		json_decref(c->base);
 		c->base = json_deep_copy(json_object_get(state, "settings_config"));
 		c->cfg.config = c->base;
+		take_end(c, c->base);
 	}
 	c->base_number = json_int(state, "settings_base", 0);
 	c->nsettings = json_int(state, "settings_made", 0);
@@ -464,24 +486,4 @@ bool settings_in(struct coord *c, const json_t *state)
 	/* It is among the changes that are asked for again. */
 	c->wish = wish ? setting_in(wish) : NULL;
 	return !wish || c->wish;
-}
-
-/* ---- a pause ---------------------------------------------------------------------------------- */
-
-enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
-{
-	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
-	/* Who is a step ahead waits in the ring for those that rest. */
-	if (pause && c->reduces)
-		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
-	if (c->paused == pause)
-		return ERR_OK;
-	c->paused = pause;
-	c->pauses += pause;
-	c->paused_at = now;
-	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
-	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
-	coord_changed(c);
-	return ERR_OK;
 }

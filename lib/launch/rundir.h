@@ -38,6 +38,9 @@ bool rundir_is_alive(const char *path, pid_t *pid);
  * runs. */
 enum err_code rundir_find(const char *opt_C, char **path, struct err *e);
 
+/* First parameters that a worker has brought. */
+#define RUNDIR_FIRST "first.safetensors"
+
 /* DIR/name, fresh string: rundir_path(dir, "ctl.sock"). */
 char *rundir_path(const char *dir, const char *name);
 

@@ -23,7 +23,7 @@ enum model_task {
 enum model_init { INIT_ZEROS, INIT_GLOROT };
 
 struct model_table {
-	char name[32];
+	char name[64];          /* as those of tables (coord/layout.h) */
 	bool sparse;
 	size_t rows, cols;      /* row-major; sparse: rows is 0, cols a row's width */
 	enum model_init init;   /* what job.init "auto" means */

@@ -13,12 +13,27 @@ struct held {
 	struct held *next;
 	uint64_t *ids;
 	float *rows;
+	size_t n;                       /* of those that were reserved: for how many there is room, of which table */
+	char name[64];
+};
+
+/* A call that may wait; of its arguments those that it has. */
+struct call {
+	int (*fn)(struct ps *p, const struct call *c);
+	const char *text;
+	const uint64_t *ids;
+	uint64_t n;
+	const void *from;
+	void *to;
+	double number;
 };
 
 struct ps {
 	char *where, *name;             /* name: NULL until it is clear */
 	bool by_join;                   /* where is a join file */
-	char *zone, *tables;
+	char *zone, *tables, *first;
+	json_t *settings;               /* of ps_set */
+	struct first *values;           /* of ps_begin_with, until ps_join */
 	int slot;                       /* -1: any */
 	int64_t timeout;                /* ns */
 	struct log log;
@@ -32,10 +47,28 @@ struct ps {
 	struct worker w;
 	struct step_times t;
 	bool joined, stepping, over, ended;
-	struct held *held;
+	struct held *held, *reserved;
+	struct async *async;            /* NULL: calls wait */
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };
+
+/* async.c.  Here and now, or, of a handle that does not wait, on its thread: PS_AGAIN. */
+int handle_run(struct ps *p, const struct call *c);
+/* Is a call under way there?  Then p is that thread's. */
+bool handle_is_busy(const struct ps *p);
+/* What is under way is given up. */
+void handle_end_async(struct ps *p);
+
+/* worker.c.  Of a dense table of the job the parameters, or the gradient; NULL: there is none. */
+float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n);
+
+/* begin.c.  ps_begin_with's values as a file for the coordinator, whose path is p->first: made here, where the run
+ * directory is. */
+enum err_code handle_write_first(struct ps *p, const char *tables);
+void handle_drop_first(struct ps *p);
+/* In the log: what of ps_set the job does not go by. */
+void handle_say_settings(struct ps *p);
 
 /* What a call returns, by what became of it: p->e says more of a failure, and may have been
  * written to on the way to a success. */

@@ -60,14 +60,14 @@ PUBLIC const char *ps_version(void)
 
 PUBLIC const char *ps_strerror(int code)
 {
-	if (code == PS_OVER)
-		return "all steps are done";
+	if (code == PS_OVER || code == PS_AGAIN)
+		return code == PS_OVER ? "all steps are done" : "it is under way";
 	return code >= 0 && code <= PS_UNSUPPORTED ? err_text((enum err_code)code) : "no such code";
 }
 
 PUBLIC const char *ps_message(const struct ps *p)
 {
-	return p ? p->e.msg : "out of memory";
+	return !p ? "out of memory" : handle_is_busy(p) ? "a call is under way: ps_fd tells when it has ended" : p->e.msg;
 }
 
 /* ---- a handle ----------------------------------------------------------------------------- */
@@ -116,8 +116,10 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	if (!p)
 		return PS_NOMEM;
 	p->cancel = -1;
+	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
+		return handle_misuse(p, "ps_open: the options have no size: put sizeof(struct ps_options) there");
 	if (options)
-		o = *options;
+		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
 	name = o.name ? o.name : getenv("PSKIT_WORKER");
 	p->name = copy(name);
 	p->zone = copy(o.zone);
@@ -144,18 +146,6 @@ enum err_code handle_identify(struct ps *p, const char *name)
 	return rc;
 }
 
-void handle_drop_held(struct ps *p)
-{
-	struct held *next;
-
-	for (; p->held; p->held = next) {
-		next = p->held->next;
-		free(p->held->ids);
-		free(p->held->rows);
-		free(p->held);
-	}
-}
-
 PUBLIC void ps_cancel(struct ps *p)
 {
 	uint64_t one = 1;
@@ -172,6 +162,7 @@ PUBLIC void ps_close(struct ps *p)
 
 	if (!p)
 		return;
+	handle_end_async(p);
 	if (p->joined) {
 		/* In mid-job it leaves: its slot is another's, and its share goes back. */
 		if (!p->ended)
@@ -181,6 +172,10 @@ PUBLIC void ps_close(struct ps *p)
 	if (p->attached)
 		tool_close(&p->tool);
 	handle_drop_held(p);
+	if (p->reserved) {
+		p->held = p->reserved;
+		handle_drop_held(p);
+	}
 	if (p->has_id)
 		identity_release(&p->id);
 	if (p->cancel >= 0)
@@ -189,5 +184,8 @@ PUBLIC void ps_close(struct ps *p)
 	free(p->name);
 	free(p->zone);
 	free(p->tables);
+	free(p->first);
+	json_decref(p->settings);
+	handle_drop_first(p);
 	free(p);
 }

@@ -29,13 +29,15 @@ enum {
 	PS_FENCED = 14,         /* this worker was taken for dead, and another has its place */
 	PS_NONFINITE = 20,      /* a loss or a gradient that is no finite number */
 	PS_UNSUPPORTED = 21,
-	PS_OVER = 100           /* ps_step_begin: there is no further step */
+	PS_OVER = 100,          /* ps_step_begin: there is no further step */
+	PS_AGAIN = 101          /* of a handle that does not wait: the call is under way */
 };
 
 struct ps;
 
-/* Fill with zeroes; what is zero is as it is by default. */
+/* Fill with zeroes, and put its size in; what is zero is as it is by default. */
 struct ps_options {
+	size_t size;                    /* sizeof(struct ps_options): fields may come to be added behind the last */
 	const char *name;               /* who it is, in a run directory: a key's name (PSKIT_WORKER; else worker-SLOT in ps_join, else admin) */
 	int slot_wanted;                /* 0: any (or PSKIT_SLOT); N + 1: slot N */
 	const char *zone;               /* where it is: through a relay of this zone */
@@ -68,14 +70,31 @@ void ps_close(struct ps *p);
 /* Whatever call waits, and all from now on but ps_close, return PS_STOPPED. */
 void ps_cancel(struct ps *p);
 
+/* With on 1: calls on this handle that would wait return PS_AGAIN at once, or what is wrong with them.  Then only
+ * ps_fd, ps_result, ps_cancel and ps_close may be called, and what was given stays where it is, until ps_result returns
+ * something else.  A thread of the handle makes the call; callbacks are called there.  0: calls wait. */
+int ps_async(struct ps *p, int on);
+/* To be polled: readable when the call has ended.  -1: calls wait. */
+int ps_fd(const struct ps *p);
+/* What the call has returned, once; PS_AGAIN: it is still under way. */
+int ps_result(struct ps *p);
+
 /* ---- in the job: a worker ----------------------------------------------------------------- */
 
+/* Before ps_join.  What the job is to begin with where the cluster file leaves a key at its default: keys of the update
+ * rule, the mode and the end (pskit(3) lists them), texts as of --set.  The first worker that says so decides. */
+int ps_set(struct ps *p, const char *key, const char *value);
+/* The first parameters of a dense table, n = rows * cols, borrowed until ps_join returns; other dense tables are then
+ * zeroes.  Slot 0 has the say; a checkpoint that is gone on from, or job.init, goes before. */
+int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n);
 /* Take a slot, and be there when the job begins.  tables: as job.tables ("w:784x10,b:10"), for a
  * cluster file that names none, or NULL; examples: how many the data has, for one that says
  * nothing of that, or 0.  The job's model is custom. */
 int ps_join(struct ps *p, const char *tables, uint64_t examples);
 /* Which slot it has. */
 uint32_t ps_slot(const struct ps *p);
+/* By what the job goes now, of a key: its text in out, of n bytes.  Numbers as in JSON. */
+int ps_setting(struct ps *p, const char *key, char *out, size_t n);
 
 /* What is this worker's at a step: examples begin .. end-1 of the data, in pass number `epoch`
  * over it.  May be none: then it is pushed nothing, but the step is ended all the same. */
@@ -89,7 +108,7 @@ int ps_step_begin(struct ps *p, struct ps_step *out);
  * step; NULL: there is no such table. */
 const float *ps_param(struct ps *p, const char *table, size_t *n);
 float *ps_grad(struct ps *p, const char *table, size_t *n);
-/* Push the gradients; loss: the mean over the step's examples. */
+/* Push the gradients; loss: the mean over the step's examples, or -INFINITY where nobody has looked. */
 int ps_step_end(struct ps *p, double loss);
 
 /* Scores of the whole model, by whoever is asked: NAN where there is none. */
@@ -97,7 +116,10 @@ struct ps_scores {
 	double loss, accuracy, auc, rmse, r2;
 	uint64_t examples;
 };
-/* After PS_OVER: until the job is over.  score (may be NULL) is called in one of the workers, with
+/* Who scores the model (ps_param) for job.eval_every and at the end, in one of the workers; 0: it could.  May be called
+ * before ps_join. */
+int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
+/* After PS_OVER, or when this worker has no more to do (a step that it has begun is left out): until the job is over.  score (NULL: that of ps_on_score, if any) is called in one of the workers, with
  * the last parameters in ps_param. */
 int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
 
@@ -114,6 +136,9 @@ int ps_push(struct ps *p, const char *table, const float *gradient, size_t n);
 /* Rows of a sparse one, in the order of ids; dst, gradient: nids * cols. */
 int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst);
 int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient);
+/* The same without a copy: memory for as many, to be filled in; then the first n of them are pushed. */
+int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient);
+int ps_commit_rows(struct ps *p, size_t n);
 
 #ifdef __cplusplus
 }

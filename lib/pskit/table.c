@@ -46,34 +46,38 @@ static void describe(const struct table *t, struct ps_table *out)
 	snprintf(out->name, sizeof out->name, "%s", t->name);
 }
 
+static int describe_named(struct ps *p, const struct call *c)
+{
+	enum err_code rc = attach(p);
+	const struct table *t = rc ? NULL : layout_find(client_layout(client_of(p)), c->text);
+
+	if (t)
+		describe(t, c->to);
+	return handle_return(p, rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
+}
+
 PUBLIC int ps_describe(struct ps *p, const char *table, struct ps_table *out)
 {
-	const struct table *t;
-	enum err_code rc = attach(p);
+	return handle_run(p, &(const struct call){ describe_named, .text = table, .to = out });
+}
 
-	if (rc)
-		return handle_return(p, rc);
-	t = layout_find(client_layout(client_of(p)), table);
-	if (!t)
-		return handle_return(p, err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", table));
-	describe(t, out);
-	return PS_OK;
+static int describe_at(struct ps *p, const struct call *c)
+{
+	enum err_code rc = attach(p);
+	const struct layout *l = rc ? NULL : client_layout(client_of(p));
+	uint64_t left = c->n;
+
+	for (size_t k = 0; l && k < l->ntables; k++)
+		if (!l->table[k].dropped && left-- == 0) {
+			describe(&l->table[k], c->to);
+			return PS_OK;
+		}
+	return handle_return(p, rc ? rc : err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
 }
 
 PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 {
-	const struct layout *l;
-	enum err_code rc = attach(p);
-
-	if (rc)
-		return handle_return(p, rc);
-	l = client_layout(client_of(p));
-	for (size_t k = 0; k < l->ntables; k++)
-		if (!l->table[k].dropped && i-- == 0) {
-			describe(&l->table[k], out);
-			return PS_OK;
-		}
-	return handle_return(p, err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
+	return handle_run(p, &(const struct call){ describe_at, .n = i, .to = out });
 }
 
 /* ---- dense ------------------------------------------------------------------------------- */
@@ -89,19 +93,19 @@ static const struct table *whole(struct ps *p, const char *name, size_t n)
 	return t;
 }
 
-PUBLIC int ps_pull(struct ps *p, const char *table, float *dst, size_t n)
+static int pull(struct ps *p, const struct call *c)
 {
-	const struct table *t = whole(p, table, n);
-	const float *here = t && p->stepping ? ps_param(p, table, NULL) : NULL;
+	const struct table *t = whole(p, c->text, c->n);
+	const float *here = t && p->stepping ? handle_dense(p, c->text, false, NULL) : NULL;
 	enum err_code rc;
 
 	if (!t)
 		return handle_return(p, p->e.code);
 	if (here) {
-		memcpy(dst, here, n * sizeof *dst);
+		memcpy(c->to, here, c->n * sizeof *here);
 		return PS_OK;
 	}
-	rc = client_want(client_of(p), t, step_of(p), NULL, dst, &p->e);
+	rc = client_want(client_of(p), t, step_of(p), NULL, c->to, &p->e);
 	return handle_return(p, rc ? rc : client_wait(client_of(p), step_of(p), &p->e));
 }
 
@@ -128,76 +132,188 @@ static bool may_push(struct ps *p, const char *what)
 	return false;
 }
 
-PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_t n)
+static int push(struct ps *p, const struct call *c)
 {
-	const struct table *t = whole(p, table, n);
+	const struct table *t = whole(p, c->text, c->n);
 	struct client_stats before;
 	enum err_code rc;
 	float *here;
 
 	if (!t || !may_push(p, "ps_push"))
 		return handle_return(p, p->e.code);
-	here = p->stepping ? ps_grad(p, table, NULL) : NULL;
+	here = p->stepping ? handle_dense(p, c->text, true, NULL) : NULL;
 	if (p->stepping && !here)
-		return handle_misuse(p, "ps_push: table \"%s\" is none of the job's model", table);
+		return handle_misuse(p, "ps_push: table \"%s\" is none of the job's model", c->text);
 	if (here) {
-		memcpy(here, gradient, n * sizeof *here);
+		memcpy(here, c->from, c->n * sizeof *here);
 		return PS_OK;
 	}
 	client_stats(client_of(p), &before);
-	rc = client_push(client_of(p), t, 0, 1, gradient, &p->e);
-	return rc ? handle_return(p, rc) : settled(p, table, &before);
+	rc = client_push(client_of(p), t, 0, 1, c->from, &p->e);
+	return rc ? handle_return(p, rc) : settled(p, c->text, &before);
+}
+
+PUBLIC int ps_pull(struct ps *p, const char *table, float *dst, size_t n)
+{
+	return handle_run(p, &(const struct call){ pull, .text = table, .to = dst, .n = n });
+}
+
+PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_t n)
+{
+	return handle_run(p, &(const struct call){ push, .text = table, .from = gradient, .n = n });
 }
 
 /* ---- sparse ------------------------------------------------------------------------------ */
 
-PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst)
+static int pull_rows(struct ps *p, const struct call *c)
 {
-	const struct table *t = attach(p) ? NULL : find(p, table, true);
+	const struct table *t = attach(p) ? NULL : find(p, c->text, true);
 	enum err_code rc;
 
 	if (!t)
 		return handle_return(p, p->e.code);
-	if (!nids)
+	if (!c->n)
 		return PS_OK;
-	rc = client_want_rows(client_of(p), t, step_of(p), ids, nids, dst, &p->e);
+	rc = client_want_rows(client_of(p), t, step_of(p), c->ids, c->n, c->to, &p->e);
 	return handle_return(p, rc ? rc : client_wait(client_of(p), step_of(p), &p->e));
 }
 
-static struct held *hold(struct ps *p, const struct table *t, const uint64_t *ids, size_t nids, const float *rows)
+PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst)
+{
+	return handle_run(p, &(const struct call){ pull_rows, .text = table, .ids = ids, .n = nids, .to = dst });
+}
+
+/* ---- rows that are pushed ------------------------------------------------------------------- */
+
+static void held_free(struct held *h)
+{
+	free(h->ids);
+	free(h->rows);
+	free(h);
+}
+
+void handle_drop_held(struct ps *p)
+{
+	for (struct held *next; p->held; p->held = next) {
+		next = p->held->next;
+		held_free(p->held);
+	}
+}
+
+/* Room for rows of the table; NULL: there is none. */
+static struct held *hold(struct ps *p, const struct table *t, size_t nids)
 {
 	struct held *h = mem_alloc(sizeof *h);
 
 	h->ids = mem_try_array(nids, sizeof *h->ids);
 	h->rows = mem_try_array(nids * t->cols, sizeof *h->rows);
-	h->next = p->held;
-	p->held = h;
-	if (!h->ids || !h->rows) {
-		err_set(&p->e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", nids, t->name);
-		return NULL;
-	}
-	memcpy(h->ids, ids, nids * sizeof *ids);
-	memcpy(h->rows, rows, nids * t->cols * sizeof *rows);
-	return h;
+	if (h->ids && h->rows)
+		return h;
+	held_free(h);
+	err_set(&p->e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", nids, t->name);
+	return NULL;
 }
 
-PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient)
+/* In a step they are on their way until its receipts have come; beside the job, no longer than here. */
+static enum err_code send(struct ps *p, const struct table *t, const uint64_t *ids, size_t n, const float *rows)
 {
-	const struct table *t = attach(p) ? NULL : find(p, table, true);
+	if (p->stepping)
+		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids, n, rows, NULL, &p->e);
+	return client_push_rows(client_of(p), t, 0, 1, ids, n, rows, NULL, &p->e);
+}
+
+static int push_rows(struct ps *p, const struct call *c)
+{
+	const struct table *t = attach(p) ? NULL : find(p, c->text, true);
+	const uint64_t *ids = c->ids;
+	const float *rows = c->from;
 	struct client_stats before;
 	enum err_code rc;
 	struct held *h;
 
 	if (!t || !may_push(p, "ps_push_rows"))
 		return handle_return(p, p->e.code);
-	if (!nids)
+	if (!c->n)
 		return PS_OK;
 	if (p->stepping) {
-		h = hold(p, t, ids, nids, gradient);
-		return handle_return(p, !h ? p->e.code : client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, h->ids, nids,
-		    h->rows, NULL, &p->e));
+		h = hold(p, t, c->n);
+		if (!h)
+			return handle_return(p, p->e.code);
+		memcpy(h->ids, ids, c->n * sizeof *ids);
+		memcpy(h->rows, rows, c->n * t->cols * sizeof *rows);
+		h->next = p->held;
+		p->held = h;
+		return handle_return(p, send(p, t, h->ids, c->n, h->rows));
 	}
 	client_stats(client_of(p), &before);
-	rc = client_push_rows(client_of(p), t, 0, 1, ids, nids, gradient, NULL, &p->e);
-	return rc ? handle_return(p, rc) : settled(p, table, &before);
+	rc = send(p, t, ids, c->n, rows);
+	return rc ? handle_return(p, rc) : settled(p, c->text, &before);
+}
+
+PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient)
+{
+	return handle_run(p, &(const struct call){ push_rows, .text = table, .ids = ids, .n = nids, .from = gradient });
+}
+
+/* ---- rows that are made in place ------------------------------------------------------------ */
+
+static void drop_reserved(struct ps *p)
+{
+	if (p->reserved)
+		held_free(p->reserved);
+	p->reserved = NULL;
+}
+
+PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient)
+{
+	const struct table *t;
+
+	if (handle_is_busy(p))
+		return PS_USAGE;
+	t = attach(p) ? NULL : find(p, table, true);
+	if (!t)
+		return handle_return(p, p->e.code);
+	if (p->reserved)
+		return handle_misuse(p, "ps_reserve_rows: what was reserved before is not committed yet");
+	p->reserved = hold(p, t, nids ? nids : 1);
+	if (!p->reserved)
+		return handle_return(p, p->e.code);
+	snprintf(p->reserved->name, sizeof p->reserved->name, "%s", t->name);
+	p->reserved->n = nids;
+	*ids = p->reserved->ids;
+	*gradient = p->reserved->rows;
+	return PS_OK;
+}
+
+static int commit_rows(struct ps *p, const struct call *c)
+{
+	struct held *h = p->reserved;
+	const struct table *t;
+	struct client_stats before;
+	enum err_code rc;
+
+	if (!h || c->n > h->n)
+		return handle_misuse(p, "ps_commit_rows: %s", h ? "there are not so many reserved" : "ps_reserve_rows comes first");
+	if (!may_push(p, "ps_commit_rows"))
+		return PS_USAGE;
+	t = layout_find(client_layout(client_of(p)), h->name);
+	client_stats(client_of(p), &before);
+	if (!t || !c->n) {
+		drop_reserved(p);
+		return t ? PS_OK : handle_return(p, err_set(&p->e, ERR_NOTFOUND, "the table that rows were reserved for is gone"));
+	}
+	p->reserved = NULL;
+	h->next = p->held;
+	p->held = h;
+	rc = send(p, t, h->ids, c->n, h->rows);
+	if (p->stepping)
+		return handle_return(p, rc);
+	rc = rc ? handle_return(p, rc) : settled(p, t->name, &before);
+	handle_drop_held(p);
+	return rc;
+}
+
+PUBLIC int ps_commit_rows(struct ps *p, size_t n)
+{
+	return handle_run(p, &(const struct call){ commit_rows, .n = n });
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "kern/vec.h"
 #include "pskit/handle.h"
 
 /* ---- into the job ------------------------------------------------------------------------- */
@@ -15,7 +16,7 @@ static enum err_code suits(const struct conf *c, struct err *e)
 	    key) : ERR_OK;
 }
 
-PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
+static int join(struct ps *p, const struct call *c)
 {
 	char name[24];
 	enum err_code rc;
@@ -26,26 +27,67 @@ PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 	rc = handle_identify(p, name);
 	if (rc)
 		return handle_return(p, rc);
-	p->tables = tables ? mem_strdup(tables) : NULL;
+	p->tables = c->text ? mem_strdup(c->text) : NULL;
+	rc = handle_write_first(p, p->tables);
+	handle_drop_first(p);
+	if (rc)
+		return handle_return(p, rc);
 	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt_fd = p->cancel, .log = &p->log,
-		.by_caller = true, .tables = p->tables, .examples = examples };
+		.by_caller = true, .tables = p->tables, .examples = c->n, .settings = p->settings, .first = p->first };
 	rc = worker_open(&p->w, &p->cfg, &p->e);
 	if (!rc)
 		rc = suits(&p->w.job.conf, &p->e);
 	p->joined = !rc;
+	if (!rc)
+		handle_say_settings(p);
 	if (rc)
 		worker_close(&p->w, rc, &p->e);
 	return handle_return(p, rc);
 }
 
-PUBLIC uint32_t ps_slot(const struct ps *p)
+PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 {
-	return p->joined ? p->w.slot : UINT32_MAX;
+	return handle_run(p, &(const struct call){ join, .text = tables, .n = examples });
 }
 
-/* ---- a step ------------------------------------------------------------------------------- */
+PUBLIC uint32_t ps_slot(const struct ps *p)
+{
+	return !handle_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
+}
 
-PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
+/* ---- scores -------------------------------------------------------------------------------- */
+
+static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
+{
+	struct ps *p = ctx;
+	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
+
+	if (p->score(p, p->score_ctx, &s))
+		return err_set(e, ERR_FAILED, "the program cannot score the model");
+	*out = (struct eval_result){ .examples = s.examples, .loss = s.loss, .accuracy = s.accuracy, .auc = s.auc, .rmse = s.rmse,
+		.r2 = s.r2, .has_loss = isfinite(s.loss), .has_accuracy = isfinite(s.accuracy), .has_auc = isfinite(s.auc),
+		.has_rmse = isfinite(s.rmse), .has_r2 = isfinite(s.r2) };
+	return ERR_OK;
+}
+
+static void offer_scores(struct ps *p)
+{
+	p->w.score = p->score ? score : NULL;
+	p->w.score_ctx = p;
+}
+
+/* ---- a step -------------------------------------------------------------------------------- */
+
+/* What came of all steps (in bsp: of all workers'), for who wants it. */
+static int last_parameters(struct ps *p)
+{
+	struct worker *w = &p->w;
+	enum err_code rc = w->ring ? ERR_OK : params_pull(&w->params, &w->batch, w->step, true, &p->e);
+
+	return rc ? handle_return(p, rc) : PS_OVER;
+}
+
+static int step_begin(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
 	enum err_code rc = ERR_OK;
@@ -53,13 +95,16 @@ PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 	if (!p->joined || p->stepping || p->over)
 		return handle_misuse(p, "ps_step_begin: %s", !p->joined ? "ps_join comes first" : p->over ? "all steps are done" :
 		    "the step before has no ps_step_end");
+	offer_scores(p);
 	/* At an epoch's end there may be none for this worker: then the step is only ended. */
 	for (bool any = false; !any;) {
 		rc = worker_fetch(w, &p->t, &p->over, &p->e);
 		if (!rc)
 			handle_drop_held(p);
 		if (!rc && p->over)
-			return PS_OVER;
+			return last_parameters(p);
+		if (!rc)
+			rc = worker_evaluate_now(w, &p->e);
 		any = w->batch.rows > 0;
 		if (!rc && !any)
 			rc = worker_commit(w, &p->t, 0, &p->e);
@@ -68,11 +113,16 @@ PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 	}
 	p->stepping = true;
 	figures_doing(w, "compute");
-	*out = (struct ps_step){ w->step, w->batch.epoch, w->batch.first, w->batch.first + w->batch.rows };
+	*(struct ps_step *)c->to = (struct ps_step){ w->step, w->batch.epoch, w->batch.first, w->batch.first + w->batch.rows };
 	return PS_OK;
 }
 
-static float *dense(struct ps *p, const char *table, bool gradient, size_t *n)
+PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
+{
+	return handle_run(p, &(const struct call){ step_begin, .to = out });
+}
+
+float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n)
 {
 	for (size_t i = 0; p->joined && i < p->w.job.ntables; i++) {
 		const struct model_table *t = &p->w.job.table[i];
@@ -89,53 +139,73 @@ static float *dense(struct ps *p, const char *table, bool gradient, size_t *n)
 
 PUBLIC const float *ps_param(struct ps *p, const char *table, size_t *n)
 {
-	return dense(p, table, false, n);
+	return handle_is_busy(p) ? NULL : handle_dense(p, table, false, n);
 }
 
 PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
 {
-	return dense(p, table, true, n);
+	return handle_is_busy(p) ? NULL : handle_dense(p, table, true, n);
 }
 
-PUBLIC int ps_step_end(struct ps *p, double loss)
+/* Where nobody looks at the loss, this tells. */
+static bool gradient_is_finite(const struct params *q)
+{
+	for (size_t i = 0; i < q->job->ntables; i++)
+		if (!q->job->table[i].sparse && !vec_all_finite(q->job->table[i].rows * q->job->table[i].cols, q->g[i]))
+			return false;
+	return true;
+}
+
+static int step_end(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
+	double loss = c->number;
 
 	if (!p->stepping)
 		return handle_misuse(p, "ps_step_end: ps_step_begin comes first");
 	p->stepping = false;
-	if (isfinite((float)loss))
+	if (loss == WORKER_NO_LOSS && !gradient_is_finite(&w->params))
+		loss = NAN;
+	if (isfinite((float)loss) || loss == WORKER_NO_LOSS)
 		params_good(&w->params, w->step);
 	local_finish(w->local, &w->params, &w->batch);
 	return handle_return(p, worker_commit(w, &p->t, loss, &p->e));
 }
 
+PUBLIC int ps_step_end(struct ps *p, double loss)
+{
+	return handle_run(p, &(const struct call){ step_end, .number = loss });
+}
+
 /* ---- the end ------------------------------------------------------------------------------ */
 
-static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
+PUBLIC int ps_on_score(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx)
 {
-	struct ps *p = ctx;
-	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
+	if (handle_is_busy(p))
+		return PS_USAGE;
+	p->score = fn;
+	p->score_ctx = ctx;
+	return PS_OK;
+}
 
-	if (p->score(p, p->score_ctx, &s))
-		return err_set(e, ERR_FAILED, "the program cannot score the model");
-	*out = (struct eval_result){ .examples = s.examples, .loss = s.loss, .accuracy = s.accuracy, .auc = s.auc, .rmse = s.rmse,
-		.r2 = s.r2, .has_loss = isfinite(s.loss), .has_accuracy = isfinite(s.accuracy), .has_auc = isfinite(s.auc),
-		.has_rmse = isfinite(s.rmse), .has_r2 = isfinite(s.r2) };
-	return ERR_OK;
+static int finish(struct ps *p, const struct call *c)
+{
+	enum err_code rc;
+
+	(void)c;
+	if (!p->joined || p->ended)
+		return handle_misuse(p, "ps_finish: %s", p->ended ? "the job is over" : "ps_join comes first");
+	p->over = true;
+	p->stepping = false;
+	offer_scores(p);
+	rc = worker_finish(&p->w, &p->e);
+	p->ended = !rc;
+	return handle_return(p, rc);
 }
 
 PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx)
 {
-	enum err_code rc;
-
-	if (!p->over)
-		return handle_misuse(p, "ps_finish: is for when ps_step_begin has returned PS_OVER");
-	p->score = fn;
-	p->score_ctx = ctx;
-	p->w.score = fn ? score : NULL;
-	p->w.score_ctx = p;
-	rc = worker_finish(&p->w, &p->e);
-	p->ended = !rc;
-	return handle_return(p, rc);
+	if (fn && ps_on_score(p, fn, ctx))
+		return PS_USAGE;
+	return handle_run(p, &(const struct call){ .fn = finish });
 }

@@ -107,15 +107,17 @@ static enum err_code begin_get(struct file_session *s, const json_t *msg, struct
 	const char *name = json_str(msg, "name", "");
 	bool init = strcmp(name, "init") == 0, state;
 	unsigned server;
+	const char *begins;
 	char *path = NULL;
 
 	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
 		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
 	host_lock(h);
+	begins = json_str(json_object_get(coord_config_now(h->coord), "job"), "init", "");
 	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
-	else if (init && strchr(h->server->cfg.conf->job.init, '/'))
-		path = mem_strdup(h->server->cfg.conf->job.init);
+	else if (init && strchr(begins, '/'))
+		path = mem_strdup(begins);
 	else if (!init && h->resume_path)
 		path = path_join(h->resume_path, name);
 	else

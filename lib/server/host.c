@@ -4,6 +4,7 @@
 #include "server/history.h"
 #include "server/keep.h"
 #include "server/offsite.h"
+#include "server/propose.h"
 #include "server/remember.h"
 #include "server/row.h"
 #include "server/secret.h"
@@ -137,7 +138,7 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 		unlock(h, false);
 		return NULL;
 	}
-	answer = coord_handle(h->coord, self, msg, clock_now(), e);
+	answer = strcmp(op, "worker_join") == 0 && propose(h, self, msg, e) ? NULL : coord_handle(h->coord, self, msg, clock_now(), e);
 	/* Who has revoked a key waits for it. */
 	if (strcmp(op, "keys") == 0)
 		host_kick(h);

@@ -20,8 +20,7 @@
 
 /* ---- may it be? ---------------------------------------------------------------------- */
 
-/* What a job of this kind cannot change.  `set` may name keys without "job.". */
-static enum err_code fits_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
+enum err_code settings_fit(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
 {
 	static const char *const of_mode[] = { "sync", "backup" };
 	static const char *const of_bsp[] = { "local_steps", "outer" };
@@ -67,14 +66,13 @@ static enum err_code changed(const struct host *h, const json_t *set, struct con
 	if (!rc)
 		rc = conf_validate_keys(out, e);
 	if (!rc)
-		rc = fits_job(h, out, set, e);
+		rc = settings_fit(h, out, set, e);
 	if (rc)
 		conf_release(out);
 	return rc;
 }
 
-/* "codec=topk:0.01 feedback=off", of strings; fresh. */
-static char *sentence(const json_t *set)
+char *settings_sentence(const json_t *set)
 {
 	struct buf b = BUF_INIT;
 	const char *name;
@@ -90,6 +88,14 @@ enum coord_policy settings_policy(const struct conf *c)
 	return c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT : c->on_worker_loss.policy == CONF_FAIL ? COORD_FAIL : COORD_SHRINK;
 }
 
+void settings_describe(const struct conf *c, struct coord_setting *out)
+{
+	out->batch = conf_step_examples(c);
+	out->bsp = c->sync.kind == SYNC_bsp;
+	out->on_worker_loss = settings_policy(c);
+	out->loss_wait = c->on_worker_loss.wait;
+}
+
 static enum err_code ask(struct host *h, const json_t *set, uint64_t at, const char *who, uint64_t *ticket, struct err *e)
 {
 	struct coord_setting s = { .set = set, .who = who, .at = at, .at_once = conf_holds_at_once(set) };
@@ -101,13 +107,10 @@ static enum err_code ask(struct host *h, const json_t *set, uint64_t at, const c
 	if (rc)
 		return rc;
 	config = conf_to_json(&c);
-	what = sentence(set);
+	what = settings_sentence(set);
 	s.config = config;
 	s.what = what;
-	s.batch = conf_step_examples(&c);
-	s.bsp = c.sync.kind == SYNC_bsp;
-	s.on_worker_loss = settings_policy(&c);
-	s.loss_wait = c.on_worker_loss.wait;
+	settings_describe(&c, &s);
 	rc = coord_set(h->coord, &s, clock_now(), ticket, e);
 	free(what);
 	json_decref(config);

@@ -24,6 +24,12 @@ enum err_code settings_pause(struct host *h, bool pause, const char *who, struct
 json_t *settings_first(const struct conf *c, const json_t *manifest);
 /* on_worker_loss, as the coordinator has it. */
 enum coord_policy settings_policy(const struct conf *c);
+/* With the lock held: ERR_CONFIG for what a job of this kind cannot change to.  `set` may name keys without "job.". */
+enum err_code settings_fit(const struct host *h, const struct conf *c, const json_t *set, struct err *e);
+/* "codec=topk:0.01 feedback=off", of strings; fresh. */
+char *settings_sentence(const json_t *set);
+/* What the coordinator goes by of it: batch and what follows in struct coord_setting. */
+void settings_describe(const struct conf *c, struct coord_setting *out);
 /* Now and then, with the lock held: what was planned for a step that is near; what was decided
  * and is for this process. */
 void settings_tick(struct host *h, int64_t now);

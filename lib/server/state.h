@@ -179,6 +179,7 @@ struct server {
 	/* live.c: what it goes by, the number of these settings, and the log level that it was told
 	 * last; the agent's thread only. */
 	struct { json_t *config; int64_t number; char level[16]; } live;
+	bool first_found;               /* the file with first values, if there is one; the agent's thread only */
 	int64_t began;                  /* Unix time in ns */
 	bool finishing;                 /* the last view said so; the agent's thread only */
 	json_t *unvoted;                /* a proposal from before there was a shard, or NULL; the agent's thread only */

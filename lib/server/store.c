@@ -1,5 +1,3 @@
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/hist.h"
@@ -100,16 +98,23 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	return ERR_OK;
 }
 
-/* First values from a file: its path here, or NULL when there are none. */
-static enum err_code find_init(struct server *s, const char *init, char **path, struct err *e)
+/* First values from a file, which a worker may have brought since the first view. */
+static enum err_code find_first(struct server *s, struct err *e)
 {
-	*path = NULL;
-	if (!strchr(init, '/') || s->restore)
+	const char *init = json_str(json_object_get(s->live.config, "job"), "init", "");
+	char *path = NULL;
+	enum err_code rc = ERR_OK;
+
+	if (s->first_found || !strchr(init, '/') || s->restore)
 		return ERR_OK;
-	if (!s->cfg.id->run_dir)
-		return far_init(s, path, e);
-	*path = mem_strdup(init);
-	return ERR_OK;
+	if (s->cfg.id->run_dir)
+		path = mem_strdup(init);
+	else
+		rc = far_init(s, &path, e);
+	if (!rc)
+		shard_begin_with(atomic_load(&s->shard), path);
+	s->first_found = !rc;
+	return rc;
 }
 
 static void alive(void *ctx)
@@ -124,7 +129,6 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 	struct conf_rule rule = { 0 };
 	struct shard *shard;
 	struct conf conf;
-	char *init = NULL;
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
 
 	if (rc)
@@ -156,10 +160,6 @@ static enum err_code make_shard(struct server *s, const json_t *view, struct err
 		rc = open_restore(s, json_str(view, "restore", ""), e);
 	if (!rc) {
 		cfg.restore = s->restore;
-		rc = find_init(s, conf.job.init, &init, e);
-	}
-	if (!rc) {
-		cfg.init_file = init;
 		rc = shard_new(&cfg, &shard, e);
 	}
 	if (!rc)
@@ -227,7 +227,9 @@ static enum err_code install(struct server *s, const json_t *view, const struct 
 	server_know_tables(s, layout);
 	for (size_t i = 0; i < n; i++)
 		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
-	rc = shard_install(atomic_load(&s->shard), layout, process, e);
+	rc = layout->ntables && layout->table[0].nruns ? find_first(s, e) : ERR_OK;
+	if (!rc)
+		rc = shard_install(atomic_load(&s->shard), layout, process, e);
 	free(process);
 	/* What the partitions were made of takes room on a disk, or in memory. */
 	if (layout->ntables && layout->table[0].nruns) {

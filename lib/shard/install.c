@@ -130,6 +130,11 @@ static void drop_table(struct shard *s, struct shard_table *table)
 	}
 }
 
+void shard_begin_with(struct shard *s, const char *path)
+{
+	s->cfg.first = path;
+}
+
 void shard_begun(struct shard *s)
 {
 	s->cfg.restore = NULL;

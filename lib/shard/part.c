@@ -210,7 +210,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	if (p->table->sparse)
 		return ERR_OK;
 	if (p->table->init == TABLE_FILE)
-		rc = init_from_file(p, cfg->init_file, e);
+		rc = init_from_file(p, cfg->first, e);
 	else
 		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->w);
 	part_init_state(p->by->rule, p->n, p->state);

@@ -48,7 +48,7 @@ struct shard_config {
 	const struct optim_rule *rule;
 	struct optim_hyper hyper;       /* lr before the schedule */
 	struct schedule schedule;
-	const char *init_file;          /* safetensors for tables with TABLE_FILE */
+	const char *first;              /* shard_begin_with */
 	/* The partitions of its tables begin as they are there, at its step.  NULL:
 	 * with first values.  Borrowed until shard_begun. */
 	const struct ckpt_reader *restore;
@@ -92,6 +92,9 @@ enum err_code shard_install(struct shard *s, const struct layout *l, const uint6
 
 /* All partitions that there were to begin with are here: `restore` may go. */
 void shard_begun(struct shard *s);
+/* Before the first shard_install: the safetensors file that tables with TABLE_FILE begin with.  The path stays as
+ * long as the shard. */
+void shard_begin_with(struct shard *s, const char *path);
 
 /* ---- members and clocks ------------------------------------------------ */
 

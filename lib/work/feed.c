@@ -60,9 +60,7 @@ struct feed *feed_new(const struct job *job, struct cluster *cluster, uint32_t s
 	f->idle_ctx = ctx;
 	f->seed = (uint64_t)job->conf.job.seed;
 	f->examples = job->train->rows;
-	f->batch = conf_step_examples(&job->conf);
-	f->epochs = (uint64_t)job->conf.job.epochs;
-	f->steps = (uint64_t)job->conf.job.steps;
+	feed_turn(f);
 	if (!job->train->numbered)
 		f->order = mem_array(f->examples, sizeof *f->order);
 	return f;
@@ -111,6 +109,8 @@ void feed_view(struct feed *f, const json_t *view)
 void feed_turn(struct feed *f)
 {
 	f->batch = conf_step_examples(&f->job->conf);
+	f->epochs = (uint64_t)f->job->conf.job.epochs;
+	f->steps = (uint64_t)f->job->conf.job.steps;
 }
 
 bool feed_deals(const struct feed *f, uint64_t step)

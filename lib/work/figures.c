@@ -90,7 +90,7 @@ void figures_note(struct worker *w, double loss, const struct step_times *t)
 
 	if (tracer_is_on(cluster_tracer(w->cluster)))
 		trace(w, t);
-	if (w->batch.rows) {
+	if (w->batch.rows && loss != WORKER_NO_LOSS) {
 		w->loss[w->nlosses % LOSS_WINDOW] = loss;
 		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
 	}

@@ -1,5 +1,8 @@
+#include <math.h>
+
 #include "base/clock.h"
 #include "base/json.h"
+#include "launch/rundir.h"
 #include "work/worker.h"
 
 /* How a worker ends: with the job, or before it. */
@@ -82,7 +85,7 @@ static bool settled(void *ctx, const json_t *view)
 	struct err ignored;
 
 	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot && json_int(view, "rev", 0) > w->judged));
 }
 
 enum err_code worker_finish(struct worker *w, struct err *e)
@@ -103,11 +106,49 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 			json_decref(view);
 			return ERR_OK;
 		}
+		/* The answer may come before the view that goes by it. */
+		w->judged = json_int(view, "rev", 0);
 		json_decref(view);
 		if (!rc)
 			rc = final_result(w, e);
 	}
 	return rc;
+}
+
+/* The last good model to the run directory; what became of it, as a clause. */
+static void keep_model(struct worker *w, char *said, size_t n)
+{
+	const char *dir = w->cfg->id->run_dir;
+	struct err why = { 0 };
+	char *path;
+
+	if (!dir) {
+		snprintf(said, n, "no model is kept: this worker has no run directory");
+		return;
+	}
+	path = rundir_path(dir, "model.safetensors");
+	if (params_save_good(&w->params, path, &why))
+		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
+	else
+		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
+	free(path);
+}
+
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
+{
+	json_t *msg, *answer;
+	char kept[400];
+
+	keep_model(w, kept, sizeof kept);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; %s",
+	    w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, kept);
+	msg = figures_json(w);
+	json_object_set_new(msg, "op", json_string("fail"));
+	json_object_set_new(msg, "message", json_string(e->msg));
+	if (agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	return ERR_NONFINITE;
 }
 
 void worker_leave(struct worker *w)

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "conf/live.h"
 #include "coord/layout.h"
 #include "data/data_facts.h"
 #include "format/safetensors.h"
@@ -193,7 +194,9 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	rc = conf_from_json(config, &out->conf, e);
 	if (rc)
 		return rc;
-	if (!out->conf.has_job)
+	if (from->settings && conf_apply_unset(&out->conf, from->settings, NULL, e))
+		rc = e ? e->code : ERR_CONFIG;
+	else if (!out->conf.has_job)
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
 	else if (!model_info_find(out->conf.job.model))
 		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);

@@ -24,6 +24,7 @@ struct job_source {
 	size_t ndata;
 	const char *cache;              /* a directory for parsed data, or "none"; NULL: the configuration's */
 	const char *tables;             /* of model custom, where the configuration names none; may be NULL */
+	const json_t *settings;         /* what it has at its default is this; may be NULL */
 	uint64_t examples;              /* the same; 0: not known here */
 	const struct model_outside *outside;    /* for model custom, borrowed; NULL: it has no gradient here */
 	const json_t *facts;            /* of the training data (data_facts), which need not be read then; NULL */

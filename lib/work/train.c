@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "conf/live.h"
 #include "data/data_facts.h"
-#include "launch/rundir.h"
 #include "work/coding.h"
 #include "work/kept.h"
 #include "work/step.h"
@@ -139,6 +139,10 @@ static enum err_code join(struct worker *w, struct err *e)
 	json_object_set_new(msg, "facts", data_facts(w->job.train));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
+	if (w->cfg->settings)
+		json_object_set(msg, "settings", (json_t *)(uintptr_t)w->cfg->settings);
+	if (w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0)
+		json_object_set_new(msg, "first", json_true());
 	rc = agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
@@ -200,6 +204,22 @@ static bool paused(void *ctx)
 	return json_int(((struct worker *)ctx)->view, "paused", 0) > 0;
 }
 
+/* What we would have had the job begin with may not be what it has begun with: that, and what was set since. */
+static enum err_code forget_settings(struct worker *w, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = w->cfg->settings ? conf_from_json(json_object_get(w->view, "config"), &c, e) : ERR_OK;
+
+	if (rc || !w->cfg->settings)
+		return rc;
+	rc = conf_take_live(&w->job.conf, &c, e);
+	w->job.conf.job.epochs = c.job.epochs;
+	w->job.conf.job.steps = c.job.steps;
+	conf_release(&c);
+	w->settings = json_int(w->view, "settings_base", 0);
+	return rc;
+}
+
 static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
@@ -215,6 +235,8 @@ static enum err_code begin(struct worker *w, struct err *e)
 	rc = worker_refresh(w, e);
 	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_row(w), "state", ""), "active") != 0))
 		rc = slot_lost(w, e);
+	if (!rc)
+		rc = forget_settings(w, e);
 	if (!rc)
 		rc = coding_of(&w->job.conf, &cc.coding, e);
 	if (!rc)
@@ -254,7 +276,7 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 	return rc;
 }
 
-static enum err_code maybe_evaluate(struct worker *w, struct err *e)
+enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 {
 	int64_t every = w->job.conf.job.eval_every;
 	struct eval_result r;
@@ -270,42 +292,6 @@ static enum err_code maybe_evaluate(struct worker *w, struct err *e)
 	if (!rc && w->batch.sparse)
 		rc = params_pull(&w->params, &w->batch, w->step, false, e);
 	return rc;
-}
-
-/* The last good model to the run directory; what became of it, as a clause. */
-static void keep_model(struct worker *w, char *said, size_t n)
-{
-	const char *dir = w->cfg->id->run_dir;
-	struct err why = { 0 };
-	char *path;
-
-	if (!dir) {
-		snprintf(said, n, "no model is kept: this worker has no run directory");
-		return;
-	}
-	path = rundir_path(dir, "model.safetensors");
-	if (params_save_good(&w->params, path, &why))
-		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
-	else
-		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
-	free(path);
-}
-
-static enum err_code loss_failed(struct worker *w, double loss, struct err *e)
-{
-	json_t *msg, *answer;
-	char kept[400];
-
-	keep_model(w, kept, sizeof kept);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: lower job.lr or set job.clip_norm; %s",
-	    w->slot, isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, kept);
-	msg = figures_json(w);
-	json_object_set_new(msg, "op", json_string("fail"));
-	json_object_set_new(msg, "message", json_string(e->msg));
-	if (agent_call(cluster_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
-		json_decref(answer);
-	json_decref(msg);
-	return ERR_NONFINITE;
 }
 
 /* The job is paused.  What is under way is answered meanwhile; servers may come and go. */
@@ -355,8 +341,8 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, double loss,
 	enum err_code rc = ERR_OK;
 
 	/* Beyond float32 the gradient is beyond what servers take. */
-	if (w->batch.rows && !isfinite((float)loss))
-		return loss_failed(w, loss, e);
+	if (w->batch.rows && !isfinite((float)loss) && loss != WORKER_NO_LOSS)
+		return worker_loss_failed(w, loss, e);
 	t->computed = clock_now();
 	if (w->batch.rows || w->ring)
 		rc = step_push(w, e);
@@ -378,7 +364,7 @@ static enum err_code one_step(struct worker *w, bool *over, struct err *e)
 
 	if (rc || *over)
 		return rc;
-	rc = maybe_evaluate(w, e);
+	rc = worker_evaluate_now(w, e);
 	if (!rc && w->batch.rows)
 		rc = step_compute(w, &t, &loss, e);
 	return rc ? rc : worker_commit(w, &t, loss, e);
@@ -405,13 +391,20 @@ static enum err_code load(struct worker *w, const json_t *config, struct err *e)
 		.restarts = &w->program_restarts, .cancelled = cancelled, .ctx = w };
 	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .tables = cfg->tables,
 		.examples = cfg->examples, .log = cfg->log };
+	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
 	enum err_code rc;
 
+	if (cfg->settings)
+		json_object_update(settings, (json_t *)(uintptr_t)cfg->settings);
+	if (cfg->first)
+		json_object_set_new(settings, "job.init", json_string(cfg->first));
+	from.settings = settings;
 	if (cfg->exec)
 		w->program = program_new(&pc);
 	if (w->program)
 		from.outside = program_outside(w->program);
 	rc = job_load(config, &from, &w->job, e);
+	json_decref(settings);
 	return rc ? rc : begin_program(w, e);
 }
 

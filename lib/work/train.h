@@ -1,6 +1,7 @@
 #ifndef WORK_TRAIN_H
 #define WORK_TRAIN_H
 
+#include <jansson.h>
 #include <signal.h>
 
 #include "base/err.h"
@@ -18,6 +19,8 @@ struct train_config {
 	bool by_caller;
 	const char *tables;
 	uint64_t examples;
+	const json_t *settings;         /* likewise: {"lr":"0.01"}; NULL: none */
+	const char *first;              /* file with first parameters, where those are not configured; NULL: none */
 	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
 	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
 	const char *zone;               /* where it is; NULL: not said */

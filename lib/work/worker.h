@@ -2,6 +2,7 @@
 #define WORK_WORKER_H
 
 /* Inside of a training worker: shared by train.c, step.c, finish.c and figures.c. */
+#include <math.h>
 #include <pthread.h>
 
 #include "base/rng.h"
@@ -30,6 +31,9 @@ struct figures {
 	int64_t paused;                 /* the number of the pause that it rests for; 0: it does not */
 	int64_t doing_since;
 };
+
+/* Of a step whose caller does not say what it was. */
+#define WORKER_NO_LOSS (-HUGE_VAL)
 
 /* When the parts of a step were over; waited: of the time before `data`, what
  * was spent on others, not on data. */
@@ -63,6 +67,7 @@ struct worker {
 	bool admitted;                  /* a view has shown us in our slot */
 	bool leaving;                   /* asked to, by the interrupt descriptor */
 	bool sent_away;                 /* there are to be fewer workers */
+	int64_t judged;                 /* the view by which it has scored the model at the end */
 	bool idle;                      /* out of data for now, and the servers know */
 
 	double loss[LOSS_WINDOW];       /* of the last batches, with their examples */
@@ -82,6 +87,9 @@ struct worker {
 bool worker_evaluates(const struct worker *w);
 enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
 
+/* Is job.eval_every over, and is it our turn?  Then do so, and tell. */
+enum err_code worker_evaluate_now(struct worker *w, struct err *e);
+
 /* train.c.  From nothing to the job's first step; at its end, or at any failure rc (of worker_open,
  * too): leaves, gives up, or just ends, releases all, and returns what is left of rc. */
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e);
@@ -97,6 +105,8 @@ enum err_code worker_refresh(struct worker *w, struct err *e);
  * go: what is pushed stays, the step is told, the slot is given back. */
 enum err_code worker_finish(struct worker *w, struct err *e);
 void worker_leave(struct worker *w);
+/* This loss is no finite number: the job fails, and the last good model is kept.  ERR_NONFINITE. */
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
 
 /* What this worker does from now on; `what` is a constant.  Or that it rests, for this pause. */
 void figures_doing(struct worker *w, const char *what);

@@ -1,6 +1,7 @@
 /* Calls of the library that the examples do not make (73-library.bats). */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <poll.h>
 #include <pskit.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -95,7 +96,7 @@ static void *cancel_when(void *ctx)
 /* The other worker waits for this one, and this one for nobody: it waits in ps_step_begin. */
 static void cancel(const char *run)
 {
-	struct ps_options o = { 0 };
+	struct ps_options o = { .size = sizeof o };
 	struct ps_step s;
 	pthread_t t;
 	sem_t begun;
@@ -118,11 +119,87 @@ static void cancel(const char *run)
 	ps_close(p);
 }
 
+/* The result of a call that was begun, when its descriptor says that it is there. */
+static int await(int begun)
+{
+	struct pollfd f = { ps_fd(p), POLLIN, 0 };
+	int rc = PS_AGAIN;
+
+	CHECK(begun == PS_AGAIN);
+	while (rc == PS_AGAIN) {
+		CHECK(poll(&f, 1, 60000) == 1);
+		rc = ps_result(p);
+	}
+	return rc;
+}
+
+static int scored;
+
+static int count_scores(struct ps *q, void *ctx, struct ps_scores *out)
+{
+	CHECK(ctx == &scored && ps_param(q, "w", NULL));
+	out->loss = ++scored;
+	out->examples = 5;
+	return 0;
+}
+
+/* A worker that never waits but in poll; rows without a copy; scores on the way. */
+static void async(void)
+{
+	struct ps_step s;
+	int rc;
+
+	CHECK(ps_open(NULL, NULL, &p) == PS_OK && ps_fd(p) == -1);
+	CHECK(ps_set(p, "eval_every", "5") == PS_OK && ps_set(p, "nothing", "5") == PS_CONFIG && ps_on_score(p, count_scores, &scored) == PS_OK);
+	CHECK(ps_async(p, 1) == PS_OK && ps_fd(p) >= 0 && ps_result(p) == PS_USAGE);
+	/* Whatever can be said of it at once is said later, too. */
+	CHECK(await(ps_step_begin(p, &s)) == PS_USAGE && strstr(ps_message(p), "ps_join comes first"));
+	rc = ps_join(p, "w:3,emb:100x2:sparse", 1000);
+	CHECK(ps_pull(p, "w", NULL, 3) == PS_USAGE && ps_async(p, 0) == PS_USAGE);
+	CHECK(await(rc) == PS_OK && ps_result(p) == PS_USAGE);
+	while ((rc = await(ps_step_begin(p, &s))) == PS_OK) {
+		uint64_t *ids, one = 7;
+		float *rows, got[2];
+
+		CHECK(ps_param(p, "w", NULL)[2] == -2 * (float)s.step);
+		for (int i = 0; i < 3; i++)
+			ps_grad(p, "w", NULL)[i] = 2;
+		CHECK(await(ps_pull_rows(p, "emb", &one, 1, got)) == PS_OK && got[1] == -(float)s.step);
+		CHECK(await(ps_commit_rows(p, 1)) == PS_USAGE);
+		CHECK(ps_reserve_rows(p, "w", 1, &ids, &rows) == PS_USAGE);
+		CHECK(ps_reserve_rows(p, "emb", 3, &ids, &rows) == PS_OK && ps_reserve_rows(p, "emb", 1, &ids, &rows) == PS_USAGE);
+		ids[0] = 7;
+		ids[1] = 9;
+		rows[0] = rows[1] = rows[2] = rows[3] = 1;
+		CHECK(await(ps_commit_rows(p, 4)) == PS_USAGE && await(ps_commit_rows(p, 2)) == PS_OK);
+		CHECK(await(ps_step_end(p, -INFINITY)) == PS_OK);
+	}
+	CHECK(rc == PS_OVER && await(ps_finish(p, NULL, NULL)) == PS_OK);
+	fprintf(stderr, "scored %d times\n", scored);
+	CHECK(ps_async(p, 0) == PS_OK && ps_fd(p) == -1 && ps_finish(p, NULL, NULL) == PS_USAGE);
+	ps_close(p);
+}
+
+/* What is under way when the handle is closed is given up. */
+static void abandon(void)
+{
+	struct ps_options o = { .size = sizeof o };
+
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK);
+	CHECK(ps_join(p, "w:3", 1000) == PS_AGAIN && ps_result(p) == PS_AGAIN && strstr(ps_message(p), "under way"));
+	CHECK(!ps_param(p, "w", NULL) && ps_slot(p) == UINT32_MAX);
+	ps_close(p);
+}
+
 static void refused(void)
 {
+	struct ps_options o = { 0 };
 	struct ps_step s;
 
 	CHECK(ps_open("/nowhere/at.all", NULL, &p) != PS_OK && *ps_message(p));
+	ps_close(p);
+	p = NULL;
+	CHECK(ps_open("/nowhere/at.all", &o, &p) == PS_USAGE && strstr(ps_message(p), "size"));
 	ps_close(p);
 	p = NULL;
 	unsetenv("PS_CLUSTER");
@@ -143,6 +220,10 @@ int main(int argc, char **argv)
 		worker();
 	else if (strcmp(what, "beside") == 0)
 		beside(argv[2]);
+	else if (strcmp(what, "async") == 0)
+		async();
+	else if (strcmp(what, "abandon") == 0)
+		abandon();
 	else if (strcmp(what, "cancel") == 0)
 		cancel(argv[2]);
 	else

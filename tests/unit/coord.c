@@ -88,7 +88,7 @@ static void no_job(void)
 	ack_all(&s);
 	ok(in_phase(&s, COORD_RUNNING), "without a job the cluster runs when its servers are there");
 	join_as_worker(&s, 0, -1);
-	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "no job"), "a worker is told: %s", s.e.msg);
+	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "nobody trains"), "a worker is told: %s", s.e.msg);
 	scene_close(&s);
 }
 

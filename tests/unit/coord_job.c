@@ -136,8 +136,40 @@ static void leases(void)
 	scene_close(&s);
 }
 
+/* ---- what it begins with ------------------------------------------------------------------ */
+
+/* A program's settings are of step 0, and another coordinator goes on with them. */
+static void begins_with(void)
+{
+	struct scene s;
+	json_t *set = json_pack("{s:s}", "job.epochs", "1"), *config = json_pack("{s:{s:i, s:i}}", "job", "epochs", 1, "steps", 7), *view, *regime;
+	const char *said;
+	struct coord_setting with = { .set = set, .config = config, .what = "job.epochs=1", .who = "worker-0", .batch = 10 };
+
+	scene_open(&s, 1, 2);
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	coord_begin_with(s.c, &with);
+	join_as_worker(&s, 0, -1);
+	join_as_worker(&s, 1, -1);
+	ack_all(&s);
+	view = coord_view(s.c);
+	regime = json_array_get(json_object_get(view, "regimes"), 0);
+	ok(json_int(regime, "step", -1) == 0 && json_int(regime, "number", 0) == 1 && coord_batch(s.c) == 10 && !coord_is_bsp(s.c),
+	   "what a program says is set for step 0");
+	json_decref(view);
+	for (unsigned i = 0; i < 10; i++)
+		say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}");
+	said = say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[9]}");
+	ok(strstr(said, "\"finished\":true") != NULL, "and its epochs are the job's: %s", said);
+	scene_close(&s);
+	json_decref(set);
+	json_decref(config);
+}
+
 int main(void)
 {
+	begins_with();
 	how_far();
 	ending();
 	leases();

@@ -17,8 +17,7 @@ import contextlib
 import ctypes
 import math
 import os
-import queue
-import threading
+import select
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from ._library import lib
 
 __all__ = ["connect", "Handle", "Task", "Table", "Error", "Stopped", "version"]
 
-_OK, _STOPPED, _OVER = 0, 9, 100
+_OK, _STOPPED, _OVER, _AGAIN = 0, 9, 100, 101
 
 
 class Error(Exception):
@@ -77,41 +76,6 @@ def version():
     return lib.ps_version().decode()
 
 
-class _Caller:
-    """Calls on a thread of its own, so that the one that asks hears of the keyboard meanwhile."""
-
-    def __init__(self):
-        self._asked, self._done = queue.SimpleQueue(), queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="pskit", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        while True:
-            fn, args = self._asked.get()
-            if fn is None:
-                return
-            try:
-                self._done.put((fn(*args), None))
-            except BaseException as e:  # of a callback's: it is the asker's
-                self._done.put((None, e))
-
-    def __call__(self, cancel, fn, *args):
-        self._asked.put((fn, args))
-        try:
-            value, error = self._done.get()
-        except BaseException:
-            cancel()
-            self._done.get()
-            raise
-        if error is not None:
-            raise error
-        return value
-
-    def end(self):
-        self._asked.put((None, None))
-        self._thread.join()
-
-
 def _floats(array, n, what):
     a = np.ascontiguousarray(array, dtype=np.float32)
     if n is not None and a.size != n:
@@ -127,19 +91,23 @@ class Handle:
     """A connection to a cluster: beside its job, or, after join(), one of its workers."""
 
     def __init__(self, where=None, name=None, slot=None, zone=None, timeout=30.0, log=None, log_level=2):
-        o = _library.Options(name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
+        o = _library.Options(size=ctypes.sizeof(_library.Options), name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
                              timeout_ms=max(1, int(timeout * 1000)), log_level=log_level)
         if log is not None:
             o.log = _library.LOG(lambda ctx, level, text: log(level, text.decode(errors="replace")))
         self._options = o                   # its callback stays as long as the handle
         self._p = ctypes.c_void_p()
-        self._caller = None
-        self._tables = {}
+        self._score = self._failed = None
+        self._tables, self._views, self._first = {}, {}, []
         rc = lib.ps_open(_bytes(where), ctypes.byref(o), ctypes.byref(self._p))
         if rc:
             error = self._error(rc)
             self.close()
             raise error
+        # The library's thread waits, and this one for a descriptor: so it hears of the keyboard.
+        self._call(lib.ps_async, 1)
+        self._ended = select.poll()
+        self._ended.register(lib.ps_fd(self._p), select.POLLIN)
 
     # ---- inside
 
@@ -150,14 +118,25 @@ class Handle:
     def _call(self, fn, *args, also=()):
         if not self._p:
             raise ValueError("the handle is closed")
-        # Only the main thread hears of the keyboard.
-        if threading.current_thread() is not threading.main_thread():
-            rc = fn(self._p, *args)
-        else:
-            self._caller = self._caller or _Caller()
-            rc = self._caller(self.cancel, fn, self._p, *args)
+        rc = fn(self._p, *args)
+        if rc == _AGAIN:
+            rc = self._result()
         if rc and rc not in also:
-            raise self._error(rc)
+            failed, self._failed = self._failed, None
+            raise failed or self._error(rc)
+        return rc
+
+    def _result(self):
+        try:
+            return self._wait()
+        except BaseException:
+            self.cancel()
+            self._wait()
+            raise
+
+    def _wait(self):
+        while (rc := lib.ps_result(self._p)) == _AGAIN:
+            self._ended.poll()
         return rc
 
     def _shape(self, name):
@@ -166,11 +145,16 @@ class Handle:
         return self._tables[name]
 
     def _view(self, fn, name):
-        n = ctypes.c_size_t()
-        p = fn(self._p, name.encode(), ctypes.byref(n)) if self._p else None
-        if not p:
-            raise self._error(4) if self._p else ValueError("the handle is closed")
-        return np.ctypeslib.as_array(p, (n.value,)).reshape(self._shape(name).shape)
+        if not self._p:
+            raise ValueError("the handle is closed")
+        address = ctypes.cast(fn(self._p, name.encode(), None), ctypes.c_void_p).value
+        if not address:
+            raise self._error(4)
+        # The library has few places, and comes back to them.
+        if (name, address) not in self._views:
+            shape = self._shape(name).shape
+            self._views[name, address] = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), shape)
+        return self._views[name, address]
 
     # ---- life
 
@@ -182,9 +166,7 @@ class Handle:
 
     def close(self):
         """Leave the job, if it is in one, and let go of everything.  Arrays of param() and grad() must not be used any more."""
-        if self._caller:
-            self._caller.end()
-            self._caller = None
+        self._views.clear()
         if self._p:
             lib.ps_close(self._p)
             self._p = ctypes.c_void_p()
@@ -199,9 +181,28 @@ class Handle:
 
     # ---- a worker
 
+    def set(self, key, value):
+        """Before join(): what the job begins with, where the cluster file says nothing: set("optimizer", "adam")."""
+        self._call(lib.ps_set, key.encode(), str(value).encode())
+
+    def setting(self, key):
+        """What the job goes by now: a text, numbers as in JSON."""
+        text = ctypes.create_string_buffer(4096)
+        self._call(lib.ps_setting, key.encode(), text, len(text))
+        return text.value.decode()
+
+    def begin_with(self, name, values):
+        """Before join(): the first parameters of a dense table."""
+        a = _floats(values, None, name)
+        self._first.append(a)               # it is read by join()
+        self._call(lib.ps_begin_with, name.encode(), _pointer(a, ctypes.c_float), a.size)
+
     def join(self, tables=None, examples=0):
         """Take a slot; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
-        self._call(lib.ps_join, _bytes(tables), examples)
+        try:
+            self._call(lib.ps_join, _bytes(tables), examples)
+        finally:
+            self._first.clear()
 
     @property
     def slot(self):
@@ -209,13 +210,17 @@ class Handle:
 
     def tasks(self):
         """This worker's steps, until all are done; clock() ends each."""
+        while (task := self.begin()) is not None:
+            yield task
+
+    def begin(self):
+        """One of them; None: there is no further step."""
         s = _library.Step()
-        while self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK:
-            yield Task(s)
+        return Task(s) if self._call(lib.ps_step_begin, ctypes.byref(s), also=(_OVER,)) == _OK else None
 
     def param(self, name):
         """A dense table's parameters at this step: an array that is not copied, and ends with the step."""
-        a = self._view(lib.ps_param, name)
+        a = self._view(lib.ps_param, name).view()
         a.flags.writeable = False
         return a
 
@@ -223,15 +228,13 @@ class Handle:
         """Where a dense table's gradient is to be put, whole: the mean over the step's examples."""
         return self._view(lib.ps_grad, name)
 
-    def clock(self, loss):
-        """Push what grad() holds, and end the step; loss: the mean over its examples."""
-        self._call(lib.ps_step_end, float(loss))
+    def clock(self, loss=None):
+        """Push what grad() holds, and end the step; loss: the mean over its examples, None where it is not known."""
+        self._call(lib.ps_step_end, -math.inf if loss is None else float(loss))
 
-    def finish(self, score=None):
-        """After the last step: until the job is over.  score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...}
-        is called in one of the workers, with the last parameters in param()."""
-        failed = []
-
+    def on_score(self, score):
+        """score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...} is called in one of the workers, with the parameters of
+        then in param(): each job.eval_every steps, and at the end.  On another thread, while begin() or finish() waits."""
         def call(_p, _ctx, out):
             try:
                 result = score(self)
@@ -239,16 +242,18 @@ class Handle:
                     setattr(out.contents, key, float(result.get(key, math.nan)))
                 out.contents.examples = int(result.get("examples", 0))
                 return 0
-            except BaseException as e:  # goes on where finish() was called
-                failed.append(e)
+            except BaseException as e:  # goes on where it was waited
+                self._failed = e
                 return 1
 
-        try:
-            self._call(lib.ps_finish, _library.SCORE(call) if score else _library.SCORE(), None)
-        except Error:
-            if failed:
-                raise failed[0]
-            raise
+        self._score = _library.SCORE(call)      # it stays as long as the handle
+        self._call(lib.ps_on_score, self._score, None)
+
+    def finish(self, score=None):
+        """After the last step, or when this worker has no more to do: until the job is over.  score: as on_score() has it."""
+        if score:
+            self.on_score(score)
+        self._call(lib.ps_finish, _library.SCORE(), None)
 
     # ---- tables
 

@@ -5,11 +5,12 @@ import ctypes.util
 import os
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
+FLOATS = POINTER(c_float)
 LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("slot_wanted", c_int), ("zone", c_char_p), ("timeout_ms", c_int64), ("log", LOG),
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("slot_wanted", c_int), ("zone", c_char_p), ("timeout_ms", c_int64), ("log", LOG),
                 ("ctx", c_void_p), ("log_level", c_int)]
 
 
@@ -51,6 +52,13 @@ for _name, _result, _args in (
     ("ps_message", c_char_p, [c_void_p]),
     ("ps_close", None, [c_void_p]),
     ("ps_cancel", None, [c_void_p]),
+    ("ps_async", c_int, [c_void_p, c_int]),
+    ("ps_fd", c_int, [c_void_p]),
+    ("ps_result", c_int, [c_void_p]),
+    ("ps_on_score", c_int, [c_void_p, SCORE, c_void_p]),
+    ("ps_set", c_int, [c_void_p, c_char_p, c_char_p]),
+    ("ps_setting", c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    ("ps_begin_with", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),
     ("ps_join", c_int, [c_void_p, c_char_p, c_uint64]),
     ("ps_slot", c_uint32, [c_void_p]),
     ("ps_step_begin", c_int, [c_void_p, POINTER(Step)]),

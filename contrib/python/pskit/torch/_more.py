@@ -1,0 +1,157 @@
+"""What else is trained by a parameter server: rows of an embedding, models that go alone for a while, gradients of DDP."""
+
+import torch
+
+from . import _rules
+
+
+def _session():
+    from . import session
+    return session()
+
+
+class Embedding(torch.nn.Module):
+    """As torch.nn.Embedding, whose rows lie on the servers alone: those that a batch touches come with forward(), and their
+    gradients go with the optimizer's step().  Rows begin as zeroes, or, with init="glorot", uniformly within
+    sqrt(6 / (num_embeddings + embedding_dim))."""
+
+    def __init__(self, num_embeddings, embedding_dim, name="embedding", init="glorot"):
+        super().__init__()
+        if init not in ("zeros", "glorot"):
+            raise ValueError(f"init: must be zeros or glorot, and is {init!r}")
+        self.num_embeddings, self.embedding_dim, self.name, self.init = num_embeddings, embedding_dim, name, init
+        self._touched = []
+        self._session = _session()
+        self._session.add_sparse(name, self)
+
+    def spec(self, table):
+        return f"{table}:{self.num_embeddings}x{self.embedding_dim}{':glorot' if self.init == 'glorot' else ''}:sparse"
+
+    def forward(self, ids):
+        s = self._session
+        s.start()
+        touched, place = torch.unique(ids, return_inverse=True)
+        if len(touched) and not 0 <= int(touched[0]) <= int(touched[-1]) < self.num_embeddings:
+            raise IndexError(f"embedding {self.name!r}: ids are from 0 to {self.num_embeddings - 1}")
+        rows = torch.from_numpy(s.handle.pull(self.name, touched.numpy()))
+        if torch.is_grad_enabled() and self.training:
+            rows.requires_grad_()
+            self._touched.append((touched, rows))
+        return torch.nn.functional.embedding(place, rows)
+
+    def push(self, handle, table):
+        """What this step has touched, each row once."""
+        done = [(ids, rows.grad) for ids, rows in self._touched if rows.grad is not None]
+        self._touched.clear()
+        if len(done) == 1:
+            handle.push(table, done[0][1].numpy(), done[0][0].numpy())
+        elif done:
+            ids, place = torch.unique(torch.cat([i for i, _ in done]), return_inverse=True)
+            sums = torch.zeros(len(ids), self.embedding_dim).index_add_(0, place, torch.cat([g for _, g in done]))
+            handle.push(table, sums.numpy(), ids.numpy())
+
+    def extra_repr(self):
+        return f"{self.num_embeddings}, {self.embedding_dim}, table={self.name}"
+
+
+class LocalSGD:
+    """Within it the optimizer trains a model of this worker's own; each sync_every steps all take the mean of where they are.
+
+        with ps.LocalSGD(model, optimizer, sync_every=64):
+            for x, y in loader: ...                     # as ever
+    """
+
+    def __init__(self, model, optimizer, sync_every):
+        self._init(model, optimizer, sync_every, {"optimizer": "sgd", "lr": 1.0})
+
+    def _init(self, model, optimizer, sync_every, outer):
+        if sync_every < 1:
+            raise ValueError("sync_every: must be at least 1")
+        s = self._session = _session()
+        s.want(outer)
+        self._tables = s.add((n, p, True) for n, p in model.named_parameters() if p.requires_grad)
+        s.bound, s.local = False, self
+        s.pushers.append(self)
+        self.sync_every, self._optimizer, self._alone = sync_every, optimizer, 0
+
+    def __enter__(self):
+        self._session.start()
+        self._take()
+        self._inner = self._optimizer.step
+        self._optimizer.step = self._step
+        return self
+
+    def __exit__(self, kind, *_):
+        self._optimizer.step = self._inner
+        if kind is None:
+            self.sync()
+
+    def _step(self, *args, **more):
+        out = self._inner(*args, **more)
+        self._alone += 1
+        if self._alone == self.sync_every:
+            self.sync()
+        return out
+
+    def _take(self):
+        with torch.no_grad():
+            for d in self._tables:
+                d.parameter.copy_(self._session.view(d))
+
+    def sync(self):
+        """Push the way that this worker has come since it took the others' parameters, and take them again."""
+        if not self._alone:
+            return
+        s = self._session
+        s.live()
+        self._alone = 0
+        with torch.no_grad():
+            for d in self._tables:
+                torch.sub(s.view(d), d.parameter, out=s.view(d, gradient=True))
+        s.end(self)
+        if not s.left:
+            self._take()
+
+
+class DiLoCo(LocalSGD):
+    """As LocalSGD, where the servers take the mean of the ways for a gradient, by another optimizer: outer, SGD or Adam of
+    torch.optim; None: Nesterov's momentum of 0.9 at 0.7, as in Douillard et al., 2023."""
+
+    def __init__(self, model, inner, outer=None, sync_every=500):
+        rule = _rules.settings(outer)[0] if outer else {"optimizer": "nesterov", "momentum": 0.9, "lr": 0.7}
+        self._init(model, inner, sync_every, rule)
+
+
+class GradientMean:
+    """For DistributedDataParallel: the servers make the mean of the gradients, and the optimizer stays the worker's.
+
+        ddp.register_comm_hook(ps.GradientMean(ddp.parameters()), ps.ddp_comm_hook)
+    """
+
+    def __init__(self, parameters):
+        s = self.session = _session()
+        # w - (g + w): what comes back is the mean of what was pushed, with the other sign.
+        s.want({"optimizer": "sgd", "lr": 1.0, "l2": 1.0})
+        self.table, = s.add([("gradient", torch.zeros(sum(p.numel() for p in parameters if p.requires_grad)), True)])
+        s.pushers.append(self)
+        self.waiting = []
+
+
+def ddp_comm_hook(state, bucket):
+    """Of a GradientMean."""
+    s = state.session
+    future = torch.futures.Future()
+    state.waiting.append((bucket.buffer(), future))
+    if not bucket.is_last():
+        return future
+    s.live()
+    waiting, state.waiting = state.waiting, []
+    sizes = [b.numel() for b, _ in waiting]
+    for (b, _), to in zip(waiting, s.view(state.table, gradient=True).split(sizes)):
+        torch.neg(b, out=to)
+    s.end(state)
+    if s.left:
+        raise s.left
+    for (b, f), mean in zip(waiting, s.view(state.table).split(sizes)):
+        f.set_result(b.copy_(mean))
+    return future

@@ -1,0 +1,219 @@
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/names.h"
+#include "conf/conf_key.h"
+#include "conf/live.h"
+#include "format/safetensors.h"
+#include "launch/rundir.h"
+#include "model/model.h"
+#include "pskit/handle.h"
+
+/* What a worker's program would have the job begin with. */
+
+/* Of a worker that sees no run directory: that the file is there, another has to see to. */
+#define ELSEWHERE "/nonexistent/" RUNDIR_FIRST
+
+struct first {
+	struct first *next;
+	char *table;
+	const float *values;
+	size_t n;
+};
+
+static bool too_late(struct ps *p, const char *what)
+{
+	if (!p->joined && !p->attached)
+		return false;
+	handle_misuse(p, "%s: comes before ps_join, and before tables are asked about", what);
+	return true;
+}
+
+PUBLIC int ps_set(struct ps *p, const char *key, const char *value)
+{
+	const struct conf_key *k = conf_key_find(key, &p->e);
+	const char *given = getenv("PSKIT_GIVEN");
+
+	if (!k || too_late(p, "ps_set"))
+		return handle_return(p, p->e.code);
+	/* The user's own words go before the program's. */
+	if (names_has(given ? given : "none", k->path))
+		return PS_OK;
+	if (!p->settings)
+		p->settings = json_object();
+	if (json_object_set_new(p->settings, k->path, json_string(value)))
+		return handle_misuse(p, "ps_set: the text for %s is no UTF-8", k->path);
+	return PS_OK;
+}
+
+PUBLIC int ps_setting(struct ps *p, const char *key, char *out, size_t n)
+{
+	const struct conf_key *k = conf_key_find(key, &p->e);
+	json_t *v;
+	char *text;
+	int wrote;
+
+	if (!k)
+		return handle_return(p, p->e.code);
+	if (!p->joined)
+		return handle_misuse(p, "ps_setting: ps_join comes first");
+	v = conf_value_json(k, &p->w.job.conf);
+	text = json_is_string(v) ? mem_strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	wrote = snprintf(out, n, "%s", text ? text : "");
+	free(text);
+	json_decref(v);
+	return wrote >= 0 && (size_t)wrote < n ? PS_OK : handle_misuse(p, "ps_setting: %s takes %d bytes", k->path, wrote + 1);
+}
+
+PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n)
+{
+	struct first *f;
+
+	if (too_late(p, "ps_begin_with"))
+		return handle_return(p, p->e.code);
+	f = mem_alloc(sizeof *f);
+	*f = (struct first){ p->values, mem_strdup(table), values, n };
+	p->values = f;
+	return PS_OK;
+}
+
+void handle_drop_first(struct ps *p)
+{
+	for (struct first *f = p->values, *next; f; f = next) {
+		next = f->next;
+		free(f->table);
+		free(f);
+	}
+	p->values = NULL;
+}
+
+void handle_say_settings(struct ps *p)
+{
+	struct conf wish;
+	const char *name;
+	json_t *v;
+
+	conf_init(&wish);
+	if (!p->settings || conf_apply(&wish, p->settings, NULL)) {
+		conf_release(&wish);
+		return;
+	}
+	json_object_foreach(p->settings, name, v) {
+		const struct conf_key *k = conf_key_find(name, NULL);
+		json_t *mine = conf_value_json(k, &wish), *its = conf_value_json(k, &p->w.job.conf);
+		char *text = json_dumps(its, JSON_ENCODE_ANY | JSON_COMPACT);
+
+		if (!json_equal(mine, its))
+			log_warn(&p->log, "%s is %s in this job, and not %s, as the program would have it", name, text ? text : "", json_string_value(v));
+		free(text);
+		json_decref(mine);
+		json_decref(its);
+	}
+	conf_release(&wish);
+}
+
+/* ---- the file ----------------------------------------------------------------------------- */
+
+static const struct first *values_of(const struct ps *p, const char *table)
+{
+	const struct first *f = p->values;
+
+	while (f && strcmp(f->table, table) != 0)
+		f = f->next;
+	return f;
+}
+
+/* Each name is a dense table's, and as long as that. */
+static enum err_code check(struct ps *p, const struct model_table *t, size_t n)
+{
+	for (const struct first *f = p->values; f; f = f->next) {
+		size_t i = 0;
+
+		while (i < n && (t[i].sparse || strcmp(t[i].name, f->table) != 0))
+			i++;
+		if (i == n)
+			return err_set(&p->e, ERR_NOTFOUND, "ps_begin_with: there is no dense table \"%s\"", f->table);
+		if (f->n != t[i].rows * t[i].cols)
+			return err_set(&p->e, ERR_USAGE, "ps_begin_with: table \"%s\" has %zu x %zu values, and the array %zu", f->table,
+			    t[i].rows, t[i].cols, f->n);
+	}
+	return ERR_OK;
+}
+
+static enum err_code put(struct ps *p, struct safetensors_writer *w, const struct model_table *t)
+{
+	const struct first *f = values_of(p, t->name);
+	size_t n = t->rows * t->cols;
+	float *zeroes = f ? NULL : mem_try_array(n, sizeof *zeroes);
+	enum err_code rc;
+
+	if (!f && !zeroes)
+		return err_set(&p->e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+	rc = safetensors_put(w, f ? f->values : zeroes, n, &p->e);
+	free(zeroes);
+	return rc;
+}
+
+static enum err_code write_tables(struct ps *p, int fd, const struct model_table *t, size_t n)
+{
+	struct safetensors_writer *w = safetensors_writer_new();
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!t[i].sparse)
+			rc = safetensors_add(w, t[i].name, SAFETENSORS_F32, (const uint64_t[]){ t[i].rows, t[i].cols }, 2, &p->e);
+	if (!rc)
+		rc = safetensors_begin(w, safetensors_to_fd, &fd, &p->e);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (!t[i].sparse)
+			rc = put(p, w, &t[i]);
+	if (!rc)
+		rc = safetensors_end(w, &p->e);
+	safetensors_writer_free(w);
+	return rc;
+}
+
+/* Slot 0's goes before all others'. */
+static enum err_code write_file(struct ps *p, const struct model_table *t, size_t n)
+{
+	char *own = p->slot > 0 ? mem_printf("%s.%d", p->first, p->slot) : mem_strdup(p->first);
+	struct file_new f = { 0 };
+	enum err_code rc = file_new_open(own, 0600, &f, &p->e);
+
+	if (!rc) {
+		f.no_sync = true;
+		rc = write_tables(p, f.fd, t, n);
+		rc = file_new_close(&f, rc, &p->e);
+	}
+	if (!rc && p->slot > 0) {
+		if (link(own, p->first) < 0 && errno != EEXIST)
+			rc = err_sys(&p->e, ERR_IO, "cannot write %s", p->first);
+		unlink(own);
+	}
+	free(own);
+	return rc;
+}
+
+enum err_code handle_write_first(struct ps *p, const char *tables)
+{
+	struct model_table *t;
+	enum err_code rc;
+	size_t n;
+
+	if (!p->values)
+		return ERR_OK;
+	if (!tables)
+		return err_set(&p->e, ERR_USAGE, "ps_begin_with: ps_join must name the tables");
+	rc = model_spec_parse(tables, &t, &n, &p->e);
+	if (rc)
+		return rc;
+	rc = check(p, t, n);
+	if (!rc)
+		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST) : mem_strdup(ELSEWHERE);
+	if (!rc && p->id.run_dir)
+		rc = write_file(p, t, n);
+	free(t);
+	return rc;
+}

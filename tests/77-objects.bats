@@ -18,9 +18,10 @@ start_store() {
 
 setup_file() {
 	export NODE_PATH=$BATS_TEST_DIRNAME/../build/npm/node_modules
-	[ -d "$NODE_PATH/s3rver" ] && command -v node >/dev/null || skip "npm's s3rver is not installed (make deps-check)"
+	export STORE_PORT=
+	[ -d "$NODE_PATH/s3rver" ] && command -v node >/dev/null || return 0
 	start_store plain
-	export STORE_PORT=$PORT
+	STORE_PORT=$PORT
 }
 
 teardown_file() {
@@ -31,6 +32,7 @@ teardown_file() {
 }
 
 setup() {
+	[ -n "$STORE_PORT" ] || skip "npm's s3rver is not installed (make deps-check)"
 	setup_training
 	unset AWS_PROFILE AWS_SESSION_TOKEN AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3 AWS_CA_BUNDLE CURL_CA_BUNDLE \
 		SSL_CERT_FILE AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE
@@ -43,7 +45,7 @@ setup() {
 }
 
 teardown() {
-	teardown_dir
+	[ -z "$STORE_PORT" ] || teardown_dir
 }
 
 # fault TIMES MEMBERS: the next requests that fit are answered so; of several the first counts.

@@ -60,3 +60,22 @@ int fail_output(const char *prog, const struct err *e)
 {
 	return e->code == ERR_IO && output_abandoned() ? 0 : fail(prog, e);
 }
+
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn)
+{
+	struct identity id;
+	struct err e = { 0 };
+	struct tool tool;
+	struct log log;
+	int code = 0;
+
+	/* "ps-work eval": eval. */
+	log_init(&log, strchr(spec->prog, ' ') + 1, 2, (enum log_level)where_level(w, LOG_LEVEL_WARN));
+	if (where_tool(w, "auto", &log, &id, &tool, &e))
+		return fail(spec->prog, &e);
+	if (fn(&tool, options, nargs, argv, &e))
+		code = fail_output(spec->prog, &e);
+	tool_close(&tool);
+	identity_release(&id);
+	return code;
+}

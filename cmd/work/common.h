@@ -24,6 +24,11 @@ int where_level(const struct where *w, int deflt);
 enum err_code where_tool(const struct where *w, const char *transport, struct log *log, struct identity *id,
     struct tool *out, struct err *e);
 
+/* What a command does with a cluster, once its options are parsed: fn is called with a tool of it, and the
+ * options; the exit code.  What fn writes may be read by somebody who leaves. */
+typedef enum err_code (*where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn);
+
 int fail(const char *prog, const struct err *e);
 /* The same of what writes to stdout: who reads it may leave, and that is 0. */
 int fail_output(const char *prog, const struct err *e);

@@ -95,38 +95,37 @@ static void print_eval(json_t *r, bool json)
 		printf("%s\t%.9g\n", key, json_number_value(v));
 }
 
+static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+{
+	const struct options *o = options;
+	json_t *r = NULL;
+	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, &r, e);
+
+	if (!rc)
+		print_eval(r, o->json);
+	json_decref(r);
+	return rc;
+}
+
 int cmd_eval(int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct identity id;
-	struct err e = { 0 };
-	struct tool tool;
-	struct log log;
-	json_t *r = NULL;
 	int nargs, code = where_parse(&eval_spec, &o, argc, argv, &nargs);
 
-	if (code)
-		return code - 1;
-	log_init(&log, "eval", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
-	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
-		return fail(eval_spec.prog, &e);
-	if (tool_eval(&tool, (const char *const *)argv + 1, (size_t)nargs, &r, &e))
-		code = fail(eval_spec.prog, &e);
-	else
-		print_eval(r, o.json);
-	json_decref(r);
-	tool_close(&tool);
-	identity_release(&id);
-	return code;
+	return code ? code - 1 : where_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
+}
+
+static enum err_code run_predict(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+{
+	const struct predict_options *o = options;
+
+	return o->follow ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e) :
+	       tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);
 }
 
 int cmd_predict(int argc, char **argv)
 {
 	struct predict_options o = { .fresh = 200 * NSEC_PER_MSEC };
-	struct identity id;
-	struct err e = { 0 };
-	struct tool tool;
-	struct log log;
 	int nargs, code = where_parse(&predict_spec, &o, argc, argv, &nargs);
 
 	if (code)
@@ -135,34 +134,20 @@ int cmd_predict(int argc, char **argv)
 		fprintf(stderr, "ps-work predict: --follow reads standard input, and nothing else\n");
 		return 2;
 	}
-	log_init(&log, "predict", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
-	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
-		return fail(predict_spec.prog, &e);
-	if (o.follow ? tool_follow(&tool, o.format, o.fresh, STDOUT_FILENO, &e) :
-	    tool_predict(&tool, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, &e))
-		code = fail_output(predict_spec.prog, &e);
-	tool_close(&tool);
-	identity_release(&id);
-	return code;
+	return where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
+}
+
+static enum err_code run_words(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+{
+	const struct words_options *o = options;
+
+	return tool_words(t, (const char *const *)argv + 1, (size_t)nargs, (size_t)o->top, STDOUT_FILENO, e);
 }
 
 int cmd_words(int argc, char **argv)
 {
 	struct words_options o = { .top = 10 };
-	struct identity id;
-	struct err e = { 0 };
-	struct tool tool;
-	struct log log;
 	int nargs, code = where_parse(&words_spec, &o, argc, argv, &nargs);
 
-	if (code)
-		return code - 1;
-	log_init(&log, "words", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
-	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
-		return fail(words_spec.prog, &e);
-	if (tool_words(&tool, (const char *const *)argv + 1, (size_t)nargs, (size_t)o.top, STDOUT_FILENO, &e))
-		code = fail_output(words_spec.prog, &e);
-	tool_close(&tool);
-	identity_release(&id);
-	return code;
+	return code ? code - 1 : where_run(&words_spec, &o.where, &o, nargs, argv, run_words);
 }

@@ -36,47 +36,35 @@ static const struct opt_spec push_spec = {
 	.max_args = 2,
 };
 
-static int with_tool(const struct opt_spec *spec, int argc, char **argv,
-    enum err_code (*fn)(struct tool *, int nargs, char **argv, struct err *))
+static enum err_code pull(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
 {
-	struct options o = { 0 };
-	struct identity id;
-	struct err e = { 0 };
-	struct tool tool;
-	struct log log;
-	int nargs, code = where_parse(spec, &o, argc, argv, &nargs);
-
-	if (code)
-		return code - 1;
-	log_init(&log, spec->prog, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
-	if (where_tool(&o.where, "auto", &log, &id, &tool, &e))
-		return fail(spec->prog, &e);
-	if (fn(&tool, nargs, argv, &e))
-		code = fail_output(spec->prog, &e);
-	tool_close(&tool);
-	identity_release(&id);
-	return code;
-}
-
-static enum err_code pull(struct tool *t, int nargs, char **argv, struct err *e)
-{
+	(void)options;
 	(void)nargs;
 	if (isatty(STDOUT_FILENO))
 		return err_set(e, ERR_USAGE, "stdout is a terminal: redirect the table to a file");
 	return tool_pull(t, argv[1], STDOUT_FILENO, e);
 }
 
-static enum err_code push(struct tool *t, int nargs, char **argv, struct err *e)
+static enum err_code push(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
 {
+	(void)options;
 	return tool_push(t, argv[1], nargs > 1 ? argv[2] : "-", e);
+}
+
+static int run(const struct opt_spec *spec, int argc, char **argv, where_fn fn)
+{
+	struct options o = { 0 };
+	int nargs, code = where_parse(spec, &o, argc, argv, &nargs);
+
+	return code ? code - 1 : where_run(spec, &o.where, &o, nargs, argv, fn);
 }
 
 int cmd_pull(int argc, char **argv)
 {
-	return with_tool(&pull_spec, argc, argv, pull);
+	return run(&pull_spec, argc, argv, pull);
 }
 
 int cmd_push(int argc, char **argv)
 {
-	return with_tool(&push_spec, argc, argv, push);
+	return run(&push_spec, argc, argv, push);
 }

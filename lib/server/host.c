@@ -139,9 +139,11 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 		return NULL;
 	}
 	answer = strcmp(op, "worker_join") == 0 && propose(h, self, msg, e) ? NULL : coord_handle(h->coord, self, msg, clock_now(), e);
-	/* Who has revoked a key waits for it. */
-	if (strcmp(op, "keys") == 0)
+	/* Who has revoked a key waits for it; and what all servers have to know of, or workers to be past, is told
+	 * of here: no view follows. */
+	if (strcmp(op, "keys") == 0 || h->change_waits)
 		host_kick(h);
+	h->change_waits = false;
 	/* Of thousands of heartbeats a second none wakes who waits: what one may have changed is
 	 * seen at the next tick. */
 	unlock(h, strcmp(op, "beat") != 0);

@@ -50,6 +50,7 @@ struct host {
 	_Atomic uint64_t turns;         /* of the ticker */
 	pthread_cond_t woken;           /* the ticker: stop, or a deferred view */
 	struct keep *keep;              /* checkpoints; NULL without a run directory */
+	bool change_waits;              /* a request is parked until another change is seen by all */
 	bool leaving;                   /* as soon as the checkpoint is made that was asked for */
 	struct offsite *offsite;        /* copies of them in a store; NULL without one */
 	struct file_session *files;     /* files.c */

@@ -126,6 +126,13 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 
 typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e);
 
+static void await_change(struct host *h)
+{
+	host_lock(h);
+	h->change_waits = true;
+	host_unlock(h);
+}
+
 /* What the servers decide: asked once, and answered when they have. */
 static int voted(struct host *h, const struct http_request *req, struct http_answer *a, change_fn *change)
 {
@@ -135,7 +142,11 @@ static int voted(struct host *h, const struct http_request *req, struct http_ans
 		enum err_code rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
 
 		a->park_ms = SET_PARK_MS;
-		/* Another one is being decided: after that. */
+		/* Another one is being decided: after that.  It may have been, before that is known to be waited for. */
+		if (rc == ERR_EXISTS && !req->late) {
+			await_change(h);
+			rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
+		}
 		if (rc == ERR_EXISTS && !req->late)
 			return HTTP_PARK;
 		if (rc || a->json)

@@ -46,14 +46,15 @@ enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
 	uint16_t *field;
 	uint32_t *id;
 	float *val;
-	enum err_code rc = data_build_sparse(r->b, r->s, r->n, &id, &wide, &val, e);
+	size_t room = r->n ? r->n : 1;  /* an empty row has a place, too */
+	enum err_code rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
 
 	for (size_t i = 0; i < r->n; i++)
 		most = r->id[i] > most ? r->id[i] : most;
 	if (!rc && !wide && most > UINT32_MAX) {
 		rc = data_build_widen(r->b, r->s, e);
 		if (!rc)
-			rc = data_build_sparse(r->b, r->s, r->n, &id, &wide, &val, e);
+			rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
 	}
 	if (!rc && with_fields)
 		rc = data_build_fields(r->b, r->s, &field, e);

@@ -34,10 +34,7 @@ checkpoint() {
 serve() {
 	ps-serve --read-only "$CHECKPOINT" -C serve.run "$@" 2>serve.log &
 	SERVER=$!
-	until [ -S serve.run/ctl.sock ]; do
-		kill -0 "$SERVER" || { cat serve.log; return 1; }
-		read -rt 0.05 <> <(:) || :
-	done
+	wait_for 20 test -S serve.run/ctl.sock || { cat serve.log; return 1; }
 }
 
 @test "a checkpoint is served: the same scores, without the training data" {
@@ -53,6 +50,18 @@ serve() {
 	[ "$(head -n 2 stream | cut -f 1 | tr '\n' ' ')" = "pear plum " ]
 	ps-ctl stop -C serve.run
 	wait "$SERVER"
+}
+
+@test "what a job says of its own saving and hosts is nothing to who serves its checkpoint" {
+	sed -i 's/"servers": 2,/"servers": 2, "hosts": "localhost slots=9", "checkpoint_every": 1000, "checkpoint_deltas": 3,/' fruit.json
+	checkpoint
+	serve
+	RESULT=$(ps-work eval -C serve.run --json fruit.csv)
+	at_least .accuracy 0.99
+	for key in hosts checkpoint_every checkpoint_deltas; do
+		jq -c ".$key" fruit.run/cluster.json serve.run/cluster.json >"$key"
+		[ "$(sort -u "$key" | wc -l)" = 2 ]
+	done
 }
 
 @test "what a read-only server is asked beside: pushes are refused, nobody trains" {

@@ -237,6 +237,14 @@ here() {
 	refused 78 "has checkpoints of an earlier run" ps-ctl run ck.json
 	refused 78 "checkpoint_to: must be none or s3://BUCKET/PREFIX" ps-ctl run ck.json --set checkpoint_to=/tmp
 	refused 5 "the secret key does not fit" env AWS_SECRET_ACCESS_KEY=x ps-ctl run ck.json --set name=new
+	# Who serves one copies nothing.
+	: >"$S/requests"
+	ps-serve --read-only "ck.run/checkpoints/$step" -C serve.run 2>/dev/null &
+	wait_for 20 test -S serve.run/ctl.sock
+	ps-ctl export all -C serve.run >/dev/null
+	ps-ctl stop -C serve.run
+	wait
+	[ ! -s "$S/requests" ]
 	ps-ctl checkpoint rm "$P/ck/$step"
 	[ -z "$(ps-ctl object ls "$P/ck/$step")" ]
 	none_left "$T"

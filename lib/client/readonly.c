@@ -12,6 +12,7 @@
 /* What differs from the cluster that made the checkpoint. */
 static json_t *config_of(const json_t *manifest)
 {
+	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas", "checkpoint_to", "hosts" };
 	json_t *config = json_deep_copy(json_object_get(manifest, "config"));
 
 	json_object_set_new(config, "servers", json_integer(1));
@@ -19,7 +20,9 @@ static json_t *config_of(const json_t *manifest)
 	json_object_set_new(config, "read_only", json_true());
 	json_object_set_new(config, "listen", json_string("127.0.0.1:0"));
 	json_object_set_new(config, "http", json_string("127.0.0.1:0"));
-	json_object_del(config, "checkpoint_every");
+	/* Nobody trains: there is nothing to save, to copy elsewhere, or to start on other hosts. */
+	for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+		json_object_del(config, left[i]);
 	/* It may not be there any more, and all values are in the checkpoint. */
 	json_object_del(json_object_get(config, "job"), "init");
 	return config;

@@ -21,16 +21,16 @@ struct data_words *data_words_new(const struct data_options *o, const struct dat
 
 	x->w = (struct data_words){ .window = o->window, .negatives = o->negatives, .min_count = o->min_count, .sample = o->sample };
 	x->map = map_new();
-	for (size_t i = 0; like && i < like->n; i++) {
+	if (!like)
+		return &x->w;
+	x->closed = true;
+	x->w.n = like->n;
+	x->w.name = mem_array(like->n, sizeof(*x->w.name));
+	x->w.count = mem_array(like->n, sizeof(*x->w.count));
+	memcpy(x->w.count, like->count, like->n * sizeof(*x->w.count));
+	for (size_t i = 0; i < like->n; i++) {
 		map_put(x->map, like->name[i], (void *)(uintptr_t)(i + 1));
-		x->w.name = mem_regrow(x->w.name, i + 1, sizeof(*x->w.name));
 		x->w.name[i] = mem_strdup(like->name[i]);
-		x->w.n++;
-	}
-	if (like) {
-		x->closed = true;
-		x->w.count = mem_array(like->n, sizeof(*x->w.count));
-		memcpy(x->w.count, like->count, like->n * sizeof(*x->w.count));
 	}
 	return &x->w;
 }

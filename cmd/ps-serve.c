@@ -17,6 +17,7 @@
 #include "client/resume.h"
 #include "launch/rundir.h"
 #include "object/helper.h"
+#include "mirror/mirror.h"
 #include "server/service.h"
 
 /* How long a server waits for its coordinator's word to end after SIGTERM. */
@@ -24,10 +25,13 @@
 /* And first for a checkpoint. */
 #define SAVE_GRACE_MS 10000
 
+/* How old may be what a replica answers, unless it was told. */
+#define FRESH (200 * NSEC_PER_MSEC)
+
 struct options {
 	const char *run_dir, *join, *name, *listen, *iface, *advertise, *log_level, *resume, *zone, *read_only;
 	bool coordinator, no_store, force_new, relay;
-	int64_t threads;
+	int64_t threads, fresh;
 	struct opt_list set;
 };
 
@@ -44,7 +48,8 @@ static const struct opt opts[] = {
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N", NULL, 0, 0 },
-	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "CHECKPOINT", "answer pulls from a checkpoint, and nothing else", NULL, 0, 0 },
+	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM", "answer pulls from a checkpoint, or from a cluster that lives", NULL, 0, 0 },
+	{ "fresh", 0, OPT_DURATION, offsetof(struct options, fresh), "TIME", "with --read-only of a cluster: how old values may be (200ms)", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
 	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
@@ -61,6 +66,7 @@ static const struct opt_spec spec = {
 	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
 	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n"
 	    "  ps-serve --read-only demo.run/checkpoints/step-000000001000 -C serve.run   # then: ps-work predict -C serve.run --follow\n"
+	    "  ps-serve --read-only demo.run -C replica.run   # follows the cluster\n"
 	    "  ps-serve --relay --join r1.join --zone rack1 --listen 10.0.1.2:0   # for the workers of a rack\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -84,6 +90,8 @@ static int contradiction(const char *text)
 
 struct place {
 	char *dir, *resume;             /* resume: a checkpoint, auto or NULL */
+	struct mirror *mirror;          /* of the cluster that is followed; NULL: of none */
+	struct log mirror_log;
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -129,7 +137,26 @@ static enum err_code find_identity(struct place *p, const char *name, struct err
 	return rc;
 }
 
-static enum err_code find_place(const struct options *o, const char *file, bool *coordinator, struct place *p,
+/* From a checkpoint, which is a directory with a manifest; else from a cluster's run directory, or by a join file. */
+static enum err_code read_only(const struct options *o, int signals, struct place *p, struct err *e)
+{
+	enum err_code rc;
+
+	p->has_conf = true;
+	conf_init(&p->conf);
+	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
+	if (!mirror_can_follow(o->read_only)) {
+		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+	} else {
+		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);
+		rc = mirror_open(o->read_only, signals, &p->mirror_log, &p->mirror, e);
+		if (!rc)
+			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+	}
+	return rc ? rc : find_identity(p, "coordinator", e);
+}
+
+static enum err_code find_place(const struct options *o, const char *file, bool *coordinator, int signals, struct place *p,
     struct err *e)
 {
 	const char *name = o->name ? o->name : "server-0";
@@ -137,10 +164,8 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 
 	p->lock = -1;
 	if (o->read_only) {
-		*coordinator = p->has_conf = true;
-		p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
-		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
-		return rc ? rc : find_identity(p, "coordinator", e);
+		*coordinator = true;
+		return read_only(o, signals, p, e);
 	}
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
@@ -161,6 +186,7 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 
 static void place_release(struct place *p, struct options *o)
 {
+	mirror_close(p->mirror);
 	identity_release(&p->id);
 	conf_release(&p->conf);
 	opt_list_release(&o->set);
@@ -312,12 +338,14 @@ static bool contradicts(const struct options *o, int nargs)
 		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
 		return contradiction("--read-only stands alone, but for -C and --set: the checkpoint says what the cluster is");
+	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
+		return contradiction("--fresh goes with --read-only of a cluster that lives");
 	return o->set.n && !nargs && !o->read_only && contradiction("--set needs a cluster file to override");
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .fresh = -1 };
 	struct place place = { 0 };
 	struct err e = { 0 };
 	struct server_config cfg = { .index = -1 };
@@ -347,13 +375,14 @@ int main(int argc, char **argv)
 	cfg.coordinator = o.coordinator || o.no_store;
 	if (take_sockets(&cfg, &e))
 		return die(&e);
-	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, &place, &e)) {
+	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, signals, &place, &e)) {
 		place_release(&place, &o);
 		return die(&e);
 	}
 	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
 	if (o.log_level || place.has_conf)
 		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
+	atomic_store(&place.mirror_log.level, atomic_load(&log.level));
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
 	cfg.store = !o.no_store && !o.relay;
@@ -368,11 +397,13 @@ int main(int argc, char **argv)
 	cfg.resume = nargs || o.read_only ? place.resume : o.resume;
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
-	if (server_start(&cfg, &s, &e)) {
+	if (server_start(&cfg, &s, &e) || (place.mirror && mirror_start(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
 		code = die(&e);
 	} else {
 		service_open(&service, s);
 		code = serve(s, signals, &service, &log);
+		mirror_close(place.mirror);
+		place.mirror = NULL;
 		server_stop(s);
 		notify_close(&service.notify);
 		if (nargs && !store_last(&place, &e) && code == 0)

@@ -46,7 +46,7 @@ const char *ctl_suggest(const char *name);
 	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
 	  "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", NULL, 0, 1000000 }
 /* What a key may be for, as choices. */
-#define CTL_ROLES "worker|server|relay|monitor|admin"
+#define CTL_ROLES "worker|server|relay|monitor|reader|admin"
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* opt_parse with the subcommand's table.  False: end with *code. */

@@ -138,7 +138,7 @@ int key_add(const struct key_options *o, char **args)
 	enum err_code rc;
 
 	if (!o->role)
-		rc = err_set(&e, ERR_USAGE, "key add: --role is missing: worker, server, relay, monitor or admin");
+		rc = err_set(&e, ERR_USAGE, "key add: --role is missing: worker, server, relay, monitor, reader or admin");
 	else if (o->public && o->file)
 		rc = err_set(&e, ERR_USAGE, "key add: of a public key there is no secret to write to --output");
 	else

@@ -199,7 +199,7 @@ static enum err_code parse_words(char *const *word, size_t n, struct keyring_ent
 	if (!role_parse(word[0], &entry->role)) {
 		log_escape(shown, sizeof(shown), word[0], strlen(word[0]));
 		return err_set(e, ERR_FORMAT, "unknown role \"%s\"; must be worker, server, relay, "
-		               "monitor or admin", shown);
+		               "monitor, reader or admin", shown);
 	}
 	rc = parse_credential(word[1], entry, e);
 	if (rc != ERR_OK)

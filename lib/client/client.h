@@ -168,6 +168,11 @@ struct client_changes {
 };
 enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since, client_rows_fn fn, void *ctx,
     struct client_changes *out, struct err *e);
+/* Of partitions first .. first+count-1 alone; with since CLIENT_ALL all of their rows, of any sparse table: out->step is
+ * then what to ask for next. */
+#define CLIENT_ALL UINT64_MAX
+enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first, uint32_t count, uint64_t since,
+    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e);
 
 /* ---- figures --------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 #ifndef CLIENT_READONLY_H
 #define CLIENT_READONLY_H
 
+#include <jansson.h>
+
 #include "conf/conf.h"
 
 /* A cluster that answers pulls from a checkpoint: one server, the checkpoint's configuration with
@@ -11,5 +13,9 @@
  * ERR_NOTFOUND when there is none, ERR_CONFIG for the assignments. */
 enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
                                char **from, struct err *e);
+
+/* The same by what the cluster goes by, whose parameters are still to be had. */
+enum err_code readonly_begin(const json_t *config, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
+                             struct err *e);
 
 #endif

@@ -154,22 +154,6 @@ void snap_answer(struct coord *c, unsigned server, const json_t *msg)
 
 /* ---- what else a checkpoint has ------------------------------------------------------- */
 
-static json_t *tables(const struct coord *c)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < c->layout.ntables; i++) {
-		json_t *t;
-
-		if (c->layout.table[i].dropped)
-			continue;
-		t = table_to_json(&c->layout.table[i]);
-		json_object_set_new(t, "parts", json_integer(c->layout.table[i].nparts));
-		json_array_append_new(list, t);
-	}
-	return list;
-}
-
 static json_t *slots(const struct coord *c)
 {
 	json_t *list = json_array(), *clock;
@@ -208,7 +192,7 @@ json_t *coord_snap_head(const struct coord *c)
 	const json_t *config = settings_at(c, c->snap.step), *job = json_object_get(config, "job");
 	const json_t *eval = json_object_get(c->last_eval, "eval");
 	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
-	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables", tables(c), "name", c->cfg.name,
+	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables", layout_tables(&c->layout), "name", c->cfg.name,
 	    "config", config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
 	    json_str(config, "sync", "bsp"), "slots", slots(c), "data", data);
 

@@ -330,6 +330,22 @@ static json_int_t server_or_minus(uint16_t server)
 	return server == NO_SERVER ? -1 : (json_int_t)server;
 }
 
+json_t *layout_tables(const struct layout *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		json_t *t;
+
+		if (l->table[i].dropped)
+			continue;
+		t = table_to_json(&l->table[i]);
+		json_object_set_new(t, "parts", json_integer(l->table[i].nparts));
+		json_array_append_new(list, t);
+	}
+	return list;
+}
+
 json_t *layout_to_json(const struct layout *l)
 {
 	json_t *tables = json_array();

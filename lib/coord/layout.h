@@ -119,6 +119,8 @@ uint32_t layout_only(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t);         /* dense: rows * cols */
 
 json_t *layout_to_json(const struct layout *l);
+/* The tables that there are, as table_to_json, each with "parts": as checkpoints have them. */
+json_t *layout_tables(const struct layout *l);
 /* ERR_PROTO, ERR_CONFIG: not what layout_to_json writes; *out is then empty. */
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e);
 /* One table's shape as a worker proposes it ("name","sparse","rows","cols",...). */

@@ -125,6 +125,7 @@ static const struct family server_families[] = {
 	{ "ps_server_sessions", "gauge", "Authenticated sessions.", "sessions" },
 	{ "ps_server_auth_failures_total", "counter", "Connections refused for a wrong key, tag or record.", "auth_failures" },
 	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.", "pushes_nonfinite" },
+	{ "ps_server_source_age_seconds", "gauge", "Of a read replica: since when it may differ from its source.", "source_age_seconds" },
 };
 
 static const struct family worker_families[] = {

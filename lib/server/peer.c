@@ -82,7 +82,7 @@ static void show_view(struct peer *p)
 	if (!p->attached || !v || views_rev(v) < p->view_floor || views_rev(v) <= p->view_had ||
 	    (p->role != ROLE_SERVER && p->role != ROLE_RELAY && conn_queued(p->conn) >= PEER_QUEUE))
 		return;
-	text = p->role == ROLE_WORKER ?
+	text = p->role == ROLE_WORKER || p->role == ROLE_READER ?
 	    views_text_worker(v, p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had) :
 	    views_text(v, p->view_had);
 	p->view_had = views_rev(v);

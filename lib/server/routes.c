@@ -373,6 +373,7 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 #define R (1u << ROLE_RELAY)
 #define M (1u << ROLE_MONITOR)
 #define A (1u << ROLE_ADMIN)
+#define E (1u << ROLE_READER)
 const struct http_route host_routes[] = {
 #define ROUTE(method, path, handler, roles, flags, help) { method, path, roles, flags, handler, help },
 #include "server/routes.def"

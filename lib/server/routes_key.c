@@ -100,7 +100,7 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 	const char *name = json_str(body, "name", ""), *date = json_str(body, "expires", NULL);
 
 	if (!role_parse(json_str(body, "role", ""), &entry->role))
-		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor or admin");
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
 	if (strlen(name) > KEYRING_NAME_MAX)
 		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
 	snprintf(entry->name, sizeof entry->name, "%s", name);
@@ -272,7 +272,7 @@ static enum err_code invite(struct host *h, const json_t *body, json_t **out, st
 	if (kept)
 		return invite_kept(h, kept, out, e);
 	if (!role_parse(json_str(body, "role", ""), &role))
-		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor or admin");
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
 	if (strlen(wish) > KEYRING_NAME_MAX)
 		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
 	snprintf(name, sizeof name, "%s", wish);

@@ -275,3 +275,13 @@ const char *server_address(const struct server *s)
 {
 	return s->address;
 }
+
+struct shard *server_shard(struct server *s)
+{
+	return atomic_load(&s->shard);
+}
+
+void server_as_of(struct server *s, int64_t then)
+{
+	atomic_store(&s->as_of, then);
+}

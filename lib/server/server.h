@@ -58,4 +58,10 @@ bool server_says(struct server *s, char *out, size_t size);
 /* What was bound: "127.0.0.1:4242". */
 const char *server_address(const struct server *s);
 
+/* What it holds, for who puts values there (assign.c); NULL before it has joined.  Until server_stop. */
+struct shard;
+struct shard *server_shard(struct server *s);
+/* All that another cluster has is here as it was there then (clock_now). */
+void server_as_of(struct server *s, int64_t then);
+
 #endif

@@ -173,6 +173,7 @@ struct server {
 	bool recover;                   /* it is to be gone on with */
 	struct ckpt_reader *restore;    /* that the partitions began from, or NULL */
 	_Atomic bool read_only;         /* pulls alone are answered */
+	_Atomic int64_t as_of;          /* when another cluster had what is here; 0: there is none */
 	_Atomic bool saving;            /* save wants to hear of changes */
 	struct shard *_Atomic shard;    /* NULL until the join has been answered */
 	uint64_t incarnation;

@@ -1,22 +1,17 @@
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/hist.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/procstat.h"
 #include "ckpt/read.h"
 #include "client/tracer.h"
 #include "conf/rule.h"
 #include "server/far.h"
 #include "server/given.h"
-#include "server/heat.h"
 #include "server/live.h"
 #include "server/quota.h"
 #include "server/repl.h"
 #include "server/save.h"
-#include "server/table_stats.h"
-#include "shard/watch.h"
 
 /* This process as a store: it joins, takes every view over, votes. */
 
@@ -370,98 +365,6 @@ static void on_lost(void *ctx, const struct err *why)
 	struct server *s = ctx;
 
 	server_end(s, s->host && host_ended(s->host) ? NULL : why);
-}
-
-/* ---- figures ------------------------------------------------------------------------------ */
-
-/* Looked at once a second; between, it is as it was.  A rollback takes steps back. */
-static json_t *heat(struct server *s, struct shard *shard, uint64_t step)
-{
-	int64_t now = clock_now();
-
-	if (now - s->heat_at >= NSEC_PER_SEC && step != s->heat_step) {
-		json_decref(s->heat);
-		s->heat = heat_rows(shard, (double)(now - s->heat_at) / NSEC_PER_SEC, step > s->heat_step ? step - s->heat_step : 0);
-		s->heat_at = now;
-		s->heat_step = step;
-	}
-	return json_incref(s->heat);
-}
-
-static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
-{
-	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
-}
-
-static void add_suspect(void *ctx, const struct suspect *x)
-{
-	json_array_append_new(ctx, json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
-	    json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step, "steps", (int)x->steps, "figure", x->figure));
-}
-
-/* Who is refused, and who is an outlier: most of the time nobody. */
-static void watch_stats(struct shard *shard, json_t *o)
-{
-	json_t *refused = json_array(), *suspects = json_array();
-
-	shard_refusals(shard, add_refusal, refused);
-	json_object_set_new(o, "watched_elements", json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
-	if (json_array_size(refused))
-		json_object_set(o, "refused", refused);
-	if (json_array_size(suspects))
-		json_object_set(o, "suspects", suspects);
-	json_decref(refused);
-	json_decref(suspects);
-}
-
-json_t *store_stats(void *ctx)
-{
-	struct server *s = ctx;
-	struct shard *shard = atomic_load(&s->shard);
-	struct shard_stats st = { 0 };
-	struct procstat ps;
-	const struct hist *stale, *apply;
-	uint64_t n;
-	json_t *o;
-
-	tracer_send(s->tracer, s->agent);
-	if (!shard)
-		return NULL;
-	shard_stats(shard, &st);
-	if (shard_is_full(shard) && !s->said_full) {
-		s->said_full = true;
-		log_warn(s->cfg.log, "mem_limit is reached: pushes that need new rows are refused");
-	}
-	procstat_read(&ps);
-	stale = shard_staleness(shard);
-	apply = shard_apply_time(shard);
-	n = atomic_load(&stale->count);
-	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-	    "step", (json_int_t)st.closed, "pushes_applied", (json_int_t)st.status[PUSH_APPLIED],
-	    "pushes_merged", (json_int_t)st.status[PUSH_MERGED], "pushes_duplicate", (json_int_t)st.status[PUSH_DUPLICATE],
-	    "pushes_late", (json_int_t)st.status[PUSH_LATE], "pushes_refused", (json_int_t)st.status[PUSH_REFUSED],
-	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
-	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
-	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
-	watch_stats(shard, o);
-	quota_stats(s, o);
-	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
-	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
-	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
-	json_object_set_new(o, "pushes_nonfinite", json_integer((json_int_t)st.nonfinite));
-	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
-	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
-	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
-	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
-	json_object_set_new(o, "tables", table_stats_json(shard));
-	json_object_set_new(o, "heat", heat(s, shard, st.closed));
-	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
-	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
-	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
-	json_object_set_new(o, "barrier", hist_json(&s->barrier, 14, 2, 11, 1e-9));
-	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
-	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
-	return o;
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */

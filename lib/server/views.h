@@ -8,7 +8,7 @@
 /* One revision of the coordinator's view as it goes out.  Servers, and whoever
  * watches, get all of it.  A worker gets neither the keys nor the rows of other
  * workers, and nothing at all when only these have changed: else N workers that
- * join cost N views of N rows for each of them.  Constant once made; counted
+ * join cost N views of N rows for each of them.  Nor does a reader.  Constant once made; counted
  * references, from any thread. */
 struct views;
 

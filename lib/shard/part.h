@@ -205,6 +205,11 @@ void part_rows_free(struct part *p);
 size_t part_rows_copied(const struct part *p);
 /* What is there has come whole, with this version: of changes before nothing is known. */
 void part_forget_changes(struct part *p);
+/* The same of rows, whose values are not forgotten. */
+void part_forget_rows(struct part *p);
+/* The update that makes the next version makes the row of what it was (NULL: it makes it, where
+ * there may have been another before) what it is now. */
+void part_row_changes(struct part *p, float *row, const float *was, const float *now);
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update from the n gradients of these rows, from what was accumulated, or straight
  * from a push. */

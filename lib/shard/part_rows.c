@@ -88,23 +88,21 @@ static void stamp(const struct part *p, float *row, uint32_t stamp)
 	memcpy(row + p->stamp_at, &stamp, sizeof stamp);
 }
 
-static void stamp_none(struct part *p)
+void part_forget_rows(struct part *p)
 {
 	uint64_t id;
 
-	for (size_t i = 0; i < rows_count(p->rows); i++)
+	for (size_t i = 0; p->stamp_at && i < rows_count(p->rows); i++)
 		stamp(p, rows_at(p->rows, i, &id), 0);
 	p->known_since = p->version;
 }
 
-/* The update that makes the next version has made the row of what it was, or has made it
- * where there may have been another before. */
-static void note_change(struct part *p, float *row, const float *was)
+void part_row_changes(struct part *p, float *row, const float *was, const float *now)
 {
-	if (was && memcmp(row, was, p->table->cols * sizeof *row) == 0)
+	if (!p->stamp_at || (was && memcmp(now, was, p->table->cols * sizeof *now) == 0))
 		return;
 	if (p->version + 1 - p->known_since > UINT32_MAX)
-		stamp_none(p);
+		part_forget_rows(p);
 	stamp(p, row, (uint32_t)(p->version + 1 - p->known_since));
 }
 
@@ -219,8 +217,7 @@ static void step_each(struct part *p, const struct update *u, float *const *row)
 		if (p->stamp_at)
 			memcpy(p->was, row[i], cols * sizeof **row);
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i], slot, gradient(p, u, i), u->scale);
-		if (p->stamp_at)
-			note_change(p, row[i], p->was);
+		part_row_changes(p, row[i], p->was, row[i]);
 	}
 }
 
@@ -243,7 +240,7 @@ static void step_together(struct part *p, const struct update *u, float *const *
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter(slot[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
-		note_change(p, row[i], was + i * cols);
+		part_row_changes(p, row[i], was + i * cols, row[i]);
 }
 
 static bool update_rows(struct part *p, const struct update *u)
@@ -263,7 +260,7 @@ static bool update_rows(struct part *p, const struct update *u)
 		return true;
 	life_touch(p, row, u->n, made);
 	for (; made && p->stamp_at; made &= made - 1)
-		note_change(p, row[__builtin_ctzll(made)], NULL);
+		part_row_changes(p, row[__builtin_ctzll(made)], NULL, NULL);
 	return true;
 }
 

@@ -245,6 +245,17 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 
 const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL when unknown here */
 
+/* ---- assign.c: values from elsewhere ------------------------------------------------
+ * Of a read-only server, in place of pushes: parameters as another cluster has them. */
+
+/* A dense partition's, whole. */
+enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, const float *w);
+/* Of n rows of a partition (ids: u64 little-endian, any alignment), which are made where they are not.  SHARD_BAD: there is no
+ * room. */
+enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n, const float *w);
+/* There are no others than these, ascending. */
+enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n);
+
 /* ---- relays -------------------------------------------------------------------------
  * A relay sums the pushes of the slots that it was given.  In bsp only, without
  * backup slots, and not deterministic. */

@@ -13,6 +13,7 @@
 #define R (1u << 3)
 #define M (1u << 4)
 #define A (1u << 5)
+#define E (1u << 6)
 
 static const struct type_row {
 	const char *name;

@@ -107,7 +107,7 @@ enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **ou
 	rc = agent_start(&a, &c->agent, e);
 	json_decref(a.join);
 	if (!rc)
-		rc = cluster_await(c, any_view, NULL, cfg->deadline, -1, &view, e);
+		rc = cluster_await(c, any_view, NULL, cfg->deadline, cfg->cancel_fd, &view, e);
 	if (rc) {
 		cluster_close(c);
 		return rc;

@@ -18,6 +18,7 @@ struct cluster_config {
 	enum role role;
 	int64_t heartbeat, deadline;
 	bool eager;                     /* a coordinator that cannot be reached at first is not waited for */
+	int cancel_fd;                  /* readable: the first view is not waited for, ERR_STOPPED; -1: never */
 	struct log *log;
 	json_t *(*stats)(void *ctx);    /* on the agent's thread; may be NULL */
 	void *ctx;

@@ -1,30 +1,12 @@
 #include "work/score.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 
-#define FACTS_TIMEOUT (10 * NSEC_PER_SEC)
-
-/* What the coordinator knows of the training data, or NULL. */
-static json_t *ask_facts(struct tool *t)
-{
-	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
-
-	if (!agent_call(cluster_agent(t->cluster), msg, FACTS_TIMEOUT, &answer, NULL))
-		facts = json_incref(json_object_get(answer, "facts"));
-	json_decref(msg);
-	json_decref(answer);
-	if (json_is_object(facts))
-		return facts;
-	json_decref(facts);
-	return NULL;
-}
-
 enum err_code scoring_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e)
 {
-	json_t *facts = ask_facts(t);
+	json_t *facts = tool_facts(t);
 	struct job_source from = { .facts = facts, .no_eval = !evaluates, .log = t->log };
 	enum err_code rc;
 

@@ -23,23 +23,26 @@ static bool placed(void *ctx, const json_t *view)
 	       view_over(view, &ignored);
 }
 
+enum err_code tool_update(struct tool *t, struct err *e)
+{
+	struct pollfd f = { t->cancel_fd, POLLIN, 0 };
+	struct err why;
+
+	if (cluster_lost(t->cluster, &why))
+		return err_set(e, why.code, "%s", why.msg);
+	if (t->cancel_fd >= 0 && poll(&f, 1, 0) > 0)
+		return err_set(e, ERR_STOPPED, "interrupted");
+	if (!cluster_changed(t->cluster))
+		return ERR_OK;
+	json_decref(t->view);
+	t->view = cluster_view(t->cluster);
+	return client_view(t->client, t->view, e);
+}
+
 /* Waits follow the layout. */
 static bool cancelled(void *ctx, struct err *why)
 {
-	struct tool *t = ctx;
-	struct pollfd f = { t->cancel_fd, POLLIN, 0 };
-
-	if (cluster_lost(t->cluster, why))
-		return true;
-	if (t->cancel_fd >= 0 && poll(&f, 1, 0) > 0) {
-		err_set(why, ERR_STOPPED, "interrupted");
-		return true;
-	}
-	if (!cluster_changed(t->cluster))
-		return false;
-	json_decref(t->view);
-	t->view = cluster_view(t->cluster);
-	return client_view(t->client, t->view, why) != ERR_OK;
+	return tool_update(ctx, why) != ERR_OK;
 }
 
 /* As the cluster's workers do. */
@@ -59,7 +62,7 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
     struct tool *out, struct err *e)
 {
 	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
-		.eager = !id->local, .log = log };
+		.eager = !id->local, .cancel_fd = cancel_fd, .log = log };
 	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
 		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = cancel_fd };
 	enum err_code rc;
@@ -81,6 +84,22 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 	if (rc)
 		tool_close(out);
 	return rc;
+}
+
+#define FACTS_TIMEOUT (10 * NSEC_PER_SEC)
+
+json_t *tool_facts(struct tool *t)
+{
+	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
+
+	if (!agent_call(cluster_agent(t->cluster), msg, FACTS_TIMEOUT, &answer, NULL))
+		facts = json_incref(json_object_get(answer, "facts"));
+	json_decref(msg);
+	json_decref(answer);
+	if (json_is_object(facts))
+		return facts;
+	json_decref(facts);
+	return NULL;
 }
 
 void tool_close(struct tool *t)

@@ -19,6 +19,11 @@ struct tool {
 enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, int cancel_fd, struct log *log,
     struct tool *out, struct err *e);
 void tool_close(struct tool *t);
+/* Go by the newest view, as waits do by themselves; cluster_fd tells that there is one.  ERR_STOPPED when cancelled; errors of
+ * a coordinator that is lost. */
+enum err_code tool_update(struct tool *t, struct err *e);
+/* What the coordinator knows of the training data (data/data_facts.h), a new reference; NULL: nothing. */
+json_t *tool_facts(struct tool *t);
 /* The table of this name, or ERR_NOTFOUND with those that there are. */
 enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e);
 

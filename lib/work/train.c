@@ -428,7 +428,7 @@ static enum err_code enter(struct worker *w, struct err *e)
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
 {
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = figures_json, .ctx = w };
+		.deadline = 60 * NSEC_PER_SEC, .cancel_fd = cfg->interrupt_fd, .log = cfg->log, .stats = figures_json, .ctx = w };
 	enum err_code rc;
 
 	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };

@@ -76,7 +76,8 @@ static bool first_view(void *ctx, const json_t *view)
 /* As tool_open, but before the partitions are dealt out. */
 static void watch(struct fleet *f, struct log *log)
 {
-	struct cluster_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .log = log };
+	struct cluster_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .cancel_fd = -1,
+		.log = log };
 	struct client_config cl = { .id = &f->admin, .slot = CLIENT_NO_SLOT, .transport = "unix", .deadline = PATIENCE, .log = log,
 		.cancel_fd = -1 };
 	json_t *view;

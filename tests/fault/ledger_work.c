@@ -463,7 +463,7 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 {
 	struct worker w = { .cfg = cfg };
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
+		.deadline = 60 * NSEC_PER_SEC, .cancel_fd = -1, .log = cfg->log, .stats = stats, .ctx = &w };
 	enum err_code rc;
 
 	randombytes_buf(&w.incarnation, sizeof w.incarnation);

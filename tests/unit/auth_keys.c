@@ -337,7 +337,7 @@ static void roles(void)
 	ok(strcmp(role_name(ROLE_MONITOR), "monitor") == 0 && role_name((enum role)77)[0] == '?',
 	   "role_name");
 	ok(ROLE_NONE == 0 && ROLE_WORKER == 1 && ROLE_SERVER == 2 && ROLE_RELAY == 3 &&
-	   ROLE_MONITOR == 4 && ROLE_ADMIN == 5, "numbers stand");
+	   ROLE_MONITOR == 4 && ROLE_ADMIN == 5 && ROLE_READER == 6, "numbers stand");
 }
 
 int main(void)

@@ -108,13 +108,13 @@ static void header(void)
 /* ---- types, roles, limits ----------------------------------------------------- */
 
 /* ps-protocol(7), MESSAGES, by hand.  Roles: Worker, Server, Relay, Monitor,
- * Admin; none: a server's answer, which nobody else may send. */
+ * Admin, rEader; none: a server's answer, which nobody else may send. */
 static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } table[] = {
-	{  1, "BYE",        "WSRMA", 0 },
-	{  2, "CTL",        "WSRMA", 1048576 },
+	{  1, "BYE",        "WSRMAE", 0 },
+	{  2, "CTL",        "WSRMAE", 1048576 },
 	{  3, "NACK",       "",      512 },
-	{  4, "BATCH",      "WSRMA",  1048576 },
-	{  5, "SHARE",      "WSRMA", 0 },
+	{  4, "BATCH",      "WSRMAE", 1048576 },
+	{  5, "SHARE",      "WSRMAE", 0 },
 	{  6, "PROBE",      "WSRA", 262144 },
 	{  7, "PROBED",     "", 262144 },
 	{ 10, "PUSH",       "WA",   1048576 },
@@ -123,11 +123,11 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{ 14, "CLOCK",      "W",    1048576 },
 	{ 15, "CLOCKED",    "",      0 },
 	{ 16, "DONE",       "W",    0 },
-	{ 20, "PULL",       "WRSA",  1048576 },
+	{ 20, "PULL",       "WRSAE", 1048576 },
 	{ 21, "PULLED",     "",      1048576 },
-	{ 22, "PULL_ROWS",  "WRSA",  1048576 },
+	{ 22, "PULL_ROWS",  "WRSAE", 1048576 },
 	{ 23, "ROWS",       "",      1048576 },
-	{ 24, "SCAN",       "WSA",  0 },
+	{ 24, "SCAN",       "WSAE",  0 },
 	{ 25, "SCANNED",    "",      1048576 },
 	{ 26, "NO_KEYS",    "",      0 },
 	{ 30, "COPY_SUM",   "S",     1048576 },
@@ -147,7 +147,7 @@ static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } 
 	{ 62, "CLOCKS",     "R",     1048576 },
 };
 #define TYPES (sizeof table / sizeof *table)
-static const char role_letter[] = "-WSRMA";
+static const char role_letter[] = "-WSRMAE";
 
 static enum err_code decode_len(uint8_t type, uint32_t len)
 {
@@ -165,7 +165,7 @@ static void one_type(size_t i)
 	const char *name = record_type_name(type);
 	int wrong = 0;
 
-	for (unsigned role = 0; role < 6; role++)
+	for (unsigned role = 0; role < 7; role++)
 		wrong += record_role_may(type, role) != (role > 0 && strchr(table[i].roles, role_letter[role]) != NULL);
 	ok(wrong == 0 && name && strcmp(name, table[i].name) == 0, "%s is %u and may be sent by: %s", table[i].name,
 	   type, table[i].roles[0] ? table[i].roles : "no client");
@@ -182,7 +182,7 @@ static void types(void)
 	ok(RECORD_HEADER == 64 && RECORD_TAG == 16 && RECORD_MAX == 1048576, "sizes are those of the manual");
 	ok(strcmp(role_name((enum role)1), "worker") == 0 && strcmp(role_name((enum role)2), "server") == 0 &&
 	   strcmp(role_name((enum role)3), "relay") == 0 && strcmp(role_name((enum role)4), "monitor") == 0 &&
-	   strcmp(role_name((enum role)5), "admin") == 0, "the five roles have the manual's numbers");
+	   strcmp(role_name((enum role)5), "admin") == 0 && strcmp(role_name((enum role)6), "reader") == 0, "the six roles have the manual's numbers");
 	for (size_t i = 0; i < TYPES; i++)
 		one_type(i);
 	for (unsigned t = 0; t < 256; t++) {
@@ -192,7 +192,7 @@ static void types(void)
 			known |= table[i].type == t;
 		for (unsigned role = 0; role < 6 && !known; role++)
 			strangers += record_role_may((uint8_t)t, role);
-		for (unsigned role = 6; role < 300; role++)
+		for (unsigned role = 7; role < 300; role++)
 			beyond += record_role_may((uint8_t)t, role);
 		if (!known)
 			strangers += record_type_name((uint8_t)t) != NULL || decode_len((uint8_t)t, 0) != ERR_PROTO;

@@ -1,0 +1,239 @@
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "client/readonly.h"
+#include "launch/rundir.h"
+#include "mirror/mirror_state.h"
+
+/* A source that does not answer for so long is lost, once it was there; it is looked for again after so long, and
+ * later after so long. */
+#define PATIENCE_FIRST (30 * NSEC_PER_SEC)
+#define PATIENCE (3 * NSEC_PER_SEC)
+#define RETRY_FIRST (NSEC_PER_SEC / 2)
+#define RETRY_LAST (10 * NSEC_PER_SEC)
+
+/* ---- the source ----------------------------------------------------------------------------- */
+
+bool mirror_can_follow(const char *where)
+{
+	char *keys = rundir_path(where, "keys");
+	struct stat st;
+	bool can = (!stat(where, &st) && !S_ISDIR(st.st_mode)) || !access(keys, F_OK);
+
+	free(keys);
+	return can;
+}
+
+static enum err_code identity_of(const char *where, struct identity *out, struct err *e)
+{
+	struct stat st;
+
+	if (stat(where, &st))
+		return err_sys(e, ERR_NOTFOUND, "--read-only %s", where);
+	if (!S_ISDIR(st.st_mode))
+		return identity_from_join(where, out, e);
+	if (!rundir_is_alive(where, NULL))
+		return err_set(e, ERR_NOTREADY, "cluster \"%s\" is not running: name one of its checkpoints", where);
+	return identity_from_run(where, "admin", out, e);
+}
+
+static enum err_code connect_to(struct mirror *m, int64_t patience, int cancel_fd, struct err *e)
+{
+	enum err_code rc = tool_open(&m->id, "auto", patience, cancel_fd, m->log, &m->tool, e);
+
+	m->connected = !rc;
+	for (size_t i = 0; i < m->ntables; i++)
+		m->table[i].based = false;
+	return rc;
+}
+
+static void disconnect(struct mirror *m)
+{
+	if (m->connected)
+		tool_close(&m->tool);
+	m->connected = false;
+}
+
+static void table_begin(const struct table *t, struct mirrored *out)
+{
+	*out = (struct mirrored){ .sparse = t->sparse, .rows = t->rows, .cols = t->cols, .nparts = t->nparts, .here = -1,
+		.since = CLIENT_ALL };
+	snprintf(out->name, sizeof out->name, "%s", t->name);
+}
+
+static enum err_code tables_begin(struct mirror *m, struct err *e)
+{
+	const struct layout *l = client_layout(m->tool.client);
+
+	m->generation = l->generation;
+	m->table = mem_array(l->ntables + 1, sizeof *m->table);
+	for (size_t i = 0; i < l->ntables; i++) {
+		const struct table *t = &l->table[i];
+		struct mirrored *x = &m->table[m->ntables];
+
+		if (t->dropped)
+			continue;
+		table_begin(t, x);
+		m->ntables++;
+		if (t->sparse)
+			continue;
+		x->w = mem_try_array(table_elements(t), sizeof *x->w);
+		x->version = mem_try_array(t->nparts, sizeof *x->version);
+		if (!x->w || !x->version)
+			return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+	}
+	return ERR_OK;
+}
+
+enum err_code mirror_open(const char *where, int cancel_fd, struct log *log, struct mirror **out, struct err *e)
+{
+	struct mirror *m = mem_alloc(sizeof *m);
+	enum err_code rc;
+
+	m->log = log;
+	m->cancel = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	rc = m->cancel < 0 ? err_sys(e, ERR_IO, "eventfd") : identity_of(where, &m->id, e);
+	if (!rc)
+		rc = connect_to(m, PATIENCE_FIRST, cancel_fd, e);
+	if (!rc)
+		rc = tables_begin(m, e);
+	*out = m;
+	return rc;
+}
+
+enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
+                             char **from, struct err *e)
+{
+	enum err_code rc = readonly_begin(json_object_get(m->tool.view, "config"), sets, nsets, conf, dir, lock, e);
+	char *under = rc ? NULL : path_absolute(*dir), *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
+
+	m->last = clock_now();
+	if (!rc && conf->servers > 1)
+		rc = err_set(e, ERR_CONFIG, "servers: what follows a cluster is one server, not %lld", (long long)conf->servers);
+	if (!rc)
+		rc = mirror_save(m, checkpoints, from, e);
+	free(checkpoints);
+	free(under);
+	/* From now on by the thread's own. */
+	disconnect(m);
+	return rc;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------- */
+
+static bool is_ending(const struct mirror *m)
+{
+	struct pollfd p = { m->cancel, POLLIN, 0 };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Until so much time has passed, the source's view has changed, or it is to end. */
+static void rest(const struct mirror *m, int64_t ns)
+{
+	struct pollfd p[2] = { { m->cancel, POLLIN, 0 }, { m->connected ? cluster_fd(m->tool.cluster) : -1, POLLIN, 0 } };
+
+	if (ns > 0 && poll(p, 2, (int)(ns / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
+		abort();
+}
+
+static enum err_code look(struct mirror *m, struct err *e)
+{
+	struct shard *shard = server_shard(m->server);
+	int64_t begin = clock_now();
+	enum err_code rc = m->connected ? tool_update(&m->tool, e) : connect_to(m, PATIENCE, m->cancel, e);
+
+	if (!rc && json_flag(m->tool.view, "ended"))
+		rc = err_set(e, ERR_STOPPED, "it has ended");
+	if (rc || !shard || !mirror_finds(m, shard))
+		return rc;
+	rc = mirror_take(m, shard, e);
+	if (!rc) {
+		m->last = begin;
+		server_as_of(m->server, begin);
+		log_debug(m->log, "looked for %.1f ms", (double)(clock_now() - begin) / NSEC_PER_MSEC);
+	}
+	return rc;
+}
+
+static void tell(struct mirror *m, const struct err *why)
+{
+	if (why && !m->lost)
+		log_warn(m->log, "the source cannot be had: %s; what is here is served on, as it was %.1f s ago", why->msg,
+		    (double)(clock_now() - m->last) / NSEC_PER_SEC);
+	else if (!why && m->lost)
+		log_info(m->log, "the source is there again");
+	m->lost = why;
+}
+
+static void *run(void *ctx)
+{
+	struct mirror *m = ctx;
+	int64_t retry = RETRY_FIRST;
+
+	while (!is_ending(m)) {
+		int64_t begin = clock_now();
+		struct err e;
+
+		if (!look(m, &e)) {
+			tell(m, NULL);
+			retry = RETRY_FIRST;
+			/* Looking may take longer than values may be old; the source has other things to do, too. */
+			rest(m, m->fresh - (clock_now() - begin));
+			continue;
+		}
+		if (is_ending(m))
+			break;
+		tell(m, &e);
+		disconnect(m);
+		rest(m, retry);
+		retry = 2 * retry < RETRY_LAST ? 2 * retry : RETRY_LAST;
+	}
+	disconnect(m);
+	return NULL;
+}
+
+enum err_code mirror_start(struct mirror *m, struct server *s, int64_t fresh, struct err *e)
+{
+	sigset_t all, before;
+	int fault;
+
+	m->server = s;
+	m->fresh = fresh;
+	server_as_of(s, m->last);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	fault = pthread_create(&m->thread, NULL, run, m);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	m->running = !fault;
+	errno = fault;
+	return fault ? err_sys(e, ERR_NOMEM, "cannot start a thread") : ERR_OK;
+}
+
+void mirror_close(struct mirror *m)
+{
+	uint64_t one = 1;
+
+	if (!m)
+		return;
+	if (m->running && write(m->cancel, &one, sizeof one) == sizeof one)
+		pthread_join(m->thread, NULL);
+	disconnect(m);
+	identity_release(&m->id);
+	for (size_t i = 0; i < m->ntables; i++) {
+		free(m->table[i].w);
+		free(m->table[i].version);
+	}
+	free(m->table);
+	if (m->cancel >= 0)
+		close(m->cancel);
+	free(m);
+}

@@ -1,0 +1,187 @@
+#include "base/json.h"
+#include "base/mem.h"
+#include "coord/layout.h"
+#include "mirror/mirror_state.h"
+
+/* The checkpoint that a mirror's server begins with: a file for so many bytes of partitions, so that it need not all
+ * lie in memory at once. */
+
+#define FILE_BYTES (UINT64_C(64) << 20)
+#define GROUP 32u
+
+struct saving {
+	struct mirror *m;
+	struct ckpt *ckpt;
+	unsigned files;
+	struct ckpt_part *part;         /* that go into the next one */
+	size_t nparts, cap;
+	uint64_t bytes;
+	struct parted *rows;            /* what they point to */
+	size_t nrows, rows_cap;
+	/* The group of partitions that is being read. */
+	const struct mirrored *x;
+	const struct table *t;
+	uint32_t first, end;
+	bool given;
+};
+
+static enum err_code write_file(struct saving *s, struct err *e)
+{
+	json_t *description = NULL;
+	enum err_code rc = s->nparts ? ckpt_write_server(ckpt_tmp(s->ckpt), s->files, s->part, s->nparts, &description, e) : ERR_OK;
+
+	if (!rc && s->nparts) {
+		rc = ckpt_add(s->ckpt, description, e);
+		s->files++;
+	}
+	json_decref(description);
+	for (size_t i = 0; i < s->nrows; i++)
+		parted_release(&s->rows[i]);
+	s->nrows = s->nparts = 0;
+	s->bytes = 0;
+	return rc;
+}
+
+static struct ckpt_part *add_part(struct saving *s, const struct mirrored *x, uint32_t part)
+{
+	struct ckpt_part *p;
+
+	if (s->nparts == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->part = mem_regrow(s->part, s->cap, sizeof *s->part);
+	}
+	p = &s->part[s->nparts++];
+	*p = (struct ckpt_part){ .table = x->name, .sparse = x->sparse, .part = part, .cols = x->sparse ? x->cols : 0 };
+	return p;
+}
+
+/* ---- dense ---------------------------------------------------------------------------------- */
+
+static enum err_code save_dense(struct saving *s, struct mirrored *x, const struct table *t, struct err *e)
+{
+	struct client *c = s->m->tool.client;
+	enum err_code rc = client_want(c, t, CLIENT_NOW, NULL, x->w, e);
+
+	if (!rc)
+		rc = client_wait(c, CLIENT_NOW, e);
+	for (uint32_t i = 0; !rc && i < x->nparts; i++) {
+		struct ckpt_part *p = add_part(s, x, i);
+
+		x->version[i] = client_version(c, t, i);
+		p->n = table_part_elements(t, i);
+		p->w = x->w + table_part_begin(t, i);
+		s->bytes += p->n * sizeof *p->w;
+	}
+	return rc || s->bytes < FILE_BYTES ? rc : write_file(s, e);
+}
+
+/* ---- sparse ---------------------------------------------------------------------------------- */
+
+static struct parted *add_rows(struct saving *s)
+{
+	if (s->nrows == s->rows_cap) {
+		s->rows_cap = s->rows_cap ? 2 * s->rows_cap : 16;
+		s->rows = mem_regrow(s->rows, s->rows_cap, sizeof *s->rows);
+	}
+	return &s->rows[s->nrows++];
+}
+
+static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct saving *s = ctx;
+	struct parted *by = add_rows(s);
+	enum err_code rc = parted_make(s->t, ids, rows, n, by, e);
+
+	for (uint32_t i = s->first; !rc && i < s->end; i++) {
+		struct ckpt_part *p = add_part(s, s->x, i);
+
+		p->n = by->first[i + 1] - by->first[i];
+		p->ids = by->ids + by->first[i];
+		p->w = by->rows + by->first[i] * s->x->cols;
+	}
+	s->given = true;
+	s->bytes += n * (8 + s->x->cols * sizeof *rows);
+	return rc;
+}
+
+static enum err_code save_group(struct saving *s, uint64_t *step, struct err *e)
+{
+	struct client_changes changes;
+	enum err_code rc;
+
+	s->given = false;
+	rc = client_scan_parts(s->m->tool.client, s->t, s->first, s->end - s->first, CLIENT_ALL, hold_rows, s, &changes, e);
+	if (!rc && !s->given)
+		rc = hold_rows(s, NULL, NULL, 0, e);
+	*step = changes.step < *step ? changes.step : *step;
+	free(changes.live);
+	return rc || s->bytes < FILE_BYTES ? rc : write_file(s, e);
+}
+
+static enum err_code save_sparse(struct saving *s, struct mirrored *x, const struct table *t, struct err *e)
+{
+	uint64_t step = UINT64_MAX;
+	enum err_code rc = ERR_OK;
+
+	s->x = x;
+	s->t = t;
+	for (s->first = s->end = 0; !rc && s->end < t->nparts; s->first = s->end) {
+		s->end = t->nparts - s->first < GROUP ? t->nparts : s->first + GROUP;
+		rc = save_group(s, &step, e);
+	}
+	x->since = step;
+	return rc;
+}
+
+/* ---- the checkpoint ---------------------------------------------------------------------------- */
+
+/* What the training data are like is asked for, as who scores needs it. */
+static json_t *head(struct mirror *m)
+{
+	const struct layout *l = client_layout(m->tool.client);
+	const json_t *config = json_object_get(m->tool.view, "config"), *job = json_object_get(config, "job");
+	json_t *facts = tool_facts(&m->tool), *data = json_pack("{s:o*}", "facts", facts);
+
+	json_object_set_new(data, "examples", json_integer((json_int_t)json_int(m->tool.view, "examples", 0)));
+	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation", (json_int_t)l->generation, "epoch",
+	    (json_int_t)l->epoch, "tables", layout_tables(l), "name", json_str(m->tool.view, "name", ""), "config", config,
+	    "optimizer", json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots", "data", data);
+}
+
+static enum err_code save_tables(struct saving *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < s->m->ntables; i++) {
+		struct mirrored *x = &s->m->table[i];
+		const struct table *t = layout_find(client_layout(s->m->tool.client), x->name);
+
+		if (!t || t->dropped || t->nparts != x->nparts)
+			rc = err_set(e, ERR_STALE, "table \"%s\" has changed meanwhile: try again", x->name);
+		else
+			rc = x->sparse ? save_sparse(s, x, t, e) : save_dense(s, x, t, e);
+	}
+	return rc ? rc : write_file(s, e);
+}
+
+enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e)
+{
+	struct saving s = { .m = m };
+	enum err_code rc = ckpt_begin(checkpoints, 0, &s.ckpt, e);
+	json_t *text;
+
+	if (rc)
+		return rc;
+	text = head(m);
+	rc = save_tables(&s, e);
+	if (rc)
+		ckpt_abort(s.ckpt);
+	else
+		rc = ckpt_commit(s.ckpt, text, path, e);
+	json_decref(text);
+	for (size_t i = 0; i < s.nrows; i++)
+		parted_release(&s.rows[i]);
+	free(s.rows);
+	free(s.part);
+	return rc;
+}

@@ -1,0 +1,115 @@
+#include "base/endian.h"
+#include "base/mem.h"
+#include "shard/gate.h"
+#include "shard/life.h"
+
+/* Values that another cluster has made: of a server that is read-only. */
+
+/* Values compared at a time: they stay in the first cache. */
+#define PIECE 2048u
+
+enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, const float *w)
+{
+	struct part *p = shard_part(s, table, part);
+
+	if (!p || p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	for (size_t at = 0, n; at < p->n; at += n) {
+		n = p->n - at < PIECE ? p->n - at : PIECE;
+		if (p->stamps)
+			stamps_note(p->stamps, p->version + 1, at, n, p->w + at, w + at);
+		memcpy(p->w + at, w + at, n * sizeof *w);
+	}
+	p->version++;
+	pthread_mutex_unlock(&p->lock);
+	return SHARD_OK;
+}
+
+/* As one update, as far as those are counted. */
+static void begin_update(struct part *p)
+{
+	if (p->life && p->life->by_updates)
+		p->life->clock++;
+}
+
+static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
+{
+	size_t cols = p->table->cols;
+	float *row[ROWS_BLOCK];
+	uint64_t made;
+	bool good = rows_make(p->rows, ids, n, row, &made);
+
+	for (uint32_t i = 0; good && i < n; i++, w += cols) {
+		part_row_changes(p, row[i], made >> i & 1 ? NULL : row[i], w);
+		memcpy(row[i], w, cols * sizeof *w);
+		if (p->seen_at)
+			life_set_seen(p, row[i], p->life->clock);
+	}
+	return good;
+}
+
+enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n, const float *w)
+{
+	struct part *p = shard_part(s, table, part);
+	struct push room = { .nrows = n, .ids = ids };
+	bool good;
+
+	if (!p || !p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	good = part_has_room(p, &s->budget, &room);
+	if (good)
+		begin_update(p);
+	for (uint32_t at = 0, k; good && at < n; at += k) {
+		k = n - at < ROWS_BLOCK ? n - at : ROWS_BLOCK;
+		good = assign_block(p, ids + (size_t)at * 8, k, w + (size_t)at * p->table->cols);
+	}
+	p->version += good;
+	part_book_rows(p, &s->budget);
+	pthread_mutex_unlock(&p->lock);
+	return good ? SHARD_OK : SHARD_BAD;
+}
+
+struct kept_ids {
+	const uint64_t *ids;
+	size_t n;
+};
+
+static bool is_among(void *ctx, uint64_t id, const float *row)
+{
+	const struct kept_ids *k = ctx;
+	size_t low = 0, high = k->n;
+
+	(void)row;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (k->ids[mid] < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < k->n && k->ids[low] == id;
+}
+
+enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n)
+{
+	struct part *p = shard_part(s, table, part);
+	struct kept_ids kept = { ids, n };
+
+	if (!p || !p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	if (rows_sift(p->rows, is_among, &kept)) {
+		begin_update(p);
+		p->version++;
+		if (p->life)
+			p->life->removed = p->life->clock + 1;
+		/* Who has one of them is to ask anew. */
+		part_forget_rows(p);
+		part_book_rows(p, &s->budget);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return SHARD_OK;
+}

@@ -69,6 +69,17 @@ ends() {
 	grep -q 'nothing says which of the processes this is' batch.out
 }
 
+# bats test_tags=slow
+@test "the whole of the demo's job by Slurm, too" {
+	slurm_start
+	cp "$BATS_TEST_DIRNAME/../contrib/demo/fashion.json" cluster.json
+	here=$(ps-ctl run cluster --set deterministic=true --set workers=3 --set name=here --json 2>/dev/null | field model_digest)
+	srun -n 5 -N 2 ps-ctl launch --servers 2 --set deterministic=true --json -- ps-work train >out 2>err || { cat err slurm/*.err; false; }
+	[ "$(field model_digest <out)" = "$here" ]
+	[ "$(jq '.eval.accuracy > 0.87' <out)" = true ]
+	figure "digest $here on both"
+}
+
 @test "by hand: a program of the user's, with all it needs to know" {
 	write_cluster 20
 	for n in 0 1; do by_hand $n --servers 1; done

@@ -180,14 +180,15 @@ static void *run(void *ctx)
 	int64_t retry = RETRY_FIRST;
 
 	while (!is_ending(m)) {
-		int64_t begin = clock_now();
+		int64_t begin = clock_now(), took;
 		struct err e;
 
 		if (!look(m, &e)) {
 			tell(m, NULL);
 			retry = RETRY_FIRST;
-			/* Looking may take longer than values may be old; the source has other things to do, too. */
-			rest(m, m->fresh - (clock_now() - begin));
+			/* The source has other things to do: of a large model it is asked half of the time at most. */
+			took = clock_now() - begin;
+			rest(m, m->fresh - took > took ? m->fresh - took : took);
 			continue;
 		}
 		if (is_ending(m))

@@ -59,7 +59,7 @@ job() {
 }
 
 @test "the same bits, with the coordinator and a worker killed while it is paused" {
-	job same 3000 bsp ', "deterministic": true, "on_worker_loss": "wait:30s"'
+	job same 6000 bsp ', "deterministic": true, "on_worker_loss": "wait:30s"'
 	train same.json
 	first=$(res .model_digest)
 	mv same.json again.json
@@ -75,6 +75,66 @@ job() {
 	[ "$(http GET /v1/result | jq -r .model_digest)" = "$first" ]
 	ps-ctl stop -C "$RUN" >/dev/null
 	none_left "$T"
+}
+
+# can_save: a checkpoint comes at once, of the step that is told; its number is in $saved.
+can_save() {
+	saved=$(ps-ctl checkpoint -C "$RUN" --timeout 10s)
+	[ "$saved" -ge "$(status .step)" ]
+}
+
+@test "a checkpoint of a job at rest is of the step it rests before; going on from it ends in the same bits" {
+	job rest 6000 bsp ', "deterministic": true, "on_worker_loss": "wait:30s", "checkpoint_every": 100000'
+	train rest.json --set name=undisturbed
+	first=$(res .model_digest)
+	begin rest.json --set deadline=20s
+	wait_for 20 step_is_past 50
+	# One that was asked for before all rest waits for a step that will not come.
+	kill -STOP "$(pid_of worker-0)"
+	ps-ctl checkpoint -C "$RUN" --timeout 20s >early 3>&- &
+	early=$!
+	run -0 http POST /v1/pause '{"paused":true}'
+	kill -CONT "$(pid_of worker-0)"
+	wait "$early"
+	wait_for 10 eval '[ "$(status .resting)" = 3 ]'
+	can_save
+	[ "$saved" = "$(cat early)" ]
+	[ "$saved" = "$(status .step)" ]
+	# It rests all the while; and the worker that goes on from there has the same to do.
+	ps-ctl checkpoint verify -C "$RUN" "$saved" >/dev/null
+	ps-ctl stop -C "$RUN" >/dev/null
+	train rest.json --set deadline=20s --resume auto
+	cat "$RUN"/*.log | grep -q "going on from .*/step-0*$saved\b"
+	has .model_digest "$first"
+	none_left "$T"
+}
+
+@test "a checkpoint of a job at rest in other modes, and with changes decided for later" {
+	for mode in ssp:3 asp bsp; do
+		job mode 100000000 "$mode"
+		begin mode.json --set replicas=1 $([ "$mode" != bsp ] || echo --set backup=1)
+		wait_for 20 step_is_past 20
+		pause
+		can_save
+		resume
+		wait_for 20 step_is_past "$saved"
+		ps-ctl stop -C "$RUN" >/dev/null
+	done
+	# The mode of a step to come is not that of the step at which all rest.
+	job turn 100000000 bsp
+	begin turn.json
+	wait_for 20 step_is_past 20
+	pause
+	for mode in asp bsp; do
+		at=$(status .step)
+		run -0 http POST /v1/set "{\"set\":{\"sync\":\"$mode\"}}"
+		can_save
+		resume
+		wait_for 20 step_is_past $((at + 50))
+		pause
+	done
+	can_save
+	ps-ctl stop -C "$RUN" >/dev/null
 }
 
 @test "stopped while it is paused; refused where nothing can rest" {

@@ -183,3 +183,108 @@ write_job() {
 	run -1 bash -c 'printf abcde | ps-work floats -d'
 	[[ $output == *'1 bytes are left over'* ]]
 }
+
+# Each example has a row of its own, whose id is 7 times its number (from 1), and all have row 0; they are to become 3.
+write_sparse() {
+	write_job "$@"
+	sed -i 's/"w:1"/"w:1x2:sparse,v:1:sparse"/; s/"batch": 20/"batch": 50/; s/to-three/rows-to-three/' c.json
+	cat >rows-to-three <<-'END'
+	#!/bin/sh
+	while read -r line; do
+		set -- ${line#rows }
+		case $1 in
+		step) ;;
+		eval) set -- step 0 examples 400 data "$3" 0 400 ;;
+		*) continue ;;
+		esac
+		if [ -n "${BAD:-}" ] || [ -e "$PSKIT_WORKER.bad" ]; then
+			. ./bad
+		fi
+		if [ "${line#rows }" != "$line" ]; then
+			{ echo 0; seq $(($7 * 7 + 7)) 7 $(($8 * 7)); } | ps-work floats -i >"$PSKIT_DIR/w.ids"
+			echo "ok rows w $(($8 - $7 + 1))"
+			continue
+		fi
+		[ "${line#eval }" != "$line" ] || echo "$7 $8" >>"$PSKIT_WORKER.seen"
+		ps-work floats -di "$PSKIT_DIR/w.ids" >"$PSKIT_DIR/ids"
+		ps-work floats -d "$PSKIT_DIR/w.param" | paste -d ' ' - - | paste -d ' ' "$PSKIT_DIR/ids" - |
+			awk -v b="$7" -v e="$8" -v said="$PSKIT_DIR/said" '
+			{ n = $1 == 0 ? e - b : $1 > 7 * b && $1 <= 7 * e; x = ($2 - 3) * n / (e - b); y = ($3 - 3) * n / (e - b) }
+			{ print x, y; loss += (x * ($2 - 3) + y * ($3 - 3)) / 2 }
+			END { print "ok loss", loss, "examples", e - b >said }' | ps-work floats >"$PSKIT_DIR/w.grad"
+		cat "$PSKIT_DIR/said"
+	done
+	END
+	chmod +x rows-to-three
+}
+
+@test "rows of sparse tables by a shell script: each example goes to somebody once an epoch" {
+	for set in accumulate=2 sync=asp; do
+		rm -f worker-*.seen
+		write_sparse '"epochs": 2, "eval": "rows-to-three"'
+		train c.json --set $set
+		has .examples 800
+		has .eval.examples 400
+		# All begin at a loss of 18; row 0 alone, which each example has, is half of that.
+		at_most .eval.loss 12
+		[ "$(sort -n worker-*.seen | awk '{ n += $2 - $1 } END { print n }')" -eq 800 ]
+	done
+	# A table of which no rows were named has none, and rows that were are there by their ids.
+	begin c.json --set steps=100000000 --set epochs=0
+	wait_for 20 step_is_past 4
+	ps-ctl pause -C "$RUN"
+	ps-ctl export -C "$RUN" all -o text >all
+	head -n 3 all
+	[ "$(grep -c '^w.*,0]' all)" -eq 401 ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "a sparse table by numpy: the losses of model logistic, and one digest, whatever ends meanwhile" {
+	need_numpy
+	cp "$EXAMPLES"/program/logistic.{py,json} .
+	awk 'BEGIN { srand(7); for (i = 0; i < 400; i++) { s = ""; z = f = 0; for (k = 0; k < 8; k++) { f += 1 + int(rand() * 40)
+		s = s " " f ":1"; z += f % 3 - 1 } print (z > 0) s } }' >train.svm
+	train logistic.json
+	first=$(res .model_digest)
+	loss=$(res .eval.loss)
+	# It ends once when it is asked for rows, and once when it has named them; a server of three holds other rows.
+	printf '    %s\n' 'import os' 'once = os.environ["PSKIT_WORKER"] + "-".join(line.split()[:2])' \
+		'if once[8:] in ("rows-step", "step-3") and not os.path.exists(once):' '    open(once, "w"), os._exit(3)' >dies
+	sed '/^for line in sys.stdin:/r dies' logistic.py >flaky
+	chmod +x flaky
+	train logistic.json --set exec=./flaky --set servers=3 --set replicas=2 --set eval_every=2
+	has .model_digest "$first"
+	[ -e worker-0rows-step ] && [ -e worker-1step-3 ]
+	for set in sync=ssp:2 local_steps=2 codec=f16; do
+		train logistic.json --set deterministic=false --set $set
+		at_most .eval.loss 0.65
+	done
+	train logistic.json --set name=inside --set tables=none --set exec=none --set model=logistic
+	# Batches are others there.
+	jq -e --argjson x "$loss" '(.eval.loss - $x) | fabs < 0.01' <<<"$RESULT"
+}
+
+@test "what a program must not answer about rows" {
+	write_sparse '"steps": 1000'
+	while IFS='|' read -r bad says; do
+		printf '%s\n' 'name() { echo "$@" | ps-work floats -i >"$PSKIT_DIR/w.ids"; }' "$bad" >bad
+		run -1 env BAD=1 ps-ctl run c.json --json
+		echo "$bad: $output"
+		[[ $output == *"$says"* ]]
+	done <<-'END'
+	echo nonsense; continue|answers "nonsense": wanted is "ok rows TABLE NUMBER ..." or "error TEXT"
+	echo ok loss 1; continue|says "loss" when asked for rows: wanted is
+	echo ok rows w; continue|says "rows" when asked for rows: wanted is
+	echo ok rows x 1; continue|names rows of "x": the job has no sparse table of that name
+	echo ok rows w many; continue|"rows w many": wanted is a count of at most 16777216
+	echo ok rows w 16777217; continue|"rows w 16777217": wanted is a count of at most
+	echo ok rows w 2; continue|w.ids has 0 bytes, and the 2 ids that the program says have 16
+	rm "$PSKIT_DIR/w.ids"; echo ok rows w 2; continue|cannot read the ids in
+	name 8 8; echo ok rows w 2; continue|w.ids: ids ascend, each is there once: 8 follows 8
+	name 9 8; echo ok rows w 2; continue|w.ids: ids ascend, each is there once: 8 follows 9
+	name 8; echo ok rows w 1 rows w 1; continue|names rows of "w" twice
+	case $line in step*) printf 123 >"$PSKIT_DIR/w.grad"; echo ok loss 1; continue; esac|has 3 bytes, and the gradient of table "w" has 408
+	case $line in step*) kill -9 $$; esac|at step 0; it was started again 3 times
+	END
+	none_left "$T"
+}

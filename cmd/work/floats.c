@@ -8,14 +8,15 @@
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
 
-/* Numbers as text, one a line, and as raw little-endian float32: for programs that are scripts. */
+/* Numbers as text, one a line, and as raw little-endian float32 or uint64: for programs that are scripts. */
 
 struct options {
-	bool decode;
+	bool decode, ids;
 };
 
 static const struct opt opts[] = {
-	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL, "raw float32 to text", NULL, 0, 0 },
+	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL, "raw numbers to text", NULL, 0, 0 },
+	{ "ids", 'i', OPT_FLAG, offsetof(struct options, ids), NULL, "ids of rows, as raw uint64, instead of float32", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -24,45 +25,64 @@ static const struct opt_spec spec = {
 	.about = "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout; -d: back.",
 	.more = "Text has as many digits as float32 needs to come back the same.",
 	.examples = "  awk '{ print $1 / 2 }' g.txt | ps-work floats > \"$PSKIT_DIR/w.grad\"\n"
-	    "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n",
+	    "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n"
+	    "  sort -nu ids.txt | ps-work floats -i > \"$PSKIT_DIR/emb.ids\"\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 	.max_args = 1,
 };
 
-static bool is_number(const char *word, float *out)
+/* One of the two, and its bytes. */
+union number {
+	float value;
+	uint64_t id;
+};
+
+static size_t size_of(const struct options *o)
+{
+	return o->ids ? sizeof(uint64_t) : sizeof(float);
+}
+
+static bool parse(const struct options *o, const char *word, union number *out)
 {
 	char *end;
-	double v = strtod(word, &end);
+	double v;
 
-	*out = (float)v;
+	if (o->ids)
+		return num_uint(word, UINT64_MAX, &out->id);
+	v = strtod(word, &end);
+	out->value = (float)v;
 	return end != word && !*end;
 }
 
-static enum err_code encode(FILE *in, struct err *e)
+static enum err_code encode(const struct options *o, FILE *in, struct err *e)
 {
 	char word[64];
 	uint64_t n = 0;
 
 	while (fscanf(in, "%63s", word) == 1) {
-		float v;
+		union number v;
 
 		n++;
-		if (!is_number(word, &v))
-			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no number", (unsigned long long)n, word);
-		fwrite(&v, sizeof v, 1, stdout);
+		if (!parse(o, word, &v))
+			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no %s", (unsigned long long)n, word, o->ids ? "id, 0 to 2^64 - 1" : "number");
+		fwrite(&v, size_of(o), 1, stdout);
 	}
 	return ERR_OK;
 }
 
-static enum err_code decode(FILE *in, struct err *e)
+static enum err_code decode(const struct options *o, FILE *in, struct err *e)
 {
+	union number v;
 	size_t n;
-	float v;
 
-	while ((n = fread(&v, 1, sizeof v, in)) == sizeof v)
-		printf("%.9g\n", (double)v);
-	return n ? err_set(e, ERR_FORMAT, "%zu bytes are left over: a float32 has 4", n) : ERR_OK;
+	while ((n = fread(&v, 1, size_of(o), in)) == size_of(o)) {
+		if (o->ids)
+			printf("%llu\n", (unsigned long long)v.id);
+		else
+			printf("%.9g\n", (double)v.value);
+	}
+	return n ? err_set(e, ERR_FORMAT, "%zu bytes are left over: %s has %zu", n, o->ids ? "an id" : "a float32", size_of(o)) : ERR_OK;
 }
 
 int cmd_floats(int argc, char **argv)
@@ -84,7 +104,7 @@ int cmd_floats(int argc, char **argv)
 	if (nargs && strcmp(argv[1], "-") != 0 && !(in = fopen(argv[1], "re")))
 		rc = err_sys(&e, ERR_NOTFOUND, "cannot open %s", argv[1]);
 	if (!rc)
-		rc = o.decode ? decode(in, &e) : encode(in, &e);
+		rc = o.decode ? decode(&o, in, &e) : encode(&o, in, &e);
 	if (!rc && ferror(in))
 		rc = err_sys(&e, ERR_IO, "cannot read");
 	if (in && in != stdin)

@@ -184,6 +184,9 @@ json_t *coord_planned(const struct coord *c);           /* borrowed; NULL: nothi
 /* Workers rest before their next step until they may go on; of the status "paused", and
  * "resting": how many of them do. */
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
+/* Is it paused, and do all rest?  Then *step is what a checkpoint can be of until they go on: in bsp the step that
+ * is open, else the one that the fastest has come to. */
+bool coord_rests(const struct coord *c, uint64_t *step);
 
 /* Checkpoints: begin one of a step (false: there is nothing to save); look after
  * each message how far it is; have it written to a directory; end it. */

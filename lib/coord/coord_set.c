@@ -392,15 +392,25 @@ json_t *coord_settings(const struct coord *c)
 	return list;
 }
 
-const json_t *settings_at(const struct coord *c, uint64_t step)
+static const json_t *begun_by(const struct coord *c, uint64_t step)
 {
 	const json_t *config = c->base;
 
-	/* Outside of bsp steps are each worker's own: the last. */
 	for (unsigned i = 0; i < c->nkept; i++)
-		if (c->kept[i]->step <= step || !c->cfg.bsp)
+		if (c->kept[i]->step <= step)
 			config = c->kept[i]->config;
 	return config;
+}
+
+const json_t *settings_at(const struct coord *c, uint64_t step)
+{
+	/* Outside of bsp steps are each worker's own: the last. */
+	return begun_by(c, c->cfg.bsp ? step : UINT64_MAX);
+}
+
+const char *mode_at(const struct coord *c, uint64_t step)
+{
+	return json_str(begun_by(c, step), "sync", "bsp");
 }
 
 static json_t *setting_out(const struct setting *s)

@@ -306,6 +306,8 @@ void setting_refused(struct coord *c, unsigned server, const char *why);
 void setting_decided(struct coord *c, uint64_t step);
 /* The configuration that a step goes by (borrowed). */
 const json_t *settings_at(const struct coord *c, uint64_t step);
+/* The mode of a step, also where another one is decided for later: "bsp", "ssp:3", "asp". */
+const char *mode_at(const struct coord *c, uint64_t step);
 void settings_view(const struct coord *c, json_t *view);
 void settings_out(const struct coord *c, json_t *state);
 bool settings_in(struct coord *c, const json_t *state);

@@ -179,6 +179,24 @@ static unsigned count_resting(const struct coord *c)
 	return n;
 }
 
+bool coord_rests(const struct coord *c, uint64_t *step)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned active = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		if (c->worker[i].state != WORKER_ACTIVE)
+			continue;
+		active++;
+		if (worker_step(&c->worker[i]) < least)
+			least = worker_step(&c->worker[i]);
+	}
+	if (!active || count_resting(c) < active)
+		return false;
+	*step = strcmp(mode_at(c, least), "bsp") == 0 ? least : coord_frontier(c);
+	return true;
+}
+
 /* All are here, and who has not yet taken over what it is to hold is waited for. */
 static void waiting_to_place(const struct coord *c, json_t *status)
 {

@@ -118,10 +118,10 @@ static double busy_for(const struct why *y, const struct member_worker *w)
 
 uint64_t coord_needed(const struct coord *c, uint64_t step)
 {
-	const char *sync = json_str(c->cfg.config, "sync", "bsp");
+	const char *sync = mode_at(c, step);
 	uint64_t stale;
 
-	if (c->cfg.bsp)
+	if (strcmp(sync, "bsp") == 0)
 		return step;
 	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) && step > stale ? step - stale : 0;
 }

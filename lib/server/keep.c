@@ -27,6 +27,7 @@ struct keep {
 	struct ckpt_keep rule;
 	int64_t next_time;
 	uint64_t next_step, wanted;     /* wanted: how many were asked for */
+	uint64_t told;                  /* of the one under way: how far servers have said that they are */
 	struct keep_last last;
 	struct keep_figures figures;
 	bool waits;                     /* one is under way that nobody has asked for */
@@ -42,19 +43,42 @@ struct keep {
 
 /* ---- one checkpoint, step by step -------------------------------------------------------- */
 
-/* Until the state is no longer this one; false when it is to be given up. */
+/* Is the job paused, with all at rest, so that no step is closed until they go on?  *step: the one that can be had. */
+static bool rests(const struct keep *k, uint64_t *step)
+{
+	if (!coord_rests(k->host->coord, step))
+		return false;
+	if (*step < k->told)
+		*step = k->told;
+	return true;
+}
+
+/* The first step that can be had: one that is ahead of everybody; at rest, and outside of bsp, there is none to be
+ * ahead of. */
+static uint64_t soonest(const struct keep *k)
+{
+	uint64_t step;
+
+	return rests(k, &step) ? step : coord_frontier(k->host->coord) + (coord_is_bsp(k->host->coord) ? AHEAD : 0);
+}
+
+/* Until the state is no longer this one, or one that was asked for waits for a step before which all rest now; false
+ * when it is to be given up. */
 static bool while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
 {
 	struct host *h = k->host;
 
 	while (coord_snap_state(h->coord) == state) {
 		enum coord_phase phase = coord_phase(h->coord);
+		uint64_t step;
 
 		if (k->stop || (phase != COORD_RUNNING && phase != COORD_FINISHING))
 			return false;
 		/* One that waits for its step gives way to one that is asked for. */
 		if (state == SNAP_ASKED && (k->wanted > wanted || k->changed))
 			return false;
+		if (state == SNAP_ASKED && wanted == UINT64_MAX && rests(k, &step) && step < coord_snap_step(h->coord))
+			return true;
 		host_wait(h, 0);
 	}
 	return true;
@@ -160,6 +184,19 @@ static void note_made(struct keep *k, enum err_code rc, uint64_t mark)
 	k->whole_mark = mark;
 }
 
+/* What it was asked of has come to nothing: the step to ask for at this try. */
+static uint64_t another(struct keep *k, enum coord_snap state, unsigned try)
+{
+	uint64_t step;
+
+	if (state == SNAP_LATE && k->told < coord_snap_frontier(k->host->coord))
+		k->told = coord_snap_frontier(k->host->coord);
+	if (rests(k, &step))
+		return step;
+	/* The servers are further: beyond them, and further each time. */
+	return coord_snap_frontier(k->host->coord) + AHEAD + (UINT64_C(1) << (try < 30 ? try : 30));
+}
+
 /* exact: of that step, or none; else of the first that can be had. */
 static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wanted, struct err *e)
 {
@@ -185,8 +222,7 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(h->coord));
 		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) || (state == SNAP_LATE && exact))
 			break;
-		/* The servers are further: ask for a step beyond, further each time. */
-		step = coord_snap_frontier(h->coord) + AHEAD + (UINT64_C(1) << (i < 30 ? i : 30));
+		step = another(k, state, i);
 	}
 	if (!rc) {
 		*e = (struct err){ 0 };
@@ -200,6 +236,7 @@ static enum err_code one(struct keep *k, uint64_t step, bool exact, uint64_t wan
 		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
 	}
 	note_made(k, rc, mark);
+	k->told = 0;
 	coord_snap_end(h->coord);
 	return rc;
 }
@@ -222,7 +259,7 @@ static void asked_for(struct keep *k)
 	uint64_t wanted = k->wanted;
 	struct err e = { 0 };
 
-	k->last.rc = one(k, coord_frontier(k->host->coord) + AHEAD, false, UINT64_MAX, &e);
+	k->last.rc = one(k, soonest(k), false, UINT64_MAX, &e);
 	k->last.why = e;
 	k->last.done = wanted;
 	if (k->last.rc)

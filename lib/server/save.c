@@ -63,9 +63,14 @@ static bool look(struct save *s, struct shard *sh, uint64_t id)
 
 static void begin(struct save *s, struct shard *sh, uint64_t id, uint64_t step, uint64_t mark, uint64_t base)
 {
+	uint64_t at, clocks;
+
 	shard_snap_marks(sh, mark, base);
-	if (!shard_snap_begin(sh, step))
-		tell(s, id, json_pack("{s:s, s:I}", "state", "late", "frontier", (json_int_t)shard_step(sh)));
+	if (shard_snap_begin(sh, step, &at))
+		return;
+	/* With backup workers the slowest clock may be behind what is closed; with copies, ahead of it. */
+	clocks = shard_step(sh);
+	tell(s, id, json_pack("{s:s, s:I}", "state", "late", "frontier", (json_int_t)(at > clocks ? at : clocks)));
 }
 
 static void write_files(struct save *s, struct shard *sh, uint64_t id, const char *dir)

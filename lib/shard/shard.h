@@ -346,9 +346,9 @@ void shard_fed(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
  * partitions of which this server is the last copy, in bsp as they are before step
  * `step`, else as they are. */
 
-/* False when some partition has gone beyond the step already.  Afterwards, with shard_snap_marks: of partitions that
+/* False when some partition has gone beyond the step already: *at is the step of the one that is furthest.  Afterwards, with shard_snap_marks: of partitions that
  * were taken whole with the mark `base`, and of which it is known, only rows that were updated since are taken. */
-bool shard_snap_begin(struct shard *s, uint64_t step);
+bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at);
 /* Before shard_snap_begin; base 0: all are taken whole, and count as taken with this mark.  Both 0: they do not. */
 void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
 /* Is the last one that was begun of this step (in ssp and asp: is one being taken)? */

@@ -209,21 +209,28 @@ void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base)
 	atomic_store(&s->snaps.base, base);
 }
 
-static bool in_time(struct shard *s, struct part *p, void *ctx)
+static bool furthest(struct shard *s, struct part *p, void *ctx)
 {
-	(void)ctx;
-	return !p->here || !p->tail || p->snap || p->step <= atomic_load(&s->snaps.step);
+	uint64_t *at = ctx;
+
+	(void)s;
+	if (p->here && p->tail && !p->snap && p->step > *at)
+		*at = p->step;
+	return true;
 }
 
-bool shard_snap_begin(struct shard *s, uint64_t step)
+bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
 {
+	*at = 0;
 	shard_snap_end(s);
 	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
 	atomic_store(&s->snaps.step, step);
 	atomic_store(&s->snaps.failed, false);
 	atomic_store(&s->snaps.on, true);
 	atomic_store(&s->snaps.begun, true);
-	if (!by_step(s) || shard_each(s, in_time, NULL))
+	if (by_step(s))
+		shard_each(s, furthest, at);
+	if (*at <= step)
 		return true;
 	shard_snap_end(s);
 	return false;

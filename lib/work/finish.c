@@ -39,16 +39,21 @@ bool worker_evaluates(const struct worker *w)
 
 enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e)
 {
+	const struct params_rows *rows = w->params.rows;
 	enum err_code rc = ERR_OK;
 
 	if (!w->program && !w->score)
 		return evaluate(&w->params, w->job.eval, dense_here, out, e);
-	if (!dense_here)
-		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, true, e);
-	if (!rc && w->score)
-		return w->score(w->score_ctx, out, e);
-	program_step(w->program, w->step);
-	return rc ? rc : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
+	if (w->program) {
+		program_step(w->program, w->step);
+		rc = program_name_eval_rows(w->program, &w->params, e);
+	}
+	if (!rc && (!dense_here || w->params.rows))
+		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
+	if (!rc)
+		rc = w->score ? w->score(w->score_ctx, out, e) : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
+	w->params.rows = rows;
+	return rc;
 }
 
 static enum err_code final_result(struct worker *w, struct err *e)

@@ -239,7 +239,7 @@ enum err_code local_work(struct local *l, struct params *p, const struct batch *
 
 	*loss = 0;
 	for (size_t i = 0; !rc && (alone(l) || l->pieces > 1 || b->rows > l->piece) && i < l->job->ntables; i++)
-		rc = room(l, i, params_floats(p, b, i), e);
+		rc = room(l, i, params_floats(p, b, i) + 1, e);
 	if (rc)
 		return rc;
 	if (!alone(l)) {

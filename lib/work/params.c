@@ -60,8 +60,8 @@ enum err_code params_new(const struct job *job, struct client *client, struct pa
 		out->table[i] = layout_find(client_layout(client), m->name);
 		if (!out->table[i])
 			rc = err_set(e, ERR_NOTFOUND, "the cluster has no table \"%s\"", m->name);
-		else if (!m->sparse)
-			rc = room(out, i, m->rows * m->cols, e);
+		else
+			rc = room(out, i, m->sparse ? m->cols : m->rows * m->cols, e);
 	}
 	if (!rc)
 		rc = lay_flat(out, e);
@@ -142,6 +142,18 @@ enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
 	return rc;
 }
 
+bool params_has_rows(const struct params *p, const struct batch *b)
+{
+	return b->sparse || p->rows;
+}
+
+/* Of a sparse table: how many, and which. */
+static size_t rows_of(const struct params *p, const struct batch *b, size_t i, const uint64_t **id)
+{
+	*id = p->rows ? p->rows[i].id : b->id;
+	return p->rows ? p->rows[i].n : b->nids;
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
 	enum err_code rc = ERR_OK;
@@ -155,15 +167,18 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 	if (!rc && dense && p->fresh)
 		rc = keep(p, e);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
 		if (!p->job->table[i].sparse) {
 			if (dense)
 				rc = client_want(p->client, p->table[i], step, base_of(p, i, step), p->w[i], e);
 			continue;
 		}
-		rc = room(p, i, b->nids * p->job->table[i].cols, e);
-		if (!rc && b->nids)
-			rc = (may_build(p, step) ? client_want_changed_rows : client_want_rows)(p->client, p->table[i], step, b->id,
-			    b->nids, p->w[i], e);
+		n = rows_of(p, b, i, &id);
+		rc = room(p, i, n * p->job->table[i].cols, e);
+		if (!rc && n)
+			rc = (may_build(p, step) ? client_want_changed_rows : client_want_rows)(p->client, p->table[i], step, id, n, p->w[i], e);
 	}
 	if (!rc)
 		rc = client_wait(p->client, step, e);
@@ -175,8 +190,9 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 size_t params_floats(const struct params *p, const struct batch *b, size_t i)
 {
 	const struct model_table *m = &p->job->table[i];
+	const uint64_t *id;
 
-	return (m->sparse ? b->nids : m->rows) * m->cols;
+	return (m->sparse ? rows_of(p, b, i, &id) : m->rows) * m->cols;
 }
 
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e)
@@ -185,12 +201,15 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
 		if (p->table[i]->reduced || job_is_frozen(p->job, i))
 			continue;
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
-		else if (b->nids)
-			rc = client_push_rows(p->client, p->table[i], step, examples, b->id, b->nids, p->g[i], p->w[i], e);
+		else if ((n = rows_of(p, b, i, &id)) > 0)
+			rc = client_push_rows(p->client, p->table[i], step, examples, id, n, p->g[i], p->w[i], e);
 	}
 	return rc;
 }

@@ -4,6 +4,12 @@
 #include "client/client.h"
 #include "work/job.h"
 
+/* Of a sparse table; id ascends. */
+struct params_rows {
+	uint64_t *id;
+	size_t n;
+};
+
 /* A worker's copy of the parameters and room for the gradient: dense tables
  * whole, of sparse ones the rows that a batch touches. */
 struct params {
@@ -14,6 +20,7 @@ struct params {
 	float *flat;                    /* where g of reduced tables lies, one after the other; NULL: there are none */
 	size_t nflat;                   /* floats in it */
 	size_t *cap;                    /* floats in w[i] and g[i] */
+	const struct params_rows *rows; /* by table, instead of those that a batch touches; NULL: those */
 	/* Dense tables as they were at the last step that was good. */
 	float **kept;
 	uint64_t kept_step;
@@ -31,6 +38,8 @@ struct params {
 enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e);
 void params_release(struct params *p);
 
+/* Are there rows to pull and push for this batch? */
+bool params_has_rows(const struct params *p, const struct batch *b);
 /* Ask for what a batch needs at a step (or CLIENT_NOW) and wait for it.
  * dense false: the dense tables are here already. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);

@@ -19,6 +19,7 @@
 #include "base/num.h"
 #include "launch/spawn.h"
 #include "work/program_files.h"
+#include "work/program_rows.h"
 
 /* Started again so often, one time after the other, before the worker gives up. */
 #define AGAIN 3
@@ -37,6 +38,9 @@ struct program {
 	char said[LINE_MAX_BYTES];      /* what it has said, and nobody has read */
 	size_t nsaid;
 	uint64_t step;
+	/* Rows of sparse tables that it has named; NULL: there are none.  And which the files of ids have. */
+	struct params_rows *of_step, *of_eval;
+	const struct params_rows *there;
 	struct err fault;
 };
 
@@ -123,6 +127,7 @@ static enum err_code start(struct program *p, struct err *e)
 	p->to = to[1];
 	p->from = from[0];
 	p->nsaid = 0;
+	p->there = NULL;
 	return introduce(p, e);
 }
 
@@ -204,8 +209,11 @@ enum err_code program_begin(struct program *p, const struct job *job, struct err
 	p->job = job;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	rc = program_files_open(job, &p->files, e);
-	if (!rc)
+	if (!rc) {
+		p->of_step = program_rows_new(&p->files);
+		p->of_eval = program_rows_new(&p->files);
 		rc = start(p, e);
+	}
 	return rc == ERR_IO && p->pid ? died(p, e) : rc;
 }
 
@@ -217,8 +225,11 @@ void program_free(struct program *p)
 		return;
 	if (p->pid)
 		reap(p, GRACE, &status);
-	if (p->files.dir)
+	if (p->files.dir) {
+		program_rows_free(&p->files, p->of_step);
+		program_rows_free(&p->files, p->of_eval);
 		program_files_close(&p->files);
+	}
 	free(p);
 }
 
@@ -288,38 +299,55 @@ static enum err_code take_numbers(char *at, struct eval_result *r, struct err *e
 	return ERR_OK;
 }
 
-/* "ok ...", or "error TEXT". */
-static enum err_code answer(struct program *p, struct eval_result *r, struct err *e)
-{
-	char line[LINE_MAX_BYTES];
-	enum err_code rc = hear(p, line, e);
+/* A line, and what it is about: the parameters of the rows; params NULL: those are asked for. */
+struct question {
+	const char *line;
+	const struct params_rows *rows;
+	const float *const *params;
+};
 
-	*r = (struct eval_result){ 0 };
+/* "ok ...", or "error TEXT".  says: what stands behind the ok. */
+static enum err_code answer(struct program *p, const struct question *q, char says[static LINE_MAX_BYTES], struct err *e)
+{
+	enum err_code rc = hear(p, says, e);
+
 	if (rc)
 		return rc;
-	if (strcmp(line, "ok") == 0 || strncmp(line, "ok ", 3) == 0)
-		return take_numbers(line + 2, r, e);
-	if (strncmp(line, "error", 5) == 0 && (!line[5] || line[5] == ' '))
-		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s", (unsigned long long)p->step, line[5] ? line + 6 : "error");
-	return err_set(e, ERR_FORMAT, "the program answers \"%.200s\": wanted is \"ok loss NUMBER examples NUMBER\" or \"error TEXT\"", line);
+	if (strcmp(says, "ok") == 0 || strncmp(says, "ok ", 3) == 0) {
+		memmove(says, says + 2, strlen(says + 2) + 1);
+		return ERR_OK;
+	}
+	if (strncmp(says, "error", 5) == 0 && (!says[5] || says[5] == ' '))
+		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s", (unsigned long long)p->step, says[5] ? says + 6 : "error");
+	return err_set(e, ERR_FORMAT, "the program answers \"%.200s\": wanted is \"ok %s\" or \"error TEXT\"", says,
+	    q->params ? "loss NUMBER examples NUMBER" : "rows TABLE NUMBER ...");
 }
 
-static enum err_code ask_once(struct program *p, const char *line, const float *const params[], struct eval_result *r, struct err *e)
+/* The files are of this question: a program that has died may have left others. */
+static enum err_code put(struct program *p, const struct question *q, struct err *e)
+{
+	enum err_code rc = q->rows && p->there != q->rows ? program_rows_put(&p->files, q->rows, e) : ERR_OK;
+
+	p->there = q->rows;
+	return rc ? rc : program_files_put(&p->files, q->rows, q->params, e);
+}
+
+static enum err_code ask_once(struct program *p, const struct question *q, char says[static LINE_MAX_BYTES], struct err *e)
 {
 	enum err_code rc = p->pid ? ERR_OK : start(p, e);
 
-	if (!rc)
-		rc = program_files_put(&p->files, params, e);
+	if (!rc && q->params)
+		rc = put(p, q, e);
 	if (rc)
 		return rc;
-	return say(p, line, e) ? died(p, e) : answer(p, r, e);
+	return say(p, q->line, e) ? died(p, e) : answer(p, q, says, e);
 }
 
 /* Whoever died is started again, and asked once more. */
-static enum err_code ask(struct program *p, const char *line, const float *const params[], struct eval_result *r, struct err *e)
+static enum err_code ask(struct program *p, const struct question *q, char says[static LINE_MAX_BYTES], struct err *e)
 {
 	for (unsigned i = 0;; i++) {
-		enum err_code rc = ask_once(p, line, params, r, e);
+		enum err_code rc = ask_once(p, q, says, e);
 		struct err why = { 0 };
 
 		if (rc != ERR_CLOSED)
@@ -334,22 +362,53 @@ static enum err_code ask(struct program *p, const char *line, const float *const
 	}
 }
 
+/* Which rows the question needs; then they are in `rows`. */
+static enum err_code ask_rows(struct program *p, const char *about, struct params_rows *rows, struct err *e)
+{
+	char *line = mem_printf("rows %s\n", about), says[LINE_MAX_BYTES];
+	enum err_code rc = ask(p, &(const struct question){ .line = line }, says, e);
+
+	free(line);
+	if (!rc)
+		rc = program_rows_take(&p->files, says, rows, e);
+	p->there = rc ? NULL : rows;
+	return rc;
+}
+
+/* Numbers for what the question is about, by these parameters of the rows. */
+static enum err_code ask_numbers(struct program *p, const char *about, const struct params_rows *rows, const float *const params[],
+    struct eval_result *r, struct err *e)
+{
+	char *named = program_rows_text(&p->files, rows), *line = mem_printf("%s%s\n", about, named), says[LINE_MAX_BYTES];
+	enum err_code rc = ask(p, &(const struct question){ line, rows, params }, says, e);
+
+	free(line);
+	free(named);
+	*r = (struct eval_result){ 0 };
+	return rc ? rc : take_numbers(says, r, e);
+}
+
+static char *about_step(const struct program *p, const struct batch *b)
+{
+	return mem_printf("step %llu examples %zu data %s %llu %llu epoch %llu", (unsigned long long)p->step, b->rows, data_word(p),
+	    (unsigned long long)b->first, (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
+}
+
 static double gradient(void *ctx, const struct batch *b, const float *const params[], float *const grads[])
 {
 	struct program *p = ctx;
-	char *line = mem_printf("step %llu examples %zu data %s %llu %llu epoch %llu\n", (unsigned long long)p->step, b->rows,
-	    data_word(p), (unsigned long long)b->first, (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
+	char *about = about_step(p, b);
 	struct eval_result r;
-	enum err_code rc = ask(p, line, params, &r, &p->fault);
+	enum err_code rc = ask_numbers(p, about, p->of_step, params, &r, &p->fault);
 
-	free(line);
+	free(about);
 	if (!rc && !r.has_loss)
 		rc = err_set(&p->fault, ERR_FORMAT, "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
 	if (!rc && r.examples && r.examples != b->rows)
 		rc = err_set(&p->fault, ERR_FORMAT, "the program answers for %llu examples, and was asked for %zu",
 		    (unsigned long long)r.examples, b->rows);
 	if (!rc)
-		rc = program_files_get(&p->files, grads, &p->fault);
+		rc = program_files_get(&p->files, p->of_step, grads, &p->fault);
 	if (!rc)
 		p->fault = (struct err){ 0 };
 	return rc ? (double)NAN : r.loss;
@@ -370,12 +429,49 @@ enum err_code program_fault(const struct program *p, struct err *e)
 	return p->fault.code ? err_set(e, p->fault.code, "%s", p->fault.msg) : ERR_OK;
 }
 
-enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e)
+enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	char *about;
+
+	to->rows = p->of_step;
+	if (!p->of_step)
+		return ERR_OK;
+	program_rows_none(&p->files, p->of_step);
+	if (!b->rows)
+		return ERR_OK;
+	about = about_step(p, b);
+	rc = ask_rows(p, about, p->of_step, e);
+	free(about);
+	return rc;
+}
+
+static char *about_eval(const struct program *p)
 {
 	const struct conf_strs *eval = &p->job->conf.job.eval;
-	char *line = mem_printf("eval data %s\n", eval->n == 1 && !strpbrk(eval->item[0], " \t\n") ? eval->item[0] : "-");
-	enum err_code rc = ask(p, line, params, out, e);
 
-	free(line);
+	return mem_printf("eval data %s", eval->n == 1 && !strpbrk(eval->item[0], " \t\n") ? eval->item[0] : "-");
+}
+
+enum err_code program_name_eval_rows(struct program *p, struct params *to, struct err *e)
+{
+	char *about;
+	enum err_code rc;
+
+	if (!p->of_eval)
+		return ERR_OK;
+	to->rows = p->of_eval;
+	about = about_eval(p);
+	rc = ask_rows(p, about, p->of_eval, e);
+	free(about);
+	return rc;
+}
+
+enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e)
+{
+	char *about = about_eval(p);
+	enum err_code rc = ask_numbers(p, about, p->of_eval, params, out, e);
+
+	free(about);
 	return rc;
 }

@@ -2,7 +2,7 @@
 #define WORK_PROGRAM_H
 
 #include "model/metrics.h"
-#include "work/job.h"
+#include "work/params.h"
 
 /* The gradients of model custom, from a program of the user's: parameters and gradients are
  * files of raw little-endian float32, questions and answers lines on its stdin and stdout; see
@@ -33,8 +33,13 @@ void program_free(struct program *p);
 
 /* The step that gradients are asked for from now on. */
 void program_step(struct program *p, uint64_t step);
+/* Before the parameters are pulled: ask which rows of the job's sparse tables these examples need, and leave them in
+ * to->rows.  Without such tables, or without examples, nothing is asked. */
+enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to, struct err *e);
+/* The same of job.eval; those of the step are as they were. */
+enum err_code program_name_eval_rows(struct program *p, struct params *to, struct err *e);
 /* Why the last gradient failed; ERR_OK: it did not. */
 enum err_code program_fault(const struct program *p, struct err *e);
-/* Score job.eval with these parameters. */
+/* Score job.eval with these parameters; of sparse tables with those of the rows that program_name_eval_rows gave. */
 enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e);
 #endif

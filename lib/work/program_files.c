@@ -60,28 +60,42 @@ static void sweep(const char *dir)
 		closedir(d);
 }
 
-static char *path_of(const struct program_files *f, size_t table, const char *suffix)
+char *program_files_path(const struct program_files *f, size_t table, const char *suffix)
 {
 	return mem_printf("%s/%s.%s", f->dir, f->job->table[table].name, suffix);
 }
 
-static size_t bytes_of(const struct program_files *f, size_t table)
+static size_t bytes_of(const struct program_files *f, const struct params_rows *rows, size_t table)
 {
-	return f->job->table[table].rows * f->job->table[table].cols * sizeof(float);
+	const struct model_table *t = &f->job->table[table];
+
+	return (!t->sparse ? t->rows : rows ? rows[table].n : 0) * t->cols * sizeof(float);
 }
 
 static enum err_code make(const struct program_files *f, size_t table, const char *suffix, int *fd, struct err *e)
 {
-	char *path = path_of(f, table, suffix);
+	char *path = program_files_path(f, table, suffix);
+	size_t bytes = bytes_of(f, NULL, table);
 
 	*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	/* With room for all of it: a full file system is told of here, not by a signal. */
-	if (*fd < 0 || (errno = posix_fallocate(*fd, 0, (off_t)bytes_of(f, table))) != 0)
-		err_sys(e, ERR_IO, "cannot make %s of %zu bytes", path, bytes_of(f, table));
+	if (*fd < 0 || (bytes && (errno = posix_fallocate(*fd, 0, (off_t)bytes)) != 0))
+		err_sys(e, ERR_IO, "cannot make %s of %zu bytes", path, bytes);
 	else
 		*e = (struct err){ 0 };
 	free(path);
 	return e->code;
+}
+
+/* We open it each time. */
+static enum err_code make_theirs(const struct program_files *f, size_t table, const char *suffix, struct err *e)
+{
+	int fd = -1;
+	enum err_code rc = make(f, table, suffix, &fd, e);
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
 }
 
 /* It has its name when it is locked. */
@@ -115,13 +129,11 @@ enum err_code program_files_open(const struct job *job, struct program_files *ou
 	for (size_t i = 0; i < job->ntables; i++)
 		out->param[i] = -1;
 	for (size_t i = 0; !rc && i < job->ntables; i++) {
-		int grad = -1;
-
 		rc = make(out, i, "param", &out->param[i], e);
 		if (!rc)
-			rc = make(out, i, "grad", &grad, e);
-		if (grad >= 0)
-			close(grad);
+			rc = make_theirs(out, i, "grad", e);
+		if (!rc && job->table[i].sparse)
+			rc = make_theirs(out, i, "ids", e);
 	}
 	if (rc)
 		program_files_close(out);
@@ -149,28 +161,47 @@ json_t *program_files_json(const struct program_files *f)
 
 	for (size_t i = 0; i < f->job->ntables; i++) {
 		const struct model_table *t = &f->job->table[i];
-		char *param = path_of(f, i, "param"), *grad = path_of(f, i, "grad");
+		char *param = program_files_path(f, i, "param"), *grad = program_files_path(f, i, "grad");
 
-		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:s, s:s}", "name", t->name, "rows", (json_int_t)t->rows,
-		    "cols", (json_int_t)t->cols, "param", param, "grad", grad));
+		json_t *o = json_pack("{s:s, s:I, s:s, s:s}", "name", t->name, "cols", (json_int_t)t->cols, "param", param, "grad", grad);
+
+		if (t->sparse) {
+			char *ids = program_files_path(f, i, "ids");
+
+			json_object_set_new(o, "sparse", json_true());
+			json_object_set_new(o, "ids", json_string(ids));
+			free(ids);
+		} else {
+			json_object_set_new(o, "rows", json_integer((json_int_t)t->rows));
+		}
+		json_array_append_new(list, o);
 		free(param);
 		free(grad);
 	}
 	return list;
 }
 
-enum err_code program_files_put(const struct program_files *f, const float *const params[], struct err *e)
+static enum err_code put(const struct program_files *f, const struct params_rows *rows, size_t table, const float *w, struct err *e)
 {
-	for (size_t i = 0; i < f->job->ntables; i++) {
-		if (lseek(f->param[i], 0, SEEK_SET) < 0 || fd_write_all(f->param[i], params[i], bytes_of(f, i), e))
+	size_t bytes = bytes_of(f, rows, table);
+	int fd = f->param[table];
+
+	if (lseek(fd, 0, SEEK_SET) < 0 || (f->job->table[table].sparse && ftruncate(fd, (off_t)bytes)))
+		return err_sys(e, ERR_IO, "cannot make it %zu bytes long", bytes);
+	return fd_write_all(fd, w, bytes, e);
+}
+
+enum err_code program_files_put(const struct program_files *f, const struct params_rows *rows, const float *const params[], struct err *e)
+{
+	for (size_t i = 0; i < f->job->ntables; i++)
+		if (put(f, rows, i, params[i], e))
 			return err_prefix(e, "%s/%s.param", f->dir, f->job->table[i].name);
-	}
 	return ERR_OK;
 }
 
-static enum err_code get(const struct program_files *f, size_t table, float *grad, struct err *e)
+static enum err_code get(const struct program_files *f, const struct params_rows *rows, size_t table, float *grad, struct err *e)
 {
-	char *path = path_of(f, table, "grad");
+	char *path = program_files_path(f, table, "grad");
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	enum err_code rc = ERR_OK;
 	struct stat st;
@@ -178,22 +209,22 @@ static enum err_code get(const struct program_files *f, size_t table, float *gra
 	/* By its name: the program may have put another file there. */
 	if (fd < 0 || fstat(fd, &st))
 		rc = err_sys(e, ERR_FORMAT, "cannot read the gradient in %s", path);
-	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes_of(f, table))
+	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes_of(f, rows, table))
 		rc = err_set(e, ERR_FORMAT, "%s has %lld bytes, and the gradient of table \"%s\" has %zu", path, (long long)st.st_size,
-		    f->job->table[table].name, bytes_of(f, table));
+		    f->job->table[table].name, bytes_of(f, rows, table));
 	else
-		rc = fd_read_all(fd, grad, bytes_of(f, table), e);
+		rc = fd_read_all(fd, grad, bytes_of(f, rows, table), e);
 	if (fd >= 0)
 		close(fd);
 	free(path);
 	return rc;
 }
 
-enum err_code program_files_get(const struct program_files *f, float *const grads[], struct err *e)
+enum err_code program_files_get(const struct program_files *f, const struct params_rows *rows, float *const grads[], struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < f->job->ntables; i++)
-		rc = get(f, i, grads[i], e);
+		rc = get(f, rows, i, grads[i], e);
 	return rc;
 }

@@ -14,6 +14,10 @@ static enum err_code batch(struct worker *w, struct step_times *t, bool *over, s
 	figures_doing(w, "data");
 	rc = feed_batch(w->feed, w->step, &w->batch, over, e);
 	t->waited += feed_idled(w->feed);
+	if (!rc && !*over && w->program) {
+		program_step(w->program, w->step);
+		rc = program_name_rows(w->program, &w->batch, &w->params, e);
+	}
 	t->data = clock_now();
 	figures_doing(w, "wait");
 	return rc;
@@ -86,7 +90,7 @@ static enum err_code meet(struct worker *w, struct step_times *t, bool *over, st
 	/* At the end nobody goes before the servers have it all. */
 	if (!rc && *over)
 		return client_wait(w->client, w->step, e);
-	if (!rc && (first || w->batch.sparse))
+	if (!rc && (first || params_has_rows(&w->params, &w->batch)))
 		rc = params_pull(&w->params, &w->batch, w->step, first, e);
 	t->pulled = clock_now();
 	if (!rc)

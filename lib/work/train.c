@@ -289,7 +289,7 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	if (!rc)
 		rc = report_eval(w, &r, e);
 	/* Sparse evaluation has pulled other rows over ours. */
-	if (!rc && w->batch.sparse)
+	if (!rc && params_has_rows(&w->params, &w->batch))
 		rc = params_pull(&w->params, &w->batch, w->step, false, e);
 	return rc;
 }

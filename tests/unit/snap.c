@@ -17,12 +17,13 @@ static void between_two_steps(void)
 	const struct ckpt_part *w;
 	struct ckpt_part *parts;
 	struct world x;
+	uint64_t at;
 	size_t n;
 
 	world_open(&x, "bsp", false, "momentum", 1, 2);
 	step_of(&x, 0, 0, 10, 1);
 	step_of(&x, 1, 0, 10, 1);
-	ok(shard_snap_begin(x.shard, 2) && !shard_snap_due(x.shard), "it is ordered for a step to come");
+	ok(shard_snap_begin(x.shard, 2, &at) && !shard_snap_due(x.shard), "it is ordered for a step to come");
 	ok(shard_snap_take(x.shard) == SHARD_HOLD, "and waits for it");
 	step_of(&x, 0, 1, 10, 1);
 	step_of(&x, 1, 1, 10, 1);
@@ -40,7 +41,30 @@ static void between_two_steps(void)
 	ok(find(parts, n, "big", 1) && find(parts, n, "rows", 0), "untouched partitions are in it");
 	shard_snap_release(parts, n);
 	ok(!shard_snap_parts(x.shard, &parts, &n) && n == 0, "once");
-	ok(!shard_snap_begin(x.shard, 2), "a step that is gone cannot be had any more");
+	ok(!shard_snap_begin(x.shard, 2, &at) && at == 3, "a step that is gone cannot be had any more");
+	world_close(&x);
+}
+
+/* Workers rest: one has pushed the step that is open, the other will not begin with it. */
+static void of_the_open_step(void)
+{
+	const struct ckpt_part *w;
+	struct ckpt_part *parts;
+	struct world x;
+	uint64_t at;
+	size_t n;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	step_of(&x, 0, 0, 10, 1);
+	step_of(&x, 1, 0, 10, 1);
+	step_of(&x, 0, 1, 10, 100);
+	ok(!shard_snap_begin(x.shard, 0, &at) && at == 1, "the step that is open is told of");
+	ok(shard_snap_begin(x.shard, at, &at) && shard_snap_take(x.shard) == SHARD_OK, "and can be had while nobody moves");
+	ok(shard_snap_parts(x.shard, &parts, &n), "it is handed over");
+	w = find(parts, n, "w", 0);
+	ok(w && w->step == 1 && w->w[0] == -1 && w->last[0] == 1 && w->last[1] == 1, "without what has been pushed of it: %g",
+	   w ? (double)w->w[0] : 0.0);
+	shard_snap_release(parts, n);
 	world_close(&x);
 }
 
@@ -48,10 +72,11 @@ static void ended(void)
 {
 	struct ckpt_part *parts;
 	struct world x;
+	uint64_t at;
 	size_t n;
 
 	world_open(&x, "asp", false, "sgd", 1, 1);
-	ok(shard_snap_begin(x.shard, 0) && shard_snap_take(x.shard) == SHARD_OK, "asp: at any time");
+	ok(shard_snap_begin(x.shard, 0, &at) && shard_snap_take(x.shard) == SHARD_OK, "asp: at any time");
 	shard_install(x.shard, &x.layout, NULL, NULL);
 	ok(!shard_snap_parts(x.shard, &parts, &n) && n == 0, "a new layout ends it");
 	ok(shard_snap_take(x.shard) == SHARD_ELSEWHERE, "for good");
@@ -79,9 +104,10 @@ static void ended_meanwhile(void)
 	pthread_create(&t, NULL, install_often, &x);
 	for (int i = 0; i < 300; i++) {
 		struct ckpt_part *parts;
+		uint64_t at;
 		size_t n;
 
-		if (!shard_snap_begin(x.shard, 0) || shard_snap_take(x.shard) == SHARD_BAD || !shard_snap_parts(x.shard, &parts, &n))
+		if (!shard_snap_begin(x.shard, 0, &at) || shard_snap_take(x.shard) == SHARD_BAD || !shard_snap_parts(x.shard, &parts, &n))
 			continue;
 		whole++;
 		for (size_t k = 0; k < n; k++)
@@ -97,6 +123,7 @@ static void ended_meanwhile(void)
 int main(void)
 {
 	between_two_steps();
+	of_the_open_step();
 	ended();
 	ended_meanwhile();
 	return tap_done();

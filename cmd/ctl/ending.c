@@ -129,8 +129,6 @@ enum err_code ending_force(const char *dir, int64_t grace_ns, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	send(dir, SIGTERM);
-	/* One that is stopped hears it, too. */
-	send(dir, SIGCONT);
 	if (lock_gone(dir, clock_now() + grace_ns))
 		return ERR_OK;
 	children_open(&children, dir);

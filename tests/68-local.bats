@@ -212,7 +212,7 @@ still() {
 
 @test "deterministic, a worker killed: the same bits; and what is refused" {
 	digits
-	for c in "deterministic=true local_steps=5 steps=20000 workers=2 on_worker_loss=wait:30s"; do
+	for c in "deterministic=true local_steps=5 steps=6000 workers=2 on_worker_loss=wait:30s"; do
 		set=()
 		for s in $c; do set+=(--set "$s"); done
 		train c.json "${set[@]}"

@@ -64,7 +64,7 @@ is_new_holder() {
 @test "kill -9 of a worker: out after its lease, and the rest end the job" {
 	for mode in bsp ssp:2 asp; do
 		# In asp nobody waits for the lease to end: there the steps must outlast it.
-		steps=4000
+		steps=8000
 		[ $mode != asp ] || steps=60000
 		job shrink $steps
 		begin shrink.json --set sync=$mode

@@ -54,7 +54,7 @@ enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, 
 {
 	enum err_code rc;
 
-	conf_init(conf);
+	*conf = (struct conf){ 0 };
 	if (access(checkpoint, F_OK))
 		return err_sys(e, ERR_NOTFOUND, "--read-only %s", checkpoint);
 	rc = configure(checkpoint, sets, nsets, conf, e);

@@ -217,8 +217,8 @@ check: deps-check
 	  PS_BIN=$(BUILD) $(PROVE) --state=failed; }
 PROVE = prove --statefile=$(BUILD)/tests/state --merge --timer --failures --comments --exec tests/lib/tap-run
 
-# Most of what they do is waiting.
-JOBS ?= 2
+# Half of what they do is waiting: so half as many more as there are cores.
+JOBS ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
 BATS ?= $(sort $(wildcard tests/*.bats))
 TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
 

@@ -6,7 +6,7 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 
 GIVEN=(--params 1M --compute 100ms --cost sum=0ns --cost update=0ns --cost answer=0ns --cost seal=0ns --cost send=0ns
-	--cost take=0ns --cost message=0ns --cost hop=0ns)
+	--cost take=0ns --cost message=0ns --cost hop=0ns --cost rule=0ns --cost copy=0ns)
 
 setup() {
 	setup_dir
@@ -80,7 +80,7 @@ near() {
 	touch nowhere
 	jq -r 'select(.kind == "alternative") | .set' plan.jsonl | while read -r set; do
 		# shellcheck disable=SC2086
-		ps-ctl plan c "${GIVEN[@]}" --net 100M --alone $set >/dev/null
+		ps-ctl plan c "${GIVEN[@]}" --params 100K --net 100M --alone $set >/dev/null
 	done
 	# What the file's own keys exclude is not offered.
 	plan --net 100M --set deterministic=true --set on_worker_loss=wait:10s

@@ -30,6 +30,7 @@ both_modes() {
 	both_modes lr .eval.auc at_least 0.7675
 }
 
+# bats test_tags=slow
 @test "criteo, fm: AUC 0.767" {
 	need_data criteo-80k/train60k.ffm.zst criteo-80k/test20k.ffm.zst
 	cat >fm.json <<-END

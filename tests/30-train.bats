@@ -66,6 +66,7 @@ in_all_modes() {
 	in_all_modes census .eval.auc 0.910
 }
 
+# bats test_tags=slow
 @test "MNIST, 128 hidden: accuracy 0.97" {
 	need_data mnist/train-images-idx3-ubyte.gz mnist/t10k-images-idx3-ubyte.gz
 	cat >mnist.json <<-END

@@ -5,6 +5,7 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
+setup_file() { unpack_fashion; }
 setup() { setup_training; }
 teardown() { teardown_dir; }
 
@@ -142,11 +143,11 @@ settled() { [ "$(status .settings_step)" != null ]; }
 }
 
 @test "from bsp by asp to ssp, and from sgd to adam: as accurate as without" {
-	[ -r /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	need_fashion
 	cat >f.json <<-JSON
 	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "steps": 4500, "batch": 64, "lr": 0.1,
-	  "data": "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
-	  "eval": "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz" } }
+	  "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",
+	  "eval": "$BATS_FILE_TMPDIR/t10k-images-idx3-ubyte" } }
 	JSON
 	train f.json
 	static=$(res .eval.accuracy)

@@ -153,7 +153,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 
 @test "a deterministic run ends in the same bits, whatever comes and goes beside it" {
 	job c ', "deterministic": true'
-	sed -i 's/100000000/4000/; s/"lr": 0.5/"lr": 0.01/' c.json
+	sed -i 's/100000000/3000/; s/"lr": 0.5/"lr": 0.01/' c.json
 	train c.json
 	want=$(res .model_digest)
 	begin c.json
@@ -221,7 +221,7 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 		done >>"did.$i" 2>>"said.$i" 3>&- &
 		pids+=($!)
 	done
-	for i in $(seq 10); do
+	for i in 1 2 3 4 5; do
 		table add emb --rows 100
 		table grow emb --rows 150
 		table drop emb

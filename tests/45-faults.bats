@@ -64,7 +64,7 @@ is_new_holder() {
 @test "kill -9 of a worker: out after its lease, and the rest end the job" {
 	for mode in bsp ssp:2 asp; do
 		# In asp nobody waits for the lease to end: there the steps must outlast it.
-		steps=20000
+		steps=8000
 		[ $mode != asp ] || steps=60000
 		job shrink $steps
 		begin shrink.json --set sync=$mode
@@ -130,7 +130,7 @@ is_new_holder() {
 # ---- wait, fail ------------------------------------------------------------------------
 
 @test "wait: who comes back in time goes on, who does not fails the job" {
-	job waits 20000 '"on_worker_loss": "wait:20s",'
+	job waits 5000 '"on_worker_loss": "wait:20s",'
 	begin waits.json
 	wait_for 10 step_is_past 100
 	kill -9 "$(pid_of worker-1)"

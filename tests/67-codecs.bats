@@ -5,18 +5,10 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
-FASHION=/usr/share/datasets/fashion-mnist
-
-# Some fifty runs read the data: unpacked once.
-setup_file() {
-	local f
-	for f in "$FASHION"/*-ubyte.gz; do
-		[ ! -r "$f" ] || gzip -dc "$f" >"$BATS_FILE_TMPDIR/$(basename "$f" .gz)"
-	done
-}
+setup_file() { unpack_fashion; }
 
 setup() {
-	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	need_fashion
 	setup_training
 	cat >c.json <<-END
 	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",

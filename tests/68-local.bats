@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
-FASHION=/usr/share/datasets/fashion-mnist
+setup_file() { unpack_fashion; }
 
 setup() {
 	setup_training
@@ -44,10 +44,10 @@ close() {
 }
 
 fashion() {
-	[ -r $FASHION/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
+	need_fashion
 	cat >c.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$FASHION/train-images-idx3-ubyte.gz",
-	  "eval": "$FASHION/t10k-images-idx3-ubyte.gz", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",
+	  "eval": "$BATS_FILE_TMPDIR/t10k-images-idx3-ubyte", "steps": 1000, "batch": 64, "optimizer": "sgd", "lr": 0.1 } }
 	END
 }
 
@@ -212,7 +212,7 @@ still() {
 
 @test "deterministic, a worker killed: the same bits; and what is refused" {
 	digits
-	for c in "deterministic=true local_steps=5 steps=20000 workers=2 on_worker_loss=wait:30s"; do
+	for c in "deterministic=true local_steps=5 steps=6000 workers=2 on_worker_loss=wait:30s"; do
 		set=()
 		for s in $c; do set+=(--set "$s"); done
 		train c.json "${set[@]}"

@@ -55,11 +55,11 @@ write_job() {
 	for set in sync=bsp sync=ssp:2 sync=asp local_steps=2 replicas=2 via=allreduce codec=f16; do
 		rm -f worker-*.seen
 		write_job '"epochs": 2'
-		train c.json --set $set
+		train c.json --set $set --set examples=200
 		has .state done
-		has .examples 800
-		[ "$(sort -n worker-*.seen | awk '{ n += $2 - $1 } END { print n }')" -eq 800 ]
-		[ "$(sort -nu worker-*.seen | awk '$1 != at { bad = 1 } { at = $2 } END { print at, bad + 0 }')" = "400 0" ]
+		has .examples 400
+		[ "$(sort -n worker-*.seen | awk '{ n += $2 - $1 } END { print n }')" -eq 400 ]
+		[ "$(sort -nu worker-*.seen | awk '$1 != at { bad = 1 } { at = $2 } END { print at, bad + 0 }')" = "200 0" ]
 		ps-ctl stop >/dev/null 2>&1 || true
 	done
 }

@@ -20,12 +20,21 @@ teardown() {
 	rm -rf "$dir"
 }
 
-# Long options in the .Fl macros of a page; with a name, of its .Ss NAME alone.
+# Long options in the .Fl macros of a page; with a name, of its .Ss NAME alone; and those of $3 on.
 flags() {
-	awk -v sub_name="${2-}" '
-		/^\.S[sh] / { inside = $1 == ".Ss" && $2 == sub_name }
-		sub_name == "" || inside' "man/$1" |
-		grep -oE '\bFl -[a-z][a-z0-9-]*' | sed 's/Fl -/--/' | sort -u
+	{
+		[ $# -lt 3 ] || printf '%s\n' "${@:3}"
+		awk -v sub_name="${2-}" '
+			/^\.S[sh] / { inside = $1 == ".Ss" && $2 == sub_name }
+			sub_name == "" || inside {
+				while (match($0, /(^|[^A-Za-z0-9_])Fl -[a-z][a-z0-9-]*/)) {
+					name = substr($0, RSTART, RLENGTH)
+					$0 = substr($0, RSTART + RLENGTH)
+					sub(/.*Fl -/, "--", name)
+					print name
+				}
+			}' "man/$1"
+	} | sort -u
 }
 
 # What a program says of its own options.
@@ -35,7 +44,7 @@ options() {
 
 # Compare two lists of options; says which side lacks what.
 same() {
-	diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") >/dev/null && return 0
+	[ "$2" != "$3" ] || return 0
 	echo "$1: the page (<) and the program (>) differ:"
 	diff <(printf '%s\n' "$2") <(printf '%s\n' "$3") | grep '^[<>]'
 	return 1
@@ -109,8 +118,7 @@ named() {
 @test "options of every subcommand of ps-ctl" {
 	same ps-ctl "$(flags ps-ctl.1 Options)" "$(options ps-ctl)"
 	for sub in $(names CTL cmd/ctl/ctl.def); do
-		same "ps-ctl $sub" "$(printf '%s\n' --help --version "$(flags ps-ctl.1 "$sub")" | grep . | sort -u)" \
-			"$(options ps-ctl "$sub")"
+		same "ps-ctl $sub" "$(flags ps-ctl.1 "$sub" --help --version)" "$(options ps-ctl "$sub")"
 	done
 }
 
@@ -137,11 +145,18 @@ named() {
 	names KEY lib/conf/conf.def | named ps-cluster.5 '^\.It Cm @ Pq '
 	[ "$(grep -c '^\.It Cm [a-z0-9_.]* Pq .*\(live\|fixed\)$' man/ps-cluster.5)" \
 		-eq "$(names KEY lib/conf/conf.def | wc -l)" ]
+	declare -A says types
+	while read -r line; do
+		line=${line#.It Cm }
+		says[${line%% *}]=${line#*Pq }
+	done < <(grep '^\.It Cm [a-z0-9_.]* Pq ' man/ps-cluster.5)
+	while IFS='|' read -r type text; do
+		types[$type]=$text
+	done < <(sed -n 's/.*TYPE(\([A-Z0-9_]*\), "\([^"]*\)".*/\1|\2/p' lib/conf/conf_key.h)
 	bad=0
 	while IFS='|' read -r name type deflt low high live; do
-		line=$(grep -E "^\.It Cm ${name//./[.]} Pq " man/ps-cluster.5)
-		line=${line#*Pq }
-		want="$(sed -n "s/.*TYPE($type, \"\([^\"]*\)\".*/\1/p" lib/conf/conf_key.h);"
+		line=${says[$name]}
+		want="${types[$type]};"
 		case $name:$deflt in
 		name:* | on_worker_loss:*) ;;
 		*: | *:"[]") want="$want default none;" ;;

@@ -74,6 +74,16 @@ static void compose(const struct runner *r, const char *dir, const char *id, con
 	rsh_command(r->bin, args, command);
 }
 
+/* The file that holds the cluster's secret. */
+static bool stat_secret(const struct runner *r, struct stat *out)
+{
+	char *path = rundir_path(r->dir, "keys/psk");
+	bool there = stat(path, out) == 0;
+
+	free(path);
+	return there;
+}
+
 enum err_code far_spawn(struct runner *r, const char *host, const char *dir, const char *id, const char *const *words,
                         size_t *child, struct err *e)
 {
@@ -81,8 +91,12 @@ enum err_code far_spawn(struct runner *r, const char *host, const char *dir, con
 	char *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[RSH_ARGV];
 	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log, .die_with_parent = true, .line = true };
-	enum err_code rc = far_join_line(r, id, &line, e);
+	enum err_code rc;
 
+	/* The first is told the secret of now, which may be another before we look again. */
+	if (!r->psk.st_ino)
+		stat_secret(r, &r->psk);
+	rc = far_join_line(r, id, &line, e);
 	if (rc == ERR_OK) {
 		compose(r, dir, id, words, &command);
 		rsh_argv(host, (const char *)command.data, argv);
@@ -121,16 +135,14 @@ int far_judge(const struct runner *r, const char *host, struct launch_event *ev,
 /* Is the file another one than last time?  Asked a second after that, when the coordinator has seen it, too. */
 static bool has_changed(struct runner *r)
 {
-	char *path = rundir_path(r->dir, "keys/psk");
 	struct stat now;
-	bool changed = false;
+	bool changed;
 
-	if (stat(path, &now) == 0 && now.st_mtim.tv_sec + 1 < clock_wall() / NSEC_PER_SEC) {
-		changed = r->psk.st_ino && (now.st_ino != r->psk.st_ino || now.st_mtim.tv_sec != r->psk.st_mtim.tv_sec ||
-		                            now.st_mtim.tv_nsec != r->psk.st_mtim.tv_nsec);
-		r->psk = now;
-	}
-	free(path);
+	if (!stat_secret(r, &now) || now.st_mtim.tv_sec + 1 >= clock_wall() / NSEC_PER_SEC)
+		return false;
+	changed = now.st_ino != r->psk.st_ino || now.st_mtim.tv_sec != r->psk.st_mtim.tv_sec ||
+	          now.st_mtim.tv_nsec != r->psk.st_mtim.tv_nsec;
+	r->psk = now;
 	return changed;
 }
 

@@ -26,7 +26,7 @@ static int lock_of(const char *path, struct err *e)
 	return fd;
 }
 
-enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, struct err *e)
+enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, size_t n, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	struct keyring *ring = NULL;
@@ -34,13 +34,13 @@ enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, s
 	enum err_code rc = lock < 0 ? ERR_IO : keyring_load(path, &ring, e);
 
 	if (rc == ERR_OK)
-		rc = keyring_add(ring, entry, e);
-	if (rc == ERR_OK)
 		rc = file_read(path, FILE_MAX, &text, e);
-	if (rc == ERR_OK) {
-		keyring_line(entry, &text);
-		rc = file_replace(path, text.data, text.len, 0600, e);
+	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
+		rc = keyring_add(ring, &entry[i], e);
+		keyring_line(&entry[i], &text);
 	}
+	if (rc == ERR_OK)
+		rc = file_replace(path, text.data, text.len, 0600, e);
 	keyring_free(ring);
 	buf_release(&text);
 	if (lock >= 0)

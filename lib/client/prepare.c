@@ -261,7 +261,7 @@ enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struc
 enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, struct err *e)
 {
 	char *path = rundir_path(dir, KEYS_FILE);
-	enum err_code rc = keyfile_add(path, entry, e);
+	enum err_code rc = keyfile_add(path, entry, 1, e);
 
 	free(path);
 	return rc;
@@ -292,23 +292,39 @@ bool run_has_secret(const char *dir, const char *name)
 	return has;
 }
 
-enum err_code run_add_key(const char *dir, const char *name, enum role role, struct err *e)
+/* A key file that is there already was not admitted: who made it was ended before. */
+static enum err_code add_key(const char *dir, const char *name, struct keyring_entry *out, struct err *e)
 {
 	char *path = mem_printf("%s/keys/%s.key", dir, name);
-	struct keyring_entry entry = { .role = role };
-	struct key_pair key;
-	enum err_code rc = ERR_OK;
+	struct key_pair key = { 0 };
+	enum err_code rc = run_has_secret(dir, name) ? key_pair_load(path, &key, e) : key_pair_create(path, &key, e);
 
-	if (run_has_secret(dir, name))
-		rc = err_set(e, ERR_EXISTS, "there is a key for %s", name);
-	if (!rc)
-		rc = key_pair_create(path, &key, e);
-	if (!rc) {
-		snprintf(entry.name, sizeof entry.name, "%s", name);
-		memcpy(entry.pk, key.pk, sizeof entry.pk);
-		key_pair_wipe(&key);
-		rc = run_authorize(dir, &entry, e);
-	}
+	snprintf(out->name, sizeof out->name, "%s", name);
+	memcpy(out->pk, key.pk, sizeof out->pk);
+	key_pair_wipe(&key);
 	free(path);
+	return rc;
+}
+
+enum err_code run_add_keys(const char *dir, const char *prefix, size_t n, enum role role, struct err *e)
+{
+	struct keyring_entry *fresh = mem_array(n + 1, sizeof *fresh);
+	char *path = rundir_path(dir, KEYS_FILE), name[KEYRING_NAME_MAX + 1];
+	struct keyring *ring = NULL;
+	enum err_code rc = keyring_load(path, &ring, e);
+	size_t made = 0;
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		snprintf(name, sizeof name, "%s-%zu", prefix, i);
+		if (keyring_find_name(ring, name))
+			continue;
+		fresh[made].role = role;
+		rc = add_key(dir, name, &fresh[made++], e);
+	}
+	if (!rc && made)
+		rc = keyfile_add(path, fresh, made, e);
+	keyring_free(ring);
+	free(path);
+	free(fresh);
 	return rc;
 }

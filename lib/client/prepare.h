@@ -15,9 +15,9 @@ enum err_code run_prepare(const struct conf *c, const char *dir, int *lock, stru
  * naming the keys, when its configuration is another. */
 enum err_code run_reopen(const struct conf *c, const char *dir, int *lock, struct err *e);
 
-/* A key file for one more process of this host, and its line in authorized_keys.
- * ERR_EXISTS when there is one. */
-enum err_code run_add_key(const char *dir, const char *name, enum role role, struct err *e);
+/* For PREFIX-0 to PREFIX-(n - 1): key files of this host, and lines in authorized_keys, where
+ * there are none yet. */
+enum err_code run_add_keys(const char *dir, const char *prefix, size_t n, enum role role, struct err *e);
 /* Admit one more key: append its line to the run directory's authorized_keys.
  * ERR_EXISTS when the name is there. */
 enum err_code run_authorize(const char *dir, const struct keyring_entry *entry, struct err *e);

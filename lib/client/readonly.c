@@ -52,7 +52,7 @@ enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, 
 	json_t *manifest;
 	enum err_code rc;
 
-	conf_init(conf);
+	*conf = (struct conf){ 0 };
 	if (access(checkpoint, F_OK))
 		return err_sys(e, ERR_NOTFOUND, "--read-only %s", checkpoint);
 	rc = ckpt_verify(checkpoint, e);

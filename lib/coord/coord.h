@@ -133,6 +133,8 @@ const char *coord_phase_name(enum coord_phase p);
 /* How many there shall be (-1: as now); empty one server; even out.  ERR_USAGE,
  * ERR_NOTFOUND, ERR_NOTREADY. */
 enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
+/* Would it be done?  Errors of coord_scale. */
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e);
 enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
 /* Another configuration (all borrowed), by `set`, the keys that differ; and what follows from

@@ -7,7 +7,7 @@
  * New ones are called for (the launcher, or somebody with a join file, starts
  * them); those that are too many give up what they hold, and leave. */
 
-static enum err_code may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e)
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e)
 {
 	int64_t most = c->reduces ? COORD_RING_MAX : COORD_WORKERS_MAX;
 
@@ -60,7 +60,7 @@ static void scale_workers(struct coord *c, unsigned n)
 
 enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e)
 {
-	enum err_code rc = may_scale(c, servers, workers, e);
+	enum err_code rc = coord_may_scale(c, servers, workers, e);
 
 	if (rc)
 		return rc;

@@ -3,32 +3,21 @@
 #include "base/clock.h"
 #include "client/prepare.h"
 
-/* Keys for those that were not foreseen. */
-static enum err_code add_keys(struct host *h, const char *prefix, enum role role, int64_t n, struct err *e)
-{
-	char name[32];
-	enum err_code rc = ERR_OK;
-
-	for (int64_t i = 0; !rc && i < n; i++) {
-		snprintf(name, sizeof name, "%s-%lld", prefix, (long long)i);
-		rc = run_add_key(h->server->cfg.id->run_dir, name, role, e);
-		if (rc == ERR_EXISTS)
-			rc = ERR_OK;
-	}
-	return rc;
-}
-
 enum err_code scale_to(struct host *h, int64_t servers, int64_t workers, struct err *e)
 {
-	enum err_code rc = ERR_OK;
+	const char *dir = h->server->cfg.id->run_dir;
+	enum err_code rc;
 
-	if (h->server->cfg.id->run_dir && servers <= COORD_SERVERS_MAX && workers <= COORD_WORKERS_MAX) {
-		rc = add_keys(h, "server", ROLE_SERVER, servers, e);
-		if (!rc)
-			rc = add_keys(h, "worker", ROLE_WORKER, workers, e);
-		if (!rc)
-			rc = server_reload(h->server, e);
-	}
+	host_lock(h);
+	rc = coord_may_scale(h->coord, servers, workers, e);
+	host_unlock(h);
+	/* Keys for those that were not foreseen; their files take a while. */
+	if (!rc && dir && servers > 0)
+		rc = run_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
+	if (!rc && dir && workers > 0)
+		rc = run_add_keys(dir, "worker", (size_t)workers, ROLE_WORKER, e);
+	if (!rc && dir)
+		rc = server_reload(h->server, e);
 	if (rc)
 		return rc;
 	host_lock(h);

@@ -195,6 +195,7 @@ static void refused(void)
 {
 	struct ps_options o = { 0 };
 	struct ps_step s;
+	int rc;
 
 	CHECK(ps_open("/nowhere/at.all", NULL, &p) != PS_OK && *ps_message(p));
 	ps_close(p);
@@ -203,7 +204,8 @@ static void refused(void)
 	ps_close(p);
 	p = NULL;
 	unsetenv("PS_CLUSTER");
-	CHECK(ps_open(NULL, NULL, &p) == PS_NOTREADY || ps_open(NULL, NULL, &p) == PS_NOTFOUND);
+	rc = ps_open(NULL, NULL, &p);
+	CHECK(rc == PS_NOTREADY || rc == PS_NOTFOUND);
 	CHECK(ps_step_begin(p, &s) == PS_USAGE && ps_step_end(p, 0) == PS_USAGE && ps_finish(p, NULL, NULL) == PS_USAGE);
 	CHECK(ps_slot(p) == UINT32_MAX && !ps_param(p, "w", NULL));
 	CHECK(strcmp(ps_strerror(PS_OK), "ok") == 0 && *ps_strerror(PS_OVER) && *ps_strerror(-5) && *ps_version());

@@ -15,6 +15,19 @@ need_data() {
 	done
 }
 
+# unpack_fashion: for setup_file, where many runs read Fashion-MNIST: unpacked once, in $BATS_FILE_TMPDIR.
+unpack_fashion() {
+	local f
+	for f in /usr/share/datasets/fashion-mnist/*-ubyte.gz; do
+		[ ! -r "$f" ] || gzip -dc "$f" >"$BATS_FILE_TMPDIR/$(basename "$f" .gz)"
+	done
+}
+
+# need_fashion: skip, with a word, when it is not there.
+need_fashion() {
+	[ -s "$BATS_FILE_TMPDIR/train-images-idx3-ubyte" ] || skip "dataset-fashion-mnist is not installed"
+}
+
 need_numpy() {
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "python3-numpy is not installed"
 }

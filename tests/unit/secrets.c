@@ -73,12 +73,20 @@ static void test_keyfile(void)
 	static const char text[] = "# ours\nworker x25519:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= w1\n\n"
 	    "  # w2 x25519 w2\nadmin\tx25519:AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=  w2 expires=2030-01-01\n";
 	char *path = path_join(dir, "authorized_keys");
-	struct keyring_entry entry = { .role = ROLE_WORKER, .name = "w3" }, was;
+	struct keyring_entry entry = { .role = ROLE_WORKER, .name = "w3" }, two[2] = { { .role = ROLE_WORKER, .name = "w4" } }, was;
 	struct buf got = BUF_INIT;
 
 	file_replace(path, text, sizeof text - 1, 0600, NULL);
 	memset(entry.pk, 3, sizeof entry.pk);
-	ok(!keyfile_add(path, &entry, NULL) && keyfile_add(path, &entry, NULL) == ERR_EXISTS, "a key is admitted once");
+	ok(!keyfile_add(path, &entry, 1, NULL) && keyfile_add(path, &entry, 1, NULL) == ERR_EXISTS, "a key is admitted once");
+	memset(two[0].pk, 4, sizeof two[0].pk);
+	two[1] = entry;
+	ok(keyfile_add(path, two, 2, NULL) == ERR_EXISTS && keyfile_remove(path, "w4", NULL, NULL) == ERR_NOTFOUND,
+	    "of several all, or none");
+	snprintf(two[1].name, sizeof two[1].name, "w5");
+	memset(two[1].pk, 5, sizeof two[1].pk);
+	ok(!keyfile_add(path, two, 2, NULL) && !keyfile_remove(path, "w5", NULL, NULL) && !keyfile_remove(path, "w4", NULL, NULL),
+	    "here all");
 	ok(keyfile_remove(path, "w9", NULL, NULL) == ERR_NOTFOUND, "what is not there cannot go");
 	ok(!keyfile_remove(path, "w2", &was, NULL) && was.role == ROLE_ADMIN && was.expires == 1893456000, "one goes, and is told");
 	ok(!keyfile_remove(path, "w3", NULL, NULL) && !file_read(path, 4096, &got, NULL) && got.len == strlen(text) -

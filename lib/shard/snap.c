@@ -106,14 +106,6 @@ static struct by_id *choose(const struct part *p, bool changes, uint64_t *live, 
 	return order;
 }
 
-/* Are k rows and all ids much less than n rows? */
-static bool pays(const struct part *p, const struct optim_rule *rule, size_t k, size_t n, bool gone)
-{
-	size_t each = 2 * sizeof(uint64_t) + (size_t)p->narrow * (1 + rule->nslots) * sizeof(float);
-
-	return k * each + (gone ? n * sizeof(uint64_t) : 0) < n * each / 4 * 3;
-}
-
 static size_t wide_of(const struct by_id *order, size_t n)
 {
 	size_t wide = 0;
@@ -121,6 +113,22 @@ static size_t wide_of(const struct by_id *order, size_t n)
 	for (size_t i = 0; i < n; i++)
 		wide += order[i].rest != NULL;
 	return wide;
+}
+
+/* What so many rows take, of which some are wide. */
+static size_t bytes_of(const struct part *p, const struct optim_rule *rule, size_t n, size_t wide)
+{
+	size_t column = (1 + rule->nslots) * sizeof(float);
+
+	return n * (2 * sizeof(uint64_t) + p->narrow * column) + wide * width_cols(p) * column;
+}
+
+/* Are these n rows and all ids much less than all rows? */
+static bool pays(const struct part *p, const struct optim_rule *rule, const struct by_id *order, size_t n, bool gone)
+{
+	size_t all = rows_count(p->rows), whole = bytes_of(p, rule, all, p->rest ? rows_count(p->rest) : 0);
+
+	return bytes_of(p, rule, n, wide_of(order, n)) + (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
 }
 
 /* Room for the values of n rows, and for those slots of them that begin, their first values. */
@@ -145,7 +153,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life, *width;
 	struct by_id *order = gone && !live ? NULL : choose(p, changes, live, &n);
 
-	if (order && changes && !pays(p, rule, n, rows_count(p->rows), gone)) {
+	if (order && changes && !pays(p, rule, order, n, gone)) {
 		free(order);
 		free(live);
 		live = NULL;

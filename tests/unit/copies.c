@@ -485,7 +485,7 @@ int main(void)
 	promoted_with_debts();
 	promoted_while_feeding();
 	joining("none");
-	joining("admit=2,widen=1@4");
+	joining("widen=1@2");
 	joiner_dies();
 	empty_pushes();
 	return tap_done();

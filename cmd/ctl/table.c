@@ -20,7 +20,7 @@ static const struct opt opts[] = {
 	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL, "of add: rows come when they are touched first", NULL, 0, 0 },
 	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW", "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
 	{ "policy", 0, OPT_STR, offsetof(struct options, policy), "POLICY",
-	  "of add: which ids of a sparse table get a row, and for how long, as the key sparse of the cluster file (none)", NULL, 0, 0 },
+	  "of add: which ids of a sparse table get a row, how wide, and for how long, as the key sparse of the cluster file (none)", NULL, 0, 0 },
 	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL, "of add: l1 and l2 act on it", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),

@@ -109,14 +109,15 @@ static void range(const struct place *p, bool own, uint64_t first, uint64_t n, u
 	*count = high ? high - low : 0;
 }
 
-static const struct safetensors_tensor *tensor(const struct place *p, bool ids, bool seen, int slot)
+static const struct safetensors_tensor *words_of(const struct place *p, enum words what)
 {
-	return ids ? seen ? p->seen : p->ids : slot < 0 ? p->w : p->slot[slot];
+	return what == WORDS_IDS ? p->ids : what == WORDS_SEEN ? p->seen : p->width;
 }
 
 /* A value has `width` words of `size` bytes. */
 struct reading {
-	bool ids, seen;
+	bool words;                     /* else floats */
+	enum words what;
 	int slot;
 	uint64_t width;
 	size_t size;
@@ -125,13 +126,12 @@ struct reading {
 static enum err_code read_side(const struct ckpt_reader *r, const struct place *p, const struct reading *x, uint64_t begin, uint64_t count,
                                void *out, struct err *e)
 {
-	const struct safetensors_tensor *t = tensor(p, x->ids, x->seen, x->slot);
-	const struct safetensors *st = r->file[x->slot < 0 ? p->file : p->state].st;
+	const struct safetensors_tensor *t = x->words ? words_of(p, x->what) : p->w;
 
 	if (!t)
 		return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it has not all of a partition's rows", r->path, r->file[p->file].name);
-	return x->ids ? safetensors_read_ids(st, t, begin, count, out, e) :
-	       safetensors_read(st, t, begin * x->width, count * x->width, out, e);
+	return x->words ? safetensors_read_ids(r->file[p->file].st, t, begin, count, out, e) :
+	       ckpt_own_floats(r, p, x->slot, x->width, begin, count, out, e);
 }
 
 static enum err_code merged(const struct ckpt_reader *r, const struct place *p, const struct reading *x, uint64_t first, uint64_t n,
@@ -158,10 +158,10 @@ static enum err_code merged(const struct ckpt_reader *r, const struct place *p, 
 	return rc;
 }
 
-enum err_code ckpt_merged_ids(const struct ckpt_reader *r, const struct place *p, bool seen, uint64_t first, uint64_t n, uint64_t *out,
-                              struct err *e)
+enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what, uint64_t first, uint64_t n,
+                                uint64_t *out, struct err *e)
 {
-	const struct reading x = { .ids = true, .seen = seen, .slot = -1, .width = 1, .size = sizeof *out };
+	const struct reading x = { .words = true, .what = what, .width = 1, .size = sizeof *out };
 
 	return merged(r, p, &x, first, n, (uint8_t *)out, e);
 }

@@ -169,13 +169,6 @@ static const struct safetensors_tensor *look_up(struct ckpt_reader *r, size_t fi
 	return found;
 }
 
-/* Of the shape that a partition of t has, with n elements or rows? */
-static bool fits(const struct ckpt_table *t, const struct safetensors_tensor *x, uint64_t n)
-{
-	return x->type == SAFETENSORS_F32 && x->rank == (t->sparse ? 2 : 1) && x->shape[0] == n &&
-	       (!t->sparse || x->shape[1] == t->cols);
-}
-
 static bool is_words(const struct safetensors_tensor *t)
 {
 	return t && t->type == SAFETENSORS_U64 && t->rank == 1;
@@ -188,6 +181,10 @@ static bool find_words(struct ckpt_reader *r, const struct ckpt_table *t, uint32
 	p->seen = look_up(r, p->file, t, part, ".seen");
 	p->life = look_up(r, p->file, t, part, ".life");
 	p->live = p->base ? look_up(r, p->file, t, part, ".live") : NULL;
+	p->width = look_up(r, p->file, t, part, ".width");
+	p->rest = p->width ? look_up(r, p->file, t, part, ".rest") : NULL;
+	if (p->width && (!is_words(p->width) || p->width->count != p->n || !p->rest || p->rest->rank != 2))
+		return false;
 	return is_words(p->ids) && p->ids->count == p->n && (!p->seen || (is_words(p->seen) && p->seen->count == p->n)) &&
 	       (!p->life || is_words(p->life)) && (!p->live || is_words(p->live));
 }
@@ -201,14 +198,16 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 
 	p->w = look_up(r, p->file, t, part, "");
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
-	good = p->w && fits(t, p->w, p->n) && (!t->sparse || find_words(r, t, part, p));
+	good = p->w && (!t->sparse || (p->w->rank == 2 && find_words(r, t, part, p))) && ckpt_fits(t, p, p->w, p->rest);
 	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
 		p->slot[p->nslots] = look_up(r, p->state, t, part, suffix);
 		if (!p->slot[p->nslots])
 			break;
 		file = r->file[p->state].name;
-		good = fits(t, p->slot[p->nslots], p->n);
+		snprintf(suffix, sizeof suffix, ".s%u.rest", p->nslots);
+		p->rest_slot[p->nslots] = p->width ? look_up(r, p->state, t, part, suffix) : NULL;
+		good = ckpt_fits(t, p, p->slot[p->nslots], p->rest_slot[p->nslots]);
 	}
 	return good ? ERR_OK : err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
 	                               " of table \"%s\" as it should", r->path, file, part, t->name);
@@ -239,6 +238,8 @@ static enum err_code place_table(struct ckpt_reader *r, size_t index, size_t fro
 			rc = find_tensors(r, &s->t, k, p->base, e);
 		if (!rc && p->base)
 			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e) : lacks_slots(r, p, e);
+		if (!rc && p->base && ckpt_first_cols(&s->t, p) != ckpt_first_cols(&s->t, p->base))
+			rc = bad_manifest(r, e, "changes to a partition have not the width of what they change");
 		if (rc)
 			return rc;
 		p->begin = begin;
@@ -365,23 +366,18 @@ const struct ckpt_table *ckpt_table_find(const struct ckpt_reader *r, const char
 	return NULL;
 }
 
-static const struct place *place_of(const struct ckpt_table *t, uint32_t part)
-{
-	return &((const struct stored *)t)->place[part];
-}
-
 struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part)
 {
-	const struct place *p = place_of(t, part);
+	const struct place *p = ckpt_place_of(t, part);
 
 	(void)r;
 	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
-		.dated = p->seen != NULL, .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
+		.dated = p->seen != NULL, .narrow = ckpt_first_cols(t, p), .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
 }
 
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
 {
-	const struct place *p = place_of(t, part);
+	const struct place *p = ckpt_place_of(t, part);
 
 	(void)r;
 	for (size_t i = 0; i < json_array_size(p->last); i++)
@@ -394,7 +390,7 @@ static enum err_code read_ids(const struct ckpt_reader *r, const struct place *p
                               uint64_t *ids, struct err *e)
 {
 	const struct file *f = &r->file[p->file];
-	enum err_code rc = p->pick ? ckpt_merged_ids(r, p, false, first, n, ids, e) : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
+	enum err_code rc = p->pick ? ckpt_merged_words(r, p, WORDS_IDS, first, n, ids, e) : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
 
 	for (uint64_t i = 1; !rc && i < n; i++)
 		if (ids[i] <= ids[i - 1])
@@ -407,7 +403,7 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
                              uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
                              unsigned nslots, struct err *e)
 {
-	const struct place *p = place_of(t, part);
+	const struct place *p = ckpt_place_of(t, part);
 	uint64_t width = t->sparse ? t->cols : 1;
 	enum err_code rc = ERR_OK;
 
@@ -417,23 +413,22 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	if (ids && t->sparse)
 		rc = read_ids(r, p, first, n, ids, e);
 	if (!rc && w)
-		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e) :
-		     safetensors_read(r->file[p->file].st, p->w, first * width, n * width, w, e);
+		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e) : ckpt_own_floats(r, p, -1, width, first, n, w, e);
 	for (unsigned k = 0; !rc && k < nslots; k++)
 		if (slot[k])
 			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e) :
-			     safetensors_read(r->file[p->state].st, p->slot[k], first * width, n * width, slot[k], e);
+			     ckpt_own_floats(r, p, (int)k, width, first, n, slot[k], e);
 	return rc;
 }
 
 enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
                              uint64_t *life, struct err *e)
 {
-	const struct place *p = place_of(t, part);
+	const struct place *p = ckpt_place_of(t, part);
 	enum err_code rc = ERR_OK;
 
 	if (seen && p->seen && p->pick)
-		rc = ckpt_merged_ids(r, p, true, 0, p->n, seen, e);
+		rc = ckpt_merged_words(r, p, WORDS_SEEN, 0, p->n, seen, e);
 	else if (seen && p->seen)
 		rc = safetensors_read_ids(r->file[p->file].st, p->seen, 0, p->n, seen, e);
 	if (!rc && life && p->life)
@@ -449,7 +444,7 @@ static uint32_t part_at(const struct ckpt_table *t, uint64_t first)
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;
 
-		if (place_of(t, mid)->begin <= first)
+		if (ckpt_place_of(t, mid)->begin <= first)
 			lo = mid;
 		else
 			hi = mid;
@@ -465,7 +460,7 @@ enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_tab
 	if (t->sparse || first > t->rows * t->cols || n > t->rows * t->cols - first)
 		return err_set(e, ERR_LIMIT, "table \"%s\" has no values %" PRIu64 " and on", t->name, first);
 	for (uint32_t k = part_at(t, first); !rc && n > 0; k++) {
-		const struct place *p = place_of(t, k);
+		const struct place *p = ckpt_place_of(t, k);
 		uint64_t skip = first - p->begin, m = p->n - skip < n ? p->n - skip : n;
 
 		rc = ckpt_read_part(r, t, k, skip, m, NULL, out, NULL, 0, e);

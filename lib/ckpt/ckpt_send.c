@@ -35,42 +35,81 @@ static enum err_code check(const struct ckpt_part *parts, size_t n, struct err *
 	return ERR_OK;
 }
 
-static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safetensors_type type,
-                         const char *suffix, struct err *e)
+/* cols: of floats; 0: words, or a dense partition. */
+static enum err_code add(struct sending *s, const struct ckpt_part *p, enum safetensors_type type, const char *suffix, uint64_t n,
+                         uint32_t cols, struct err *e)
 {
 	char *name = mem_printf("%s.%" PRIu32 "%s", p->table, p->part, suffix);
-	uint64_t shape[2] = { strcmp(suffix, ".life") == 0 ? p->nlife : strcmp(suffix, ".live") == 0 ? p->nlive : p->n, p->cols };
-	enum err_code rc = safetensors_add(s->w, name, type, shape,
-	                                   p->sparse && type == SAFETENSORS_F32 ? 2 : 1, e);
+	uint64_t shape[2] = { n, cols };
+	enum err_code rc = safetensors_add(s->w, name, type, shape, cols ? 2 : 1, e);
 
 	free(name);
 	return rc;
 }
 
+/* What there may be of words of a sparse partition, in order. */
+struct words {
+	const char *suffix;
+	const uint64_t *word;
+	uint64_t n;
+};
+enum { WORDS = 5 };
+
+static void list_words(const struct ckpt_part *p, struct words out[static WORDS])
+{
+	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n }, { ".width", p->width, p->n },
+		{ ".life", p->life, p->nlife }, { ".live", p->live, p->nlive } };
+
+	memcpy(out, all, sizeof all);
+}
+
 static enum err_code add_words(struct sending *s, const struct ckpt_part *p, struct err *e)
 {
-	enum err_code rc = add(s, p, SAFETENSORS_U64, ".ids", e);
+	struct words x[WORDS];
+	enum err_code rc = ERR_OK;
 
-	if (!rc && p->seen)
-		rc = add(s, p, SAFETENSORS_U64, ".seen", e);
-	if (!rc && p->life)
-		rc = add(s, p, SAFETENSORS_U64, ".life", e);
-	if (!rc && p->live)
-		rc = add(s, p, SAFETENSORS_U64, ".live", e);
+	list_words(p, x);
+	for (size_t i = 0; !rc && i < WORDS; i++)
+		if (i == 0 || x[i].word)
+			rc = add(s, p, SAFETENSORS_U64, x[i].suffix, x[i].n, 0, e);
 	return rc;
 }
 
 static enum err_code put_words(struct sending *s, const struct ckpt_part *p, struct err *e)
 {
-	enum err_code rc = safetensors_put_ids(s->w, p->ids, p->n, e);
+	struct words x[WORDS];
+	enum err_code rc = ERR_OK;
 
-	if (!rc && p->seen)
-		rc = safetensors_put_ids(s->w, p->seen, p->n, e);
-	if (!rc && p->life)
-		rc = safetensors_put_ids(s->w, p->life, p->nlife, e);
-	if (!rc && p->live)
-		rc = safetensors_put_ids(s->w, p->live, p->nlive, e);
+	list_words(p, x);
+	for (size_t i = 0; !rc && i < WORDS; i++)
+		if (i == 0 || x[i].word)
+			rc = safetensors_put_ids(s->w, x[i].word, x[i].n, e);
 	return rc;
+}
+
+/* Columns that the first tensor has of each row. */
+static uint32_t first_cols(const struct ckpt_part *p)
+{
+	return p->width ? p->narrow : p->cols;
+}
+
+/* The values, or a slot's, by the beginning of their names; with those that narrow rows have not. */
+static enum err_code add_floats(struct sending *s, const struct ckpt_part *p, const char *suffix, struct err *e)
+{
+	char rest[24];
+	enum err_code rc = add(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? first_cols(p) : 0, e);
+
+	if (rc || !p->width)
+		return rc;
+	snprintf(rest, sizeof rest, "%s.rest", suffix);
+	return add(s, p, SAFETENSORS_F32, rest, p->nwide, p->cols - p->narrow, e);
+}
+
+static enum err_code put_floats(struct sending *s, const struct ckpt_part *p, const float *x, const float *rest, struct err *e)
+{
+	enum err_code rc = safetensors_put(s->w, x, p->sparse ? p->n * first_cols(p) : p->n, e);
+
+	return rc || !p->width ? rc : safetensors_put(s->w, rest, p->nwide * (p->cols - p->narrow), e);
 }
 
 /* All words come first: they want the larger alignment. */
@@ -82,7 +121,7 @@ static enum err_code add_params(struct sending *s, struct err *e)
 		if (s->parts[i].sparse)
 			rc = add_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = add(s, &s->parts[i], SAFETENSORS_F32, "", e);
+		rc = add_floats(s, &s->parts[i], "", e);
 	return rc;
 }
 
@@ -94,14 +133,9 @@ static enum err_code add_state(struct sending *s, struct err *e)
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++) {
 			snprintf(suffix, sizeof suffix, ".s%u", k);
-			rc = add(s, &s->parts[i], SAFETENSORS_F32, suffix, e);
+			rc = add_floats(s, &s->parts[i], suffix, e);
 		}
 	return rc;
-}
-
-static uint64_t floats(const struct ckpt_part *p)
-{
-	return p->sparse ? p->n * p->cols : p->n;
 }
 
 static enum err_code put_params(struct sending *s, struct err *e)
@@ -112,7 +146,7 @@ static enum err_code put_params(struct sending *s, struct err *e)
 		if (s->parts[i].sparse)
 			rc = put_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = safetensors_put(s->w, s->parts[i].w, floats(&s->parts[i]), e);
+		rc = put_floats(s, &s->parts[i], s->parts[i].w, s->parts[i].rest, e);
 	return rc;
 }
 
@@ -122,7 +156,7 @@ static enum err_code put_state(struct sending *s, struct err *e)
 
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++)
-			rc = safetensors_put(s->w, s->parts[i].slot[k], floats(&s->parts[i]), e);
+			rc = put_floats(s, &s->parts[i], s->parts[i].slot[k], s->parts[i].rest_slot[k], e);
 	return rc;
 }
 

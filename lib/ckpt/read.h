@@ -27,6 +27,7 @@ struct ckpt_info {
 	unsigned nslots;
 	uint64_t version, step, born;
 	bool dated;                     /* it is known when each row was updated last */
+	uint32_t narrow;                /* columns that it has of each row; those of wide rows are all (ckpt_read_width) */
 	size_t nlife;                   /* words of what the table's policy goes by */
 	size_t nlast;                   /* worker slots that ckpt_part_last knows of */
 };
@@ -51,8 +52,8 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 /* The partition's struct ckpt_part.last: nlast of it. */
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out);
 /* n elements (dense) or rows (sparse) of a partition from `first` on; ids, w and
- * slot[0..nslots-1] may be NULL each, for what is not wanted.  Ids ascend
- * (ERR_FORMAT where they do not).  ERR_LIMIT outside of the partition or its
+ * slot[0..nslots-1] may be NULL each, for what is not wanted.  What a narrow row has
+ * not is 0.  Ids ascend (ERR_FORMAT where they do not).  ERR_LIMIT outside of the partition or its
  * slots, ERR_IO, ERR_FORMAT for a file that has shrunk. */
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
                              uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
@@ -61,6 +62,9 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
  * NULL: not wanted.  Errors as above. */
 enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
                              uint64_t *life, struct err *e);
+/* Of all rows of a partition how often each was updated, or CKPT_WIDE (ckpt/write.h) and any number.  Where no row may be
+ * narrow all are wide.  Errors as above. */
+enum err_code ckpt_read_width(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *width, struct err *e);
 /* n elements of a whole dense table from `first` on, in order of partitions. */
 enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
                               uint64_t n, float *out, struct err *e);

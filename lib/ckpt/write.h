@@ -21,6 +21,8 @@
  * limit must not kill it (ignore SIGXFSZ). */
 
 #define CKPT_SLOTS_MAX 4
+/* In a word of `width`: the row is wide, and the lower bits are its number in `rest`. */
+#define CKPT_WIDE (UINT64_C(1) << 63)
 
 /* A partition as it lies in memory, which stays as it is meanwhile. */
 struct ckpt_part {
@@ -40,6 +42,13 @@ struct ckpt_part {
 	size_t nlive;
 	const float *w;                 /* n, or n * cols */
 	const float *slot[CKPT_SLOTS_MAX];      /* of the update rule; nslots, each like w */
+	/* Of a sparse table with rows that may be narrow (else NULL): of each row how often it was updated, or CKPT_WIDE and
+	 * its number, in order, among the nwide wide ones; w and slot have `narrow` columns of each row, rest and
+	 * rest_slot the others of the wide ones. */
+	const uint64_t *width;
+	uint32_t narrow;
+	uint64_t nwide;
+	const float *rest, *rest_slot[CKPT_SLOTS_MAX];
 	unsigned nslots;                /* the same for all partitions */
 	uint64_t version, step;
 	uint64_t born;                  /* updates of before its rule began */
@@ -58,8 +67,8 @@ struct ckpt_sink {
 	enum err_code (*end)(void *ctx, enum err_code rc, const char *blake2b, struct err *e);
 };
 
-/* All of one server's partitions, as tensors TABLE.PART, of rows TABLE.PART.ids, and TABLE.PART.seen and
- * TABLE.PART.life where there are such: as server-N.params.safetensors and, when they
+/* All of one server's partitions, as tensors TABLE.PART, of rows TABLE.PART.ids, and TABLE.PART.seen,
+ * TABLE.PART.width, TABLE.PART.rest and TABLE.PART.life where there are such: as server-N.params.safetensors and, when they
  * have slots, server-N.state.safetensors.  *description is what ckpt_add wants:
  * {"files":[{"name","size","blake2b"}],"parts":[[table,part,file,"version","step",["last"...],"born",1]]}; born
  * is left out where it is 0, but before the 1, which only those with changes have.

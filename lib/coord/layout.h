@@ -53,7 +53,7 @@ struct table {
 	enum table_init init;
 	float init_limit;               /* uniform in -limit .. limit */
 	uint64_t seed;
-	struct row_policy policy;       /* sparse: which ids get a row, and for how long */
+	struct row_policy policy;       /* sparse: which ids get a row, how wide, and for how long */
 	/* Made while the cluster ran, not by the job's model; it is no more, and its number stays
 	 * taken; the step at which its newest partitions begin to count steps. */
 	bool added, dropped;
@@ -63,6 +63,12 @@ struct table {
 	struct run *run;
 	size_t nruns;
 };
+
+/* Columns that a row of a sparse table has from the beginning. */
+static inline uint32_t table_first_cols(const struct table *t)
+{
+	return t->policy.narrow && t->policy.narrow < t->cols ? t->policy.narrow : t->cols;
+}
 
 struct layout {
 	uint32_t epoch, generation;

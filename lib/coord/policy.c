@@ -8,7 +8,8 @@
 
 /* A counter of the sketch has a byte. */
 #define ADMIT_MAX 255
-/* Ages of rows have 32 bits. */
+#define NARROW_MAX 65536
+/* Ages of rows, and how often they were updated, have 32 bits. */
 #define STEPS_MAX (INT64_C(1) << 31)
 
 static enum err_code steps(const char *name, const char *v, uint64_t *out, struct err *e)
@@ -43,7 +44,24 @@ static enum err_code admit(const char *v, struct row_policy *p, struct err *e)
 	return ERR_OK;
 }
 
-static const char *const names[] = { "admit", "decay", "expire", "memory", "sketch", "changes" };
+/* COLS@N */
+static enum err_code widen(const char *v, struct row_policy *p, struct err *e)
+{
+	const char *at = strchr(v, '@');
+	char cols[16] = "";
+	int64_t n, after;
+
+	if (at && (size_t)(at - v) < sizeof cols)
+		snprintf(cols, sizeof cols, "%.*s", (int)(at - v), v);
+	if (!num_int(cols, 1, NARROW_MAX, &n) || !num_int(at + 1, 1, STEPS_MAX, &after))
+		return err_set(e, ERR_CONFIG, "widen: must be columns, 1 to %d, \"@\", and updates, 1 to %lld, as in 1@10, got \"%.40s\"",
+		    NARROW_MAX, (long long)STEPS_MAX, v);
+	p->narrow = (uint32_t)n;
+	p->widen_after = (uint64_t)after;
+	return ERR_OK;
+}
+
+static const char *const names[] = { "admit", "decay", "widen", "expire", "memory", "sketch", "changes" };
 
 static enum err_code take(const char *name, const char *v, struct row_policy *p, struct err *e)
 {
@@ -57,6 +75,8 @@ static enum err_code take(const char *name, const char *v, struct row_policy *p,
 		return admit(v, p, e);
 	if (strcmp(name, "decay") == 0)
 		return steps(name, v, &p->decay, e);
+	if (strcmp(name, "widen") == 0)
+		return widen(v, p, e);
 	if (strcmp(name, "expire") == 0)
 		return steps(name, v, &p->expire, e);
 	return bytes(name, v, strcmp(name, "memory") == 0 ? &p->memory : &p->sketch, e);
@@ -79,7 +99,7 @@ static enum err_code one(const char *at, size_t n, unsigned *seen, struct row_po
 	char value[48];
 
 	if (i < 0)
-		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, "
+		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, "
 		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"", (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
 		return err_set(e, ERR_CONFIG, "%s: is there twice", names[i]);
@@ -115,7 +135,7 @@ enum err_code policy_parse(const char *text, struct row_policy *out, struct err 
 
 bool policy_is_none(const struct row_policy *p)
 {
-	return !p->admit && p->chance <= 0 && !policy_dates(p);
+	return !p->admit && p->chance <= 0 && !p->narrow && !policy_dates(p);
 }
 
 void policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
@@ -133,6 +153,8 @@ void policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 	for (size_t i = 0; i < sizeof number / sizeof *number; i++)
 		if (number[i].n)
 			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64, at ? "," : "", number[i].name, number[i].n);
+	if (p->narrow)
+		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%swiden=%" PRIu32 "@%" PRIu64, at ? "," : "", p->narrow, p->widen_after);
 	if (p->changes)
 		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%schanges", at ? "," : "");
 	if (!at)

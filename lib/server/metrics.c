@@ -260,12 +260,17 @@ static const struct family policy_families[] = {
 	{ "ps_table_rows_refused_total", "counter", "Row gradients dropped, as the id was not admitted.", "refused" },
 	{ "ps_table_rows_expired_total", "counter", "Rows dropped as they were not updated for long.", "expired" },
 	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to make room.", "evicted" },
+	{ "ps_table_rows_widened_total", "counter", "Rows that were given all columns, as they were updated often enough.", "widened" },
+};
+
+static const struct family width_families[] = {
+	{ "ps_table_rows_narrow", "gauge", "Rows that have but the first columns.", "narrow_rows" },
 };
 
 /* Sparse ones; counters of those that have a policy. */
 static void put_tables(struct buf *out, const json_t *tables)
 {
-	json_t *sparse = json_array(), *counted = json_array();
+	json_t *sparse = json_array(), *counted = json_array(), *widened = json_array();
 	const json_t *row;
 	size_t i;
 
@@ -274,11 +279,15 @@ static void put_tables(struct buf *out, const json_t *tables)
 			json_array_append(sparse, (json_t *)(uintptr_t)row);
 		if (json_object_get(row, "offered"))
 			json_array_append(counted, (json_t *)(uintptr_t)row);
+		if (json_object_get(row, "narrow_rows"))
+			json_array_append(widened, (json_t *)(uintptr_t)row);
 	}
 	put_rows(out, table_families, COUNT(table_families), sparse, "table");
 	put_rows(out, policy_families, COUNT(policy_families), counted, "table");
+	put_rows(out, width_families, COUNT(width_families), widened, "table");
 	json_decref(sparse);
 	json_decref(counted);
+	json_decref(widened);
 }
 
 /* Those of which there are figures. */

@@ -6,7 +6,7 @@
 #include "shard/shard.h"
 
 /* What this server says to the coordinator of the sparse tables: a list of {"id", "rows", "bytes"} and, of those
- * with a policy, the counters of life.def; of the first 256. */
+ * with a policy, the counters of life.def, and narrow_rows where it widens them; of the first 256. */
 json_t *table_stats_json(struct shard *s);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "shard/gate.h"
 #include "shard/life.h"
+#include "shard/width.h"
 
 /* Values that another cluster has made: of a server that is read-only. */
 
@@ -33,19 +34,58 @@ static void begin_update(struct part *p)
 		p->life->clock++;
 }
 
-static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
+static bool is_zero(const float *x, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && x[i] == 0)
+		i++;
+	return i == n;
+}
+
+/* What narrow rows have not: the source shows it as zeros.  False: no memory. */
+static bool assign_rest(struct part *p, uint64_t id, float *row, const float *rest)
+{
+	size_t n = width_cols(p);
+	bool made;
+	float *to;
+
+	if (!width_is_wide(p, row) && is_zero(rest, n))
+		return true;
+	to = rows_put(p->rest, id, &made);
+	if (to)
+		memcpy(to, rest, n * sizeof *rest);
+	width_set_updates(p, row, UINT64_MAX);
+	return to;
+}
+
+static bool assign_row(struct part *p, uint64_t id, float *row, bool made, const float *w)
 {
 	size_t cols = p->table->cols;
+	bool changed = p->stamp_at && made;
+
+	if (p->stamp_at && !made) {
+		width_row(p, id, row, p->was);
+		changed = memcmp(p->was, w, cols * sizeof *w);
+	}
+	memcpy(row, w, p->narrow * sizeof *w);
+	if (p->rest && !assign_rest(p, id, row, w + p->narrow))
+		return false;
+	if (changed)
+		part_row_changed(p, row);
+	if (p->seen_at)
+		life_set_seen(p, row, p->life->clock);
+	return true;
+}
+
+static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
+{
 	float *row[ROWS_BLOCK];
 	uint64_t made;
 	bool good = rows_make(p->rows, ids, n, row, &made);
 
-	for (uint32_t i = 0; good && i < n; i++, w += cols) {
-		part_row_changes(p, row[i], made >> i & 1 ? NULL : row[i], w);
-		memcpy(row[i], w, cols * sizeof *w);
-		if (p->seen_at)
-			life_set_seen(p, row[i], p->life->clock);
-	}
+	for (uint32_t i = 0; good && i < n; i++)
+		good = assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1, w + (size_t)i * p->table->cols);
 	return good;
 }
 
@@ -102,6 +142,8 @@ enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	if (rows_sift(p->rows, is_among, &kept)) {
+		if (p->rest)
+			width_sift(p);
 		begin_update(p);
 		p->version++;
 		if (p->life)

@@ -2,6 +2,7 @@
 #include "shard/life.h"
 #include "shard/regime.h"
 #include "shard/robust.h"
+#include "shard/width.h"
 
 /* mem_limit: what the partitions may take, booked before it is. */
 
@@ -60,7 +61,7 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 		return true;
 	had = p->by->rule->nslots;
 	if (p->rows)
-		g->more += slots > had ? rows_count(p->rows) * p->table->cols * (slots - had) * sizeof(float) : 0;
+		g->more += slots > had ? width_values(p) * (slots - had) * sizeof(float) : 0;
 	else if (most(p, s, g->r->rule, bsp) > p->booked)
 		g->more += most(p, s, g->r->rule, bsp) - p->booked;
 	return true;
@@ -105,27 +106,43 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
  * ids, and places in the indexes (rows.h). */
 static uint64_t row_bytes(const struct part *p)
 {
-	uint32_t cols = p->table->cols;
-	uint64_t copies = 1 + p->by->rule->nslots + (p->prev_rows ? 1 : 0), sums = p->acc_rows ? 1 : 0;
+	uint64_t copies = (p->prev_rows ? 1 : 0) + (p->acc_rows ? 1 : 0);
 
-	return ((copies + sums) * cols + (p->stamp_at ? 1 : 0) + (p->seen_at ? 1 : 0)) * sizeof(float) + (1 + (p->prev_rows ? 1 : 0) + sums) * ROW_OVERHEAD;
+	return p->stride * sizeof(float) + ROW_OVERHEAD + copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
+}
+
+/* And what it may take when it is wide. */
+static uint64_t rest_bytes(const struct part *p)
+{
+	return p->rest ? width_stride(p) * sizeof(float) + ROW_OVERHEAD : 0;
+}
+
+/* What is wide after one update more. */
+static bool widens(const struct part *p, const float *row)
+{
+	uint64_t after = p->table->policy.widen_after;
+
+	return p->rest && (row ? width_updates(p, row) == after - 1 : after == 1);
 }
 
 bool part_has_room(const struct part *p, struct budget *b, const struct push *push)
 {
-	uint64_t used = atomic_load(&b->used), fresh = 0;
+	uint64_t used = atomic_load(&b->used), fresh = 0, wide = 0, want;
 
-	if (!b->limit || !p->rows || used + push->nrows * row_bytes(p) <= b->limit)
+	if (!b->limit || !p->rows || used + push->nrows * (row_bytes(p) + rest_bytes(p)) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
 		float *row[ROWS_BLOCK];
 
 		n = push->nrows - at < ROWS_BLOCK ? push->nrows - at : ROWS_BLOCK;
 		rows_find(p->rows, push->ids + (size_t)at * 8, n, row);
-		for (uint32_t i = 0; i < n; i++)
+		for (uint32_t i = 0; i < n; i++) {
 			fresh += !row[i];
+			wide += widens(p, row[i]);
+		}
 	}
-	if (!fresh || used + fresh * row_bytes(p) <= b->limit)
+	want = fresh * row_bytes(p) + wide * rest_bytes(p);
+	if (!want || used + want <= b->limit)
 		return true;
 	atomic_store(&b->full, true);
 	return false;
@@ -137,7 +154,7 @@ void part_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->rows)
 		return;
-	now = rows_bytes(p->rows) + life_bytes(p->life) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	now = width_bytes(p) + life_bytes(p->life) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;
 }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "shard/life.h"
 #include "shard/regime.h"
+#include "shard/width.h"
 
 /* Changes of a partition that the next copy may have to be sent again. */
 #define SENT_MAX 16u
@@ -252,6 +253,7 @@ static size_t put_state(const struct part *p, uint8_t *at)
 
 	if (p->table->sparse) {
 		len = put_rows(at, p->rows, part_rows_copied(p));
+		len += p->rest ? put_rows(at ? at + len : NULL, p->rest, width_stride(p)) : 0;
 		len += p->prev_rows ? put_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
 		return len + put_life(at ? at + len : NULL, p->life);
 	}

@@ -4,6 +4,7 @@
 #include "shard/copy.h"
 #include "shard/life.h"
 #include "shard/regime.h"
+#include "shard/width.h"
 
 /* The receiving side: what the copy before this one sends (copy.c writes it). */
 
@@ -144,6 +145,10 @@ static bool get_state(struct part *p, const struct incoming *in)
 
 	if (p->table->sparse) {
 		at = get_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
+		if (at && p->rest)
+			at = get_rows(p->rest, at, &left, (uint32_t)width_count(p), width_stride(p));
+		if (at && !width_is_sound(p))
+			return false;
 		if (at && p->prev_rows)
 			at = get_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
 		if (at && p->life)

@@ -3,6 +3,7 @@
 #include "base/endian.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "shard/width.h"
 
 /* Rows are looked through for old ones when so many parts of their time have passed. */
 #define LOOKS 8
@@ -142,7 +143,7 @@ static bool stays(void *ctx, uint64_t id, const float *row)
 	/* Who asks for the step before still has it. */
 	old = p->prev_rows ? rows_put(p->prev_rows, id, &made) : NULL;
 	if (old && made)
-		memcpy(old, row, p->table->cols * sizeof *old);
+		width_row(p, id, row, old);
 	x->fits &= old || !p->prev_rows;
 	return false;
 }
@@ -154,6 +155,7 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum life_cou
 
 	p->life->count[why] += n;
 	if (n) {
+		width_sift(p);
 		p->life->removed = p->life->clock + 1;
 		p->life->removed_version = p->version + 1;
 	}
@@ -172,7 +174,7 @@ static bool expire(struct part *p)
 }
 
 struct order {
-	uint32_t age;
+	uint32_t age, bytes;
 	uint64_t rank;
 };
 
@@ -185,34 +187,43 @@ static int oldest_first(const void *a, const void *b)
 	return (x->rank < y->rank) - (x->rank > y->rank);
 }
 
-/* Rows that there may be: by what one takes, its id and place in the index with it. */
-static size_t most_rows(const struct part *p)
+/* By what one takes, its id and place in the index with it. */
+static uint64_t taken(const struct part *p)
+{
+	uint64_t wide = p->rest ? rows_count(p->rest) : 0;
+
+	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD) + wide * (width_stride(p) * sizeof(float) + ROW_OVERHEAD);
+}
+
+/* What a partition of this limit may take once room was made: a part of its narrowest rows less. */
+static uint64_t leave(const struct part *p, uint64_t limit)
 {
 	size_t each = p->stride * sizeof(float) + ROW_OVERHEAD;
-	size_t most = (size_t)(p->life->policy->memory / p->table->nparts / each);
 
-	return most ? most : 1;
+	return limit - limit / each / ROOM * each;
 }
 
 static bool evict(struct part *p)
 {
-	size_t n = rows_count(p->rows), most = p->life->policy->memory ? most_rows(p) : n, keep;
+	uint64_t limit = p->life->policy->memory / p->table->nparts, bytes = taken(p), goal, id;
+	size_t n = rows_count(p->rows), k = 0;
 	struct order *order, last;
-	uint64_t id;
 
-	if (n <= most)
+	if (!p->life->policy->memory || bytes <= limit || n < 2)
 		return true;
-	keep = most - most / ROOM;
+	goal = leave(p, limit);
 	order = mem_try_array(n, sizeof *order);
 	if (!order)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const float *row = rows_at(p->rows, i, &id);
 
-		order[i] = (struct order){ age_of(p, row), rank_of(id) };
+		order[i] = (struct order){ age_of(p, row), (uint32_t)width_row_bytes(p, row), rank_of(id) };
 	}
 	qsort(order, n, sizeof *order, oldest_first);
-	last = order[n - keep - 1];
+	while (bytes > goal && k < n - 1)
+		bytes -= order[k++].bytes;
+	last = order[k - 1];
 	free(order);
 	return drop_rows(p, last.age, last.rank, LIFE_evicted);
 }
@@ -239,11 +250,14 @@ bool life_turn(struct part *p)
 
 /* ---- to be sent and saved -------------------------------------------------------------------- */
 
-#define FIXED (4 + LIFE_COUNTS)
+/* The counters that there were before the counts of ids; those that have come since lie behind them. */
+#define COUNTS_FIRST 5
+#define COUNTS_LATER (LIFE_COUNTS - COUNTS_FIRST)
+#define FIXED (4 + COUNTS_FIRST)
 
 size_t life_words(const struct life *l)
 {
-	return l ? FIXED + sketch_words(&l->sketch) : 0;
+	return l ? FIXED + sketch_words(&l->sketch) + COUNTS_LATER : 0;
 }
 
 void life_put(const struct life *l, uint64_t *out)
@@ -251,18 +265,25 @@ void life_put(const struct life *l, uint64_t *out)
 	const uint64_t first[] = { l->clock, l->halved, l->looked, l->removed };
 
 	memcpy(out, first, sizeof first);
-	memcpy(out + 4, l->count, sizeof l->count);
+	memcpy(out + 4, l->count, COUNTS_FIRST * sizeof *out);
 	sketch_put(&l->sketch, out + FIXED);
+	memcpy(out + FIXED + sketch_words(&l->sketch), l->count + COUNTS_FIRST, COUNTS_LATER * sizeof *out);
 }
 
 bool life_get(struct life *l, const uint64_t *in, size_t n)
 {
+	size_t sketch;
+
 	if (n < FIXED)
 		return false;
 	l->clock = in[0];
 	l->halved = in[1];
 	l->looked = in[2];
 	l->removed = in[3];
-	memcpy(l->count, in + 4, sizeof l->count);
-	return sketch_get(&l->sketch, in + FIXED, n - FIXED) == n - FIXED;
+	memcpy(l->count, in + 4, COUNTS_FIRST * sizeof *in);
+	sketch = sketch_get(&l->sketch, in + FIXED, n - FIXED);
+	if (!sketch || n - FIXED - sketch > COUNTS_LATER)
+		return false;
+	memcpy(l->count + COUNTS_FIRST, in + FIXED + sketch, (n - FIXED - sketch) * sizeof *in);
+	return true;
 }

@@ -117,84 +117,6 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p)) ? ERR_OK : no_memory(p, e);
 }
 
-/* ---- from a checkpoint ---------------------------------------------------- */
-
-static enum err_code read_rows(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t,
-    const struct ckpt_info *info, struct err *e)
-{
-	size_t n = info->n, cols = t->cols, copies = 1 + info->nslots;
-	uint64_t *ids = mem_try_array(n + 1, sizeof *ids);
-	float *values = mem_try_array(n * cols * copies + 1, sizeof *values), *slot[CKPT_SLOTS_MAX];
-	enum err_code rc = ids && values ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n, t->name);
-	bool made;
-
-	for (unsigned k = 0; k < info->nslots; k++)
-		slot[k] = values ? values + (k + 1) * n * cols : NULL;
-	if (!rc)
-		rc = ckpt_read_part(r, t, p->index, 0, n, ids, values, slot, info->nslots, e);
-	for (size_t i = 0; !rc && i < n; i++) {
-		float *row = rows_put(p->rows, ids[i], &made);
-
-		if (!row)
-			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"", t->name);
-		for (size_t k = 0; !rc && k < copies; k++)
-			memcpy(row + k * cols, values + (k * n + i) * cols, cols * sizeof *row);
-	}
-	free(ids);
-	free(values);
-	return rc;
-}
-
-/* What the table's policy goes by.  Of a table that had none it begins now. */
-static enum err_code read_life(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t, const struct ckpt_info *info,
-    struct err *e)
-{
-	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen), *life = mem_array(info->nlife, sizeof *life);
-	enum err_code rc = ckpt_read_part(r, t, p->index, 0, info->n, ids, NULL, NULL, 0, e);
-
-	if (!rc)
-		rc = ckpt_read_life(r, t, p->index, seen, life, e);
-	if (!rc && info->nlife && !life_get(p->life, life, info->nlife))
-		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has not what its policy goes by", ckpt_path(r),
-		    p->index, t->name);
-	for (size_t i = 0; !rc && p->seen_at && i < info->n; i++)
-		life_set_seen(p, rows_get(p->rows, ids[i]), info->dated ? seen[i] : p->life->clock);
-	free(ids);
-	free(seen);
-	free(life);
-	return rc;
-}
-
-static enum err_code restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
-{
-	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
-	unsigned nslots = p->by->rule->nslots;
-	float *slot[OPTIM_MAX_SLOTS];
-	enum err_code rc;
-
-	info.nslots = cfg->read_only ? 0 : info.nslots;
-	if (t->sparse != p->table->sparse || t->parts != p->table->nparts || t->cols != p->table->cols ||
-	    (!t->sparse && info.n != p->n))
-		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));
-	if (info.nslots != nslots)
-		return err_set(e, ERR_CONFIG, "%s was made with an update rule of %u slots, %s has %u", ckpt_path(cfg->restore),
-		    info.nslots, p->by->rule->name, nslots);
-	if (t->sparse) {
-		rc = read_rows(p, cfg->restore, t, &info, e);
-		if (!rc && p->life)
-			rc = read_life(p, cfg->restore, t, &info, e);
-	} else {
-		part_slots(p->state, p->n, p->by->rule, slot);
-		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
-	}
-	p->version = info.version;
-	p->born = info.born;
-	part_forget_changes(p);
-	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
-	p->prev_same = true;
-	return rc;
-}
-
 enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 {
 	const struct shard_config *cfg = &s->cfg;
@@ -206,7 +128,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	p->step = p->table->since;
 	p->prev_same = true;
 	if (rc || t)
-		return rc ? rc : restore(p, cfg, t, e);
+		return rc ? rc : part_restore(p, cfg, t, e);
 	if (p->table->sparse)
 		return ERR_OK;
 	if (p->table->init == TABLE_FILE)

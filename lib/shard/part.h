@@ -47,8 +47,11 @@ struct part {
 	/* dense: n parameters, then nslots * n of optimizer state */
 	float *w, *state, *acc, *prev;
 	struct stamps *stamps;          /* NULL: not wanted */
-	/* sparse: rows of (1 + nslots) * cols; acc and prev by id */
-	struct rows *rows, *acc_rows, *prev_rows;
+	/* sparse: rows of (1 + nslots) * cols; acc and prev by id.  Where rows may be narrow: of each `narrow` of its
+	 * columns, of those that are wide the others in rest (width.h), and which of a row's floats is not one, but says how
+	 * often it was updated. */
+	struct rows *rows, *acc_rows, *prev_rows, *rest;
+	uint32_t narrow, updates_at;
 	/* Where pulls may ask for what has changed: which of a row's floats is not one, but says
 	 * when its values were changed last (0: not wanted); the version before which nothing is
 	 * known of that; room for the row that is updated, as it was. */
@@ -186,6 +189,10 @@ bool part_claimed(const struct part *p, uint32_t slot, uint64_t step);
 void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS]);
 void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 
+/* restore.c: what a checkpoint has of it.  ERR_CONFIG for another shape or rule, ERR_NOMEM, errors of ckpt/read.h. */
+struct ckpt_table;
+enum err_code part_restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e);
+
 /* One update of a step from a sum of gradients (dense: n floats; else rows),
  * divided by `examples`; prev keeps what was.  NULL and no rows: none. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples);
@@ -201,15 +208,15 @@ bool part_apply(struct part *p, const struct push *push);
 /* part_rows.c: the same of a sparse partition.  False: no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
 void part_rows_free(struct part *p);
-/* Floats of a row that all copies have the same: values, state, and when it was updated last. */
+/* Floats of a row that all copies have the same: values, state, when it was updated last and how often. */
 size_t part_rows_copied(const struct part *p);
 /* What is there has come whole, with this version: of changes before nothing is known. */
 void part_forget_changes(struct part *p);
 /* The same of rows, whose values are not forgotten. */
 void part_forget_rows(struct part *p);
-/* The update that makes the next version makes the row of what it was (NULL: it makes it, where
- * there may have been another before) what it is now. */
-void part_row_changes(struct part *p, float *row, const float *was, const float *now);
+/* The update that makes the next version has changed the row, or has made it where there may have been another before;
+ * p->stamp_at is not 0. */
+void part_row_changed(struct part *p, float *row);
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update from the n gradients of these rows, from what was accumulated, or straight
  * from a push. */

@@ -6,6 +6,7 @@
 #include "shard/hand.h"
 #include "shard/life.h"
 #include "shard/regime.h"
+#include "shard/width.h"
 
 /* A partition's rows, where its table is sparse.  They are looked up, and narrow ones
  * updated, a block at a time: a rule's step over the values of many rows one after the
@@ -20,12 +21,13 @@
 /* What of a row is in copies comes first, then what is this copy's own. */
 static void lay_out(struct part *p, const struct optim_rule *rule, bool deltas)
 {
-	uint32_t floats = p->table->cols * (1 + rule->nslots);
-	bool dates = p->life && policy_dates(p->life->policy);
+	uint32_t floats = p->narrow * (1 + rule->nslots);
+	bool dates = p->life && policy_dates(p->life->policy), counts = width_cols(p);
 
 	p->seen_at = dates ? floats : 0;
-	p->stamp_at = deltas ? floats + dates : 0;
-	p->stride = floats + dates + deltas;
+	p->updates_at = counts ? floats + dates : 0;
+	p->stamp_at = deltas ? floats + dates + counts : 0;
+	p->stride = floats + dates + counts + deltas;
 }
 
 size_t part_rows_copied(const struct part *p)
@@ -39,7 +41,9 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	bool deltas = cfg->deltas && !cfg->relay;
 
 	p->life = cfg->relay ? NULL : life_new(p->table, cfg->jobless);
+	p->narrow = p->life ? table_first_cols(p->table) : cols;
 	lay_out(p, p->by->rule, deltas);
+	width_alloc(p, p->by->rule);
 	p->rows = rows_new(cfg->relay ? hand_stride(cols) : p->stride);
 	p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
 	p->was = deltas ? mem_array(cols, sizeof *p->was) : NULL;
@@ -51,7 +55,8 @@ void part_rows_free(struct part *p)
 	rows_free(p->rows);
 	rows_free(p->acc_rows);
 	rows_free(p->prev_rows);
-	p->rows = p->acc_rows = p->prev_rows = NULL;
+	rows_free(p->rest);
+	p->rows = p->acc_rows = p->prev_rows = p->rest = NULL;
 	free(p->was);
 	p->was = NULL;
 	life_free(p->life);
@@ -97,10 +102,8 @@ void part_forget_rows(struct part *p)
 	p->known_since = p->version;
 }
 
-void part_row_changes(struct part *p, float *row, const float *was, const float *now)
+void part_row_changed(struct part *p, float *row)
 {
-	if (!p->stamp_at || (was && memcmp(now, was, p->table->cols * sizeof *now) == 0))
-		return;
 	if (p->version + 1 - p->known_since > UINT32_MAX)
 		part_forget_rows(p);
 	stamp(p, row, (uint32_t)(p->version + 1 - p->known_since));
@@ -174,19 +177,6 @@ struct update {
 	const float *each[ROWS_BLOCK];  /* then of each */
 };
 
-static void begin_rows(const struct part *p, const struct update *u, float *const *row, uint64_t made)
-{
-	uint32_t cols = p->table->cols;
-	uint64_t base = made ? init_base(p->table) : 0;
-
-	for (; made; made &= made - 1) {
-		uint32_t i = (uint32_t)__builtin_ctzll(made);
-
-		init_fill_by(p->table, base, init_row_place(p->table, id_at(u->ids, i)), cols, row[i]);
-		part_init_state(p->by->rule, cols, row[i] + cols);
-	}
-}
-
 /* What the rows were, for those who still ask for it. */
 static bool keep_rows(struct part *p, const struct update *u, float *const *row)
 {
@@ -197,7 +187,7 @@ static bool keep_rows(struct part *p, const struct update *u, float *const *row)
 	for (; made; made &= made - 1) {
 		int i = __builtin_ctzll(made);
 
-		copy_floats(old[i], row[i], p->table->cols);
+		width_row(p, id_at(u->ids, (uint32_t)i), row[i], old[i]);
 	}
 	return good;
 }
@@ -207,9 +197,9 @@ static const float *gradient(const struct part *p, const struct update *u, uint3
 	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
 }
 
-static void step_each(struct part *p, const struct update *u, float *const *row)
+/* So many columns of each row; head: those of p->rows, which say when they were changed. */
+static void step_each(struct part *p, const struct update *u, uint32_t cols, float *const *row, float *const *head)
 {
-	uint32_t cols = p->table->cols;
 	float *slot[OPTIM_MAX_SLOTS];
 
 	for (uint32_t i = 0; i < u->n; i++) {
@@ -217,30 +207,65 @@ static void step_each(struct part *p, const struct update *u, float *const *row)
 		if (p->stamp_at)
 			memcpy(p->was, row[i], cols * sizeof **row);
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i], slot, gradient(p, u, i), u->scale);
-		part_row_changes(p, row[i], p->was, row[i]);
+		if (p->stamp_at && memcmp(row[i], p->was, cols * sizeof **row))
+			part_row_changed(p, head[i]);
 	}
 }
 
-static void step_together(struct part *p, const struct update *u, float *const *row)
+static void step_together(struct part *p, const struct update *u, uint32_t cols, float *const *row, float *const *head)
 {
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
 	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
-	uint32_t cols = p->table->cols, nslots = p->by->rule->nslots;
+	const float *whole = p->rest ? NULL : u->g;
+	uint32_t nslots = p->by->rule->nslots;
 	size_t all = (size_t)u->n * cols;
 
 	gather(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		gather(slot[k], row, u->n, (k + 1) * cols, cols);
-	for (uint32_t i = 0; !u->g && i < u->n; i++)
-		copy_floats(g + i * cols, u->each[i], cols);
+	for (uint32_t i = 0; !whole && i < u->n; i++)
+		copy_floats(g + i * cols, gradient(p, u, i), cols);
 	if (p->stamp_at)
 		memcpy(was, w, all * sizeof *w);
-	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot, u->g ? u->g : g, u->scale);
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot, whole ? whole : g, u->scale);
 	scatter(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter(slot[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
-		part_row_changes(p, row[i], was + i * cols, row[i]);
+		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
+			part_row_changed(p, head[i]);
+}
+
+static void step(struct part *p, const struct update *u, uint32_t cols, float *const *row, float *const *head)
+{
+	if (u->distinct && cols <= NARROW)
+		step_together(p, u, cols, row, head);
+	else
+		step_each(p, u, cols, row, head);
+}
+
+/* The columns that narrow rows have not, of those that have had them before. */
+static bool update_rest(struct part *p, const struct update *u, float *const *row)
+{
+	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
+	float *rest[ROWS_BLOCK], *head[ROWS_BLOCK];
+	uint32_t place[ROWS_BLOCK];
+	uint64_t ids[ROWS_BLOCK], widened;
+
+	if (!width_turn(p, u->ids, row, u->n, place, &some.n, &widened))
+		return false;
+	for (uint32_t i = 0; i < some.n; i++) {
+		ids[i] = id_at(u->ids, place[i]);
+		head[i] = row[place[i]];
+		some.each[i] = gradient(p, u, place[i]) + p->narrow;
+	}
+	if (some.n) {
+		rows_find(p->rest, (const uint8_t *)ids, some.n, rest);
+		step(p, &some, width_cols(p), rest, head);
+	}
+	for (; widened && p->stamp_at; widened &= widened - 1)
+		part_row_changed(p, row[__builtin_ctzll(widened)]);
+	return true;
 }
 
 static bool update_rows(struct part *p, const struct update *u)
@@ -249,18 +274,18 @@ static bool update_rows(struct part *p, const struct update *u)
 	uint64_t made;
 	bool good = rows_make(p->rows, u->ids, u->n, row, &made);
 
-	begin_rows(p, u, row, made);
+	if (made)
+		width_begin(p, u->ids, row, made, 0, p->narrow);
 	if (!good || (p->prev_rows && !keep_rows(p, u, row)))
 		return false;
-	if (u->distinct && p->table->cols <= NARROW)
-		step_together(p, u, row);
-	else
-		step_each(p, u, row);
+	step(p, u, p->narrow, row, row);
 	if (!p->life)
 		return true;
+	if (p->rest && !update_rest(p, u, row))
+		return false;
 	life_touch(p, row, u->n, made);
 	for (; made && p->stamp_at; made &= made - 1)
-		part_row_changes(p, row[__builtin_ctzll(made)], NULL, NULL);
+		part_row_changed(p, row[__builtin_ctzll(made)]);
 	return true;
 }
 
@@ -322,30 +347,35 @@ bool part_rows_close(struct part *p, const struct optim_hyper *h, float scale)
 
 /* ---- another rule ---------------------------------------------------------------------- */
 
-void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule)
+/* Rows of so many columns, with what lies behind their state. */
+static struct rows *turned(const struct part *p, struct rows *old, const struct optim_rule *rule, uint32_t cols, uint32_t behind)
 {
-	uint32_t cols = p->table->cols, stamps = p->stamp_at, seen = p->seen_at;
-	struct rows *old = p->rows;
+	uint32_t had = cols * (1 + p->by->rule->nslots), has = cols * (1 + rule->nslots);
+	struct rows *rows = rows_new(has + behind);
 
-	lay_out(p, rule, s->cfg.deltas);
-	p->rows = rows_new(p->stride);
 	for (size_t i = 0; i < rows_count(old); i++) {
 		bool made;
 		uint64_t id;
 		const float *from = rows_at(old, i, &id);
-		float *to = rows_put(p->rows, id, &made);
+		float *to = rows_put(rows, id, &made);
 
 		/* All servers have agreed: without memory this one ends. */
 		if (!to)
 			mem_fail();
 		memcpy(to, from, cols * sizeof *to);
 		regime_carry(rule, p->by->rule, cols, from + cols, to + cols);
-		if (stamps)
-			memcpy(to + p->stamp_at, from + stamps, sizeof *to);
-		if (seen)
-			memcpy(to + p->seen_at, from + seen, sizeof *to);
+		memcpy(to + has, from + had, behind * sizeof *to);
 	}
 	rows_free(old);
+	return rows;
+}
+
+void part_rows_turn(struct part *p, const struct shard *s, const struct optim_rule *rule)
+{
+	p->rows = turned(p, p->rows, rule, p->narrow, p->stride - p->narrow * (1 + p->by->rule->nslots));
+	if (p->rest)
+		p->rest = turned(p, p->rest, rule, width_cols(p), 0);
+	lay_out(p, rule, s->cfg.deltas);
 }
 
 /* ---- pushes -------------------------------------------------------------------------- */
@@ -407,7 +437,7 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 
 static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float **row, float *out)
 {
-	uint32_t cols = p->table->cols;
+	uint32_t cols = p->table->cols, narrow = p->narrow;
 	float *old[ROWS_BLOCK];
 	uint64_t base = 0;
 	bool based = false;
@@ -417,13 +447,20 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 		rows_find(p->prev_rows, ids, n, old);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
 		if (row[i] || (previous && old[i])) {
-			copy_floats(out, previous && old[i] ? old[i] : row[i], cols);
+			copy_floats(out, previous && old[i] ? old[i] : row[i], narrow);
 			continue;
 		}
 		base = based ? base : init_base(p->table);
 		based = true;
-		init_fill_by(p->table, base, init_row_place(p->table, id_at(ids, i)), cols, out);
+		init_fill_by(p->table, base, init_row_place(p->table, id_at(ids, i)), narrow, out);
 	}
+	if (!p->rest)
+		return;
+	out -= (size_t)n * cols;
+	width_show(p, ids, row, n, out);
+	for (uint32_t i = 0; previous && i < n; i++)
+		if (old[i])
+			copy_floats(out + (size_t)i * cols, old[i], cols);
 }
 
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,

@@ -2,6 +2,7 @@
 #include "shard/gate.h"
 #include "shard/life.h"
 #include "shard/regime.h"
+#include "shard/width.h"
 
 /* Sparse partitions whole, or what has changed of them. */
 
@@ -54,7 +55,7 @@ static void copy_rows(struct shard *s, const struct part *p, struct scan *x)
 	for (size_t i = 0; i < x->n; i++) {
 		memcpy(x->ids + i * 8, &all[i], 8);
 		if (x->out)
-			memcpy(x->out + i * cols, rows_get(p->rows, all[i]), cols * sizeof *x->out);
+			width_row(p, all[i], rows_get(p->rows, all[i]), x->out + i * cols);
 	}
 	free(all);
 	x->version = p->version;

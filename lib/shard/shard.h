@@ -384,6 +384,8 @@ struct table_stats {
 	uint64_t rows, bytes;           /* bytes: with their state, index, and counts of ids */
 	uint64_t count[LIFE_COUNTS];    /* where it has a policy; they go along in copies and checkpoints */
 	bool counted;                   /* it has */
+	uint64_t wide;                  /* of its rows; all where it does not widen them */
+	bool widens;
 };
 /* False: there is none of that number, or it was dropped. */
 bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);

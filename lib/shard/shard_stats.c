@@ -1,6 +1,7 @@
 #include "shard/life.h"
 #include "shard/part.h"
 #include "shard/watch.h"
+#include "shard/width.h"
 
 #include <math.h>
 
@@ -14,12 +15,12 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	if (!p->here)
 		return true;
 	if (p->rows) {
-		uint64_t floats = rows_count(p->rows) * p->table->cols;
+		uint64_t floats = width_values(p);
 
 		out->rows += rows_count(p->rows);
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->rows) + life_bytes(p->life) - floats * 4;
+		out->state_bytes += width_bytes(p) + life_bytes(p->life) - floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -59,8 +60,10 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		pthread_mutex_lock(&p->lock);
 		if (p->here && p->head && p->rows) {
 			out->rows += rows_count(p->rows);
-			out->bytes += rows_bytes(p->rows) + life_bytes(p->life);
+			out->wide += p->rest ? rows_count(p->rest) : 0;
+			out->bytes += width_bytes(p) + life_bytes(p->life);
 			out->counted |= p->life != NULL;
+			out->widens |= p->rest != NULL;
 			for (unsigned k = 0; p->life && k < LIFE_COUNTS; k++)
 				out->count[k] += p->life->count[k];
 		}
@@ -120,7 +123,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? rows_bytes(p->rows) + life_bytes(p->life) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	uint64_t tables = p->rows ? width_bytes(p) + life_bytes(p->life) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* What CLOCKs tell of pushes that are still to come, copies and relays must know. */
 	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
 

@@ -2,16 +2,18 @@
 #include "shard/copy.h"
 #include "shard/life.h"
 #include "shard/regime.h"
+#include "shard/width.h"
 
 /* A picture of all partitions of which this server is the last copy, as they
  * are between two steps.  A partition is copied before the first update after
  * that, or when somebody comes round to it; so nobody waits for the picture. */
 
-/* A part owns ids, seen, life, live, last and w, behind whose values those of its slots lie. */
+/* A part owns ids, seen, width, life, live, last and w, behind whose values those of its slots lie, and then the rest. */
 static void release(struct ckpt_part *part)
 {
 	free((void *)part->ids);
 	free((void *)part->seen);
+	free((void *)part->width);
 	free((void *)part->life);
 	free((void *)part->live);
 	free((void *)part->last);
@@ -29,7 +31,7 @@ void snap_drop(struct part *p)
 
 struct by_id {
 	uint64_t id;
-	const float *row;
+	const float *row, *rest;        /* rest: of a wide row */
 };
 
 static int ascending(const void *a, const void *b)
@@ -39,23 +41,37 @@ static int ascending(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* n rows by id, and their columns slot after slot. */
-static void copy_rows(const struct part *p, const struct by_id *order, size_t n, const struct optim_rule *rule, uint64_t *ids, uint64_t *seen,
-    float *values)
+/* What is known of n rows by id. */
+static void copy_words(const struct part *p, const struct by_id *order, size_t n, uint64_t *ids, uint64_t *seen, uint64_t *width)
 {
-	size_t cols = p->table->cols;
+	uint64_t wide = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
 		if (seen)
 			seen[i] = life_seen(p, order[i].row);
-		memcpy(values + i * cols, order[i].row, cols * sizeof(float));
+		if (width)
+			width[i] = order[i].rest ? CKPT_WIDE | wide++ : width_updates(p, order[i].row);
 	}
-	for (unsigned k = 0; k < rule->nslots; k++) {
-		int had = regime_slot(rule, k, p->by->rule);
+}
 
-		for (size_t i = 0; had >= 0 && i < n; i++)
-			memcpy(values + ((k + 1) * n + i) * cols, order[i].row + (size_t)(had + 1) * cols, cols * sizeof(float));
+/* Their columns slot after slot, those of the rest, or the others. */
+static void copy_rows(const struct part *p, const struct by_id *order, size_t n, const struct optim_rule *rule, bool rest, float *values)
+{
+	size_t cols = rest ? width_cols(p) : p->narrow;
+
+	for (unsigned k = 0; k <= rule->nslots; k++) {
+		int had = k ? regime_slot(rule, k - 1, p->by->rule) : -1;
+
+		for (size_t i = 0; i < n; i++) {
+			const float *from = rest ? order[i].rest : order[i].row;
+
+			if (!from)
+				continue;
+			if (!k || had >= 0)
+				memcpy(values, from + (size_t)(had + 1) * cols, cols * sizeof(float));
+			values += cols;
+		}
 	}
 }
 
@@ -80,31 +96,64 @@ static struct by_id *choose(const struct part *p, bool changes, uint64_t *live, 
 	for (size_t i = 0; order && i < all; i++) {
 		if (live)
 			live[i] = order[i].id;
-		if (!changes || life_seen(p, order[i].row) >= p->whole_clock)
-			order[k++] = order[i];
+		if (changes && life_seen(p, order[i].row) < p->whole_clock)
+			continue;
+		order[k] = order[i];
+		order[k].rest = width_is_wide(p, order[k].row) ? rows_get(p->rest, order[k].id) : NULL;
+		k++;
 	}
 	*n = k;
 	return order;
 }
 
-/* Are k rows and all ids much less than n rows? */
-static bool pays(const struct part *p, const struct optim_rule *rule, size_t k, size_t n, bool gone)
+static size_t wide_of(const struct by_id *order, size_t n)
 {
-	size_t each = 2 * sizeof(uint64_t) + (size_t)p->table->cols * (1 + rule->nslots) * sizeof(float);
+	size_t wide = 0;
 
-	return k * each + (gone ? n * sizeof(uint64_t) : 0) < n * each / 4 * 3;
+	for (size_t i = 0; i < n; i++)
+		wide += order[i].rest != NULL;
+	return wide;
+}
+
+/* What so many rows take, of which some are wide. */
+static size_t bytes_of(const struct part *p, const struct optim_rule *rule, size_t n, size_t wide)
+{
+	size_t column = (1 + rule->nslots) * sizeof(float);
+
+	return n * (2 * sizeof(uint64_t) + p->narrow * column) + wide * width_cols(p) * column;
+}
+
+/* Are these n rows and all ids much less than all rows? */
+static bool pays(const struct part *p, const struct optim_rule *rule, const struct by_id *order, size_t n, bool gone)
+{
+	size_t all = rows_count(p->rows), whole = bytes_of(p, rule, all, p->rest ? rows_count(p->rest) : 0);
+
+	return bytes_of(p, rule, n, wide_of(order, n)) + (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
+}
+
+/* Room for the values of n rows, and for those slots of them that begin, their first values. */
+static float *room_for(const struct part *p, const struct optim_rule *rule, size_t n, size_t wide)
+{
+	size_t each = n * p->narrow, rest = wide * width_cols(p);
+	float *values = mem_try_array((each + rest) * (1 + rule->nslots) + 1, sizeof *values);
+
+	if (values) {
+		part_init_state(rule, each, values + each);
+		part_init_state(rule, rest, values + each * (1 + rule->nslots) + rest);
+	}
+	return values;
 }
 
 /* Of a sparse partition: its rows, or those that have changed, and what its table's policy goes by. */
 static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule, float **values)
 {
-	size_t cols = p->table->cols, n;
+	size_t n;
 	struct ckpt_part *x = p->snap;
 	bool changes = has_base(s, p, rule), gone = changes && p->life->removed > p->whole_clock;
-	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life;
+	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life, *width;
 	struct by_id *order = gone && !live ? NULL : choose(p, changes, live, &n);
 
-	if (order && changes && !pays(p, rule, n, rows_count(p->rows), gone)) {
+	if (order && changes && !pays(p, rule, order, n, gone)) {
 		free(order);
 		free(live);
 		live = NULL;
@@ -117,14 +166,19 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	if (!order)
 		return false;
 	x->n = n;
+	x->narrow = p->narrow;
+	x->nwide = wide_of(order, n);
 	x->nlife = life_words(p->life);
 	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
 	x->seen = seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
 	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
-	x->w = *values = mem_try_array(n * cols * (1 + rule->nslots) + 1, sizeof **values);
-	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife)) {
-		part_init_state(rule, n * cols, *values + n * cols);
-		copy_rows(p, order, n, rule, ids, seen, *values);
+	x->width = width = p->rest ? mem_try_array(n + 1, sizeof *width) : NULL;
+	x->w = *values = room_for(p, rule, n, x->nwide);
+	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife) && (width || !p->rest)) {
+		copy_words(p, order, n, ids, seen, width);
+		copy_rows(p, order, n, rule, false, *values);
+		if (p->rest)
+			copy_rows(p, order, n, rule, true, *values + n * p->narrow * (1 + rule->nslots));
 		if (life)
 			life_put(p->life, life);
 	} else {
@@ -167,6 +221,15 @@ static const struct regime *next_of(const struct shard *s)
 	return by_step(s) ? regime_at(s, atomic_load(&s->snaps.step)) : regime_last(s);
 }
 
+static void place_rest(const struct part *p, struct ckpt_part *x, const float *rest)
+{
+	if (!x->width)
+		return;
+	x->rest = rest;
+	for (unsigned k = 0; k < x->nslots; k++)
+		x->rest_slot[k] = rest + (k + 1) * x->nwide * width_cols(p);
+}
+
 static bool copy_part(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = next_of(sh)->rule;
@@ -182,9 +245,10 @@ static bool copy_part(const struct shard *sh, struct part *p)
 		snap_drop(p);
 		return false;
 	}
-	each = p->snap->n * (sparse ? p->table->cols : 1);
+	each = p->snap->n * (sparse ? p->narrow : 1);
 	for (unsigned k = 0; k < rule->nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
+	place_rest(p, p->snap, values + each * (1 + rule->nslots));
 	if (!goes_on && !regime_keeps(rule, p->by->rule))
 		p->snap->born = p->version;
 	/* In bsp pushes of the open step may have been taken, but are not in the values. */

@@ -1,5 +1,6 @@
 /* Ids that are offered to a sparse table in one process, of which some are admitted: how fast, in what memory,
- * and how many come in before their time.  The same ids to a table that takes all, beside it.
+ * and how many come in before their time.  The same ids to a table that takes all, beside it; and to wider ones, of
+ * which one has rows that are narrow until their id has come as often.
  *
  * usage: build/bench/rows_admit [IDS]      IDS (100000000) offered, of a fifth as many different ones */
 #include <math.h>
@@ -14,7 +15,12 @@
 #include "base/rng.h"
 #include "shard/shard.h"
 
-enum { BATCH = 1 << 20, WIDTH = 8, OFTEN = 5 };
+enum { BATCH = 1 << 20, OFTEN = 5 };
+
+struct kind {
+	const char *policy, *rule;
+	uint32_t width;
+};
 
 struct store {
 	struct layout layout;
@@ -31,13 +37,13 @@ static void no_wake(void *ctx)
 	(void)ctx;
 }
 
-static void store_open(struct store *x, const char *policy, uint64_t different)
+static void store_open(struct store *x, const struct kind *k, uint64_t different)
 {
-	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = no_wake };
-	struct table shape = { .name = "t", .sparse = true, .rows = different, .cols = WIDTH }, *t;
+	struct shard_config cfg = { .rule = optim_find(k->rule), .wake = no_wake };
+	struct table shape = { .name = "t", .sparse = true, .rows = different, .cols = k->width }, *t;
 
 	*x = (struct store){ .step = 0 };
-	if (policy_parse(policy, &shape.policy, NULL) || sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
+	if (policy_parse(k->policy, &shape.policy, NULL) || sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
 		abort();
 	cfg.rule->defaults(&cfg.hyper);
 	layout_add(&x->layout, &shape, &t, NULL);
@@ -49,8 +55,8 @@ static void store_open(struct store *x, const char *policy, uint64_t different)
 	x->ids = mem_array(BATCH, sizeof *x->ids);
 	x->sorted = mem_array(BATCH, sizeof *x->sorted);
 	x->part = mem_array(BATCH, sizeof *x->part);
-	x->g = mem_array((size_t)BATCH * WIDTH, sizeof *x->g);
-	for (size_t i = 0; i < (size_t)BATCH * WIDTH; i++)
+	x->g = mem_array((size_t)BATCH * k->width, sizeof *x->g);
+	for (size_t i = 0; i < (size_t)BATCH * k->width; i++)
 		x->g[i] = 1e-3f;
 }
 
@@ -90,7 +96,7 @@ static int64_t push(struct store *x, size_t n, size_t *first)
 			.nrows = (uint32_t)(first[p + 1] - first[p]), .ids = (const uint8_t *)(x->sorted + first[p]) };
 		struct receipt r;
 
-		push.len = (size_t)push.nrows * WIDTH * sizeof(float);
+		push.len = (size_t)push.nrows * x->table->cols * sizeof(float);
 		if (push.nrows && (shard_push(x->shard, &push, &r) || r.status != PUSH_APPLIED))
 			abort();
 	}
@@ -107,41 +113,44 @@ static uint64_t draw(struct rng *rng, uint64_t different, bool even)
 	return (uint64_t)((double)different * (even ? u : u * u));
 }
 
-static void run(const char *policy, uint64_t offered, bool even)
+static void run(const struct kind *k, uint64_t offered, bool even)
 {
 	uint64_t different = offered / 5, often = 0, once = 0;
 	uint8_t *seen = mem_array(different, 1);
 	struct table_stats st;
+	struct row_policy p;
 	struct procstat ps;
 	struct store x;
 	struct rng rng;
 	int64_t took = 0;
+	double early;
 	size_t *first;
 
-	store_open(&x, policy, different);
+	store_open(&x, k, different);
 	first = mem_array(x.table->nparts + 2, sizeof *first);
 	rng_init(&rng, 1);
 	for (uint64_t at = 0; at < offered; at += BATCH) {
 		size_t n = offered - at < BATCH ? (size_t)(offered - at) : BATCH;
 
 		for (size_t i = 0; i < n; i++) {
-			uint64_t k = draw(&rng, different, even);
+			uint64_t id = draw(&rng, different, even);
 
-			seen[k] = (uint8_t)(seen[k] + (seen[k] < 255));
-			x.ids[i] = rng_mix(k);
+			seen[id] = (uint8_t)(seen[id] + (seen[id] < 255));
+			x.ids[i] = rng_mix(id);
 		}
 		took += push(&x, n, first);
 	}
-	for (uint64_t k = 0; k < different; k++) {
-		once += seen[k] > 0;
-		often += seen[k] >= OFTEN;
+	for (uint64_t i = 0; i < different; i++) {
+		once += seen[i] > 0;
+		often += seen[i] >= OFTEN;
 	}
 	if (!shard_table_stats(x.shard, 0, &st))
 		abort();
 	procstat_read(&ps);
-	printf("%-8s %-16s %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
-	    even ? "even" : "skewed", policy, (double)offered / 1e6, (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6,
-	    strcmp(policy, "none") == 0 ? 0.0 : 100.0 * ((double)st.rows - (double)often) / (double)often, (double)st.bytes / 1e6,
+	early = policy_parse(k->policy, &p, NULL) || !p.admit ? 0.0 : 100.0 * ((double)st.rows - (double)often) / (double)often;
+	printf("%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %5.2f M wide, %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
+	    even ? "even" : "skewed", k->policy, k->rule, k->width, (double)offered / 1e6, (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6,
+	    early, (double)(st.widens ? st.wide : st.rows) / 1e6, (double)st.bytes / 1e6,
 	    (double)ps.rss_bytes / 1e6, (double)offered * 1e3 / (double)took);
 	fflush(stdout);
 	store_close(&x);
@@ -151,15 +160,15 @@ static void run(const char *policy, uint64_t offered, bool even)
 
 int main(int argc, char **argv)
 {
+	static const struct kind kinds[] = { { "admit=5", "sgd", 8 }, { "none", "sgd", 8 }, { "none", "adagrad", 17 }, { "widen=1@5", "adagrad", 17 } };
 	uint64_t offered = 100000000;
 
 	if (argc > 1 && !num_uint(argv[1], UINT64_C(1) << 40, &offered)) {
 		fprintf(stderr, "rows_admit: a number of ids is wanted, got \"%s\"\n", argv[1]);
 		return 2;
 	}
-	for (int even = 1; even >= 0; even--) {
-		run("admit=5", offered, even);
-		run("none", offered, even);
-	}
+	for (int even = 1; even >= 0; even--)
+		for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+			run(&kinds[i], offered, even);
 	return 0;
 }

@@ -397,10 +397,12 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 	return good;
 }
 
-static void joining(void)
+static void joining(const char *policy)
 {
 	static const char *const chains[] = { "0", "01" };
 
+	if (policy_parse(policy, &fixture_policy, NULL))
+		abort();
 	for (unsigned m = 0; m < 3; m++)
 		for (unsigned c = 0; c < 2; c++) {
 			unsigned bad = 0, worst = 0;
@@ -411,9 +413,10 @@ static void joining(void)
 						bad++;
 						worst = cut * 10 + k;
 					}
-			ok(bad == 0, "%s, chain of %zu: a server joins, its link broken anywhere (%u of 240, last %u)", modes[m],
-			   strlen(chains[c]), bad, worst);
+			ok(bad == 0, "%s, chain of %zu, policy %s: a server joins, its link broken anywhere (%u of 240, last %u)", modes[m],
+			   strlen(chains[c]), policy, bad, worst);
 		}
+	fixture_policy = (struct row_policy){ 0 };
 }
 
 /* What a joining server dies of: nothing else does. */
@@ -481,7 +484,8 @@ int main(void)
 	the_old_head();
 	promoted_with_debts();
 	promoted_while_feeding();
-	joining();
+	joining("none");
+	joining("widen=1@2");
 	joiner_dies();
 	empty_pushes();
 	return tap_done();

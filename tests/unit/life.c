@@ -11,13 +11,16 @@ static struct rng rng;
 static void texts(void)
 {
 	static const char *const good[][2] = { { "none", "none" }, { "admit=1", "none" }, { "admit=5", "admit=5" }, { "changes", "changes" },
-		{ "admit=0.25", "admit=0.25" }, { "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
+		{ "admit=0.25", "admit=0.25" }, { "widen=1@10", "widen=1@10" }, { "changes,widen=16@1,memory=8K", "memory=8192,widen=16@1,changes" }, { "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
 		"admit=2,decay=7,expire=100,memory=1048576,sketch=8192,changes" } };
 	static const char *const bad[][2] = { { "", "must be none, or some of" }, { "admit", "admit: must have a value" },
 		{ "admit=0", "admit: must be a number of times" }, { "admit=256", "1 to 255" }, { "admit=1.5", "admit:" }, { "admit=-0.5", "admit:" },
 		{ "admit=nan", "admit:" }, { "admit=2,", "must be none, or some of" }, { "admit=2,,expire=1", "some of" }, { "admit=2,admit=3", "twice" },
 		{ "expire=0", "expire: must be steps" }, { "expire=9999999999", "expire: must be steps" }, { "memory=10", "memory: must be bytes" },
 		{ "decay=5", "there is none" }, { "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" }, { "changes=1", "no value" },
+		{ "widen=1", "widen: must be columns, 1 to 65536" }, { "widen=0@4", "widen:" }, { "widen=1@0", "widen:" }, { "widen=@3", "widen:" },
+		{ "widen=1@3@4", "widen:" }, { "widen=4@9999999999", "updates, 1 to 2147483648" }, { "widen", "widen: must have a value" },
+		{ "widen=00000000000000000000001@3", "widen:" },
 		{ "none,admit=2", "some of" }, { "admit=00000000000000000000000000000000000000000000000000000000000002", "too long" } };
 	struct row_policy p;
 

@@ -1,0 +1,130 @@
+#include "base/mem.h"
+#include "ckpt/read.h"
+#include "shard/life.h"
+#include "shard/regime.h"
+#include "shard/width.h"
+
+/* A partition from a checkpoint. */
+
+/* A partition's rows as a checkpoint has them: of each all values, then slot after slot. */
+struct saved {
+	size_t n, cols;
+	unsigned copies;
+	uint64_t *ids, *width;
+	float *values;
+};
+
+static void saved_release(struct saved *x)
+{
+	free(x->ids);
+	free(x->width);
+	free(x->values);
+}
+
+static enum err_code saved_read(struct saved *x, const struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t,
+    const struct ckpt_info *info, struct err *e)
+{
+	float *slot[CKPT_SLOTS_MAX];
+	enum err_code rc;
+
+	*x = (struct saved){ .n = info->n, .cols = t->cols, .copies = 1 + info->nslots };
+	x->ids = mem_try_array(x->n + 1, sizeof *x->ids);
+	x->width = mem_try_array(x->n + 1, sizeof *x->width);
+	x->values = mem_try_array(x->n * x->cols * x->copies + 1, sizeof *x->values);
+	if (!x->ids || !x->width || !x->values)
+		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n, t->name);
+	for (unsigned k = 0; k < info->nslots; k++)
+		slot[k] = x->values + (k + 1) * x->n * x->cols;
+	rc = ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, slot, info->nslots, e);
+	return rc ? rc : ckpt_read_width(r, t, p->index, x->width, e);
+}
+
+/* Columns first .. first + cols - 1 of row i. */
+static void take_columns(const struct saved *x, size_t i, size_t first, size_t cols, float *row)
+{
+	for (size_t k = 0; k < x->copies; k++)
+		memcpy(row + k * cols, x->values + (k * x->n + i) * x->cols + first, cols * sizeof *row);
+}
+
+static bool take_row(struct part *p, const struct saved *x, size_t i)
+{
+	bool wide = x->width[i] & CKPT_WIDE, made;
+	float *row = rows_put(p->rows, x->ids[i], &made), *rest;
+
+	if (!row)
+		return false;
+	take_columns(x, i, 0, p->narrow, row);
+	if (!p->rest)
+		return true;
+	width_set_updates(p, row, wide ? UINT64_MAX : x->width[i]);
+	rest = wide ? rows_put(p->rest, x->ids[i], &made) : NULL;
+	if (rest)
+		take_columns(x, i, p->narrow, width_cols(p), rest);
+	return rest || !wide;
+}
+
+static enum err_code read_rows(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t,
+    const struct ckpt_info *info, struct err *e)
+{
+	struct saved x;
+	enum err_code rc = saved_read(&x, p, r, t, info, e);
+
+	for (size_t i = 0; !rc && i < x.n; i++)
+		if (!take_row(p, &x, i))
+			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"", t->name);
+	if (!rc && !width_is_sound(p))
+		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has rows that are narrow when they were updated often enough",
+		    ckpt_path(r), p->index, t->name);
+	saved_release(&x);
+	return rc;
+}
+
+/* What the table's policy goes by.  Of a table that had none it begins now. */
+static enum err_code read_life(struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t, const struct ckpt_info *info,
+    struct err *e)
+{
+	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen), *life = mem_array(info->nlife, sizeof *life);
+	enum err_code rc = ckpt_read_part(r, t, p->index, 0, info->n, ids, NULL, NULL, 0, e);
+
+	if (!rc)
+		rc = ckpt_read_life(r, t, p->index, seen, life, e);
+	if (!rc && info->nlife && !life_get(p->life, life, info->nlife))
+		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has not what its policy goes by", ckpt_path(r),
+		    p->index, t->name);
+	for (size_t i = 0; !rc && p->seen_at && i < info->n; i++)
+		life_set_seen(p, rows_get(p->rows, ids[i]), info->dated ? seen[i] : p->life->clock);
+	free(ids);
+	free(seen);
+	free(life);
+	return rc;
+}
+
+enum err_code part_restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
+{
+	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
+	unsigned nslots = p->by->rule->nslots;
+	float *slot[OPTIM_MAX_SLOTS];
+	enum err_code rc;
+
+	info.nslots = cfg->read_only ? 0 : info.nslots;
+	if (t->sparse != p->table->sparse || t->parts != p->table->nparts || t->cols != p->table->cols ||
+	    (!t->sparse && info.n != p->n) || (t->sparse && info.narrow != p->narrow))
+		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));
+	if (info.nslots != nslots)
+		return err_set(e, ERR_CONFIG, "%s was made with an update rule of %u slots, %s has %u", ckpt_path(cfg->restore),
+		    info.nslots, p->by->rule->name, nslots);
+	if (t->sparse) {
+		rc = read_rows(p, cfg->restore, t, &info, e);
+		if (!rc && p->life)
+			rc = read_life(p, cfg->restore, t, &info, e);
+	} else {
+		part_slots(p->state, p->n, p->by->rule, slot);
+		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
+	}
+	p->version = info.version;
+	p->born = info.born;
+	part_forget_changes(p);
+	p->step = cfg->mode.kind == SYNC_bsp ? ckpt_step(cfg->restore) : 0;
+	p->prev_same = true;
+	return rc;
+}

@@ -175,6 +175,16 @@ over() {
 	ps-ctl stop -C "$RUN" >/dev/null
 	run -78 --separate-stderr ps-ctl run none.json --set sparse=decay=7
 	[[ $stderr == *'sparse: decay: is of what admit=N counts, and there is none'* ]]
+	run -78 --separate-stderr ps-ctl run none.json --set sparse=admit=2,sketch=65G
+	[[ $stderr == *'sparse: sketch: must be at most 64G, got "65G"'* ]]
+	run -78 --separate-stderr ps-ctl run none.json --set sparse=admit=2,sketch=8G --set mem_limit=1G
+	[[ $stderr == *'sparse: sketch=8589934592 is '*' bytes on each of '*' servers, and mem_limit is 1073741824'* ]]
+	# More than this host has: a server says so, and does not end at the first push.
+	[ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 60 ] || return 0
+	printf '1 1:1\n0 2:1\n' >two.svm
+	echo '{ "job": { "model": "logistic", "data": "two.svm", "steps": 2 } }' >job.json
+	run -1 --separate-stderr ps-ctl run job.json --set sparse=admit=2,sketch=64G
+	[[ $stderr == *'the counts for admit (sketch): it takes 68719476736 bytes'*'which has '*' left'* ]]
 }
 
 # merged BASE DELTA: like a server of answers has it who has read the one and then the other; says how many rows came.

@@ -130,9 +130,16 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 static enum err_code check_sparse(const struct conf *c, struct err *e)
 {
 	struct row_policy policy;
+	uint64_t each;
 	struct err why;
 
-	return policy_parse(c->sparse, &policy, &why) ? err_set(e, ERR_CONFIG, "sparse: %s", why.msg) : ERR_OK;
+	if (policy_parse(c->sparse, &policy, &why))
+		return err_set(e, ERR_CONFIG, "sparse: %s", why.msg);
+	each = policy.sketch / (uint64_t)c->servers * (uint64_t)c->replicas;
+	if (c->mem_limit && each > (uint64_t)c->mem_limit)
+		return err_set(e, ERR_CONFIG, "sparse: sketch=%llu is %llu bytes on each of %lld servers, and mem_limit is %llu", (unsigned long long)policy.sketch,
+		    (unsigned long long)each, (long long)c->servers, (unsigned long long)c->mem_limit);
+	return ERR_OK;
 }
 
 /* Rows that are held back. */

@@ -59,6 +59,36 @@ static void missing_server(struct why *y, unsigned i, const char *who)
 		    "it has not come yet");
 }
 
+enum remedy { COME, MEND_SLOT, MEND_JOINED, COME_BACK };
+
+/* Whom a worker is of: ps-work alone; ps-work with a program; by the library (pskit(3)), by whatever starts it. */
+#define OWN ", where COMMAND is the job's own worker (pskit(3))"
+static const char *const remedies[3][4] = {
+	{ [COME] = "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+	    [MEND_SLOT] = "mend that, and start it again: ps-work train -C DIR --slot K",
+	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
+	    [COME_BACK] = "start it again: ps-work train -C DIR --slot K, or --join FILE" },
+	{ [COME] = "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND --join FILE elsewhere (ps-ctl "
+	    "invite --role worker)",
+	    [MEND_SLOT] = "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
+	    [MEND_JOINED] = "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
+	    [COME_BACK] = "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
+	{ [COME] = "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: ps-ctl invite --role worker)" OWN,
+	    [MEND_SLOT] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN,
+	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
+	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN },
+};
+
+/* What is to be done about a worker that is not there, as this job's are started. */
+static const char *start_worker(const struct coord *c, enum remedy which)
+{
+	const json_t *job = json_object_get(c->cfg.config, "job");
+
+	if (strcmp(json_str(job, "model", ""), "custom") != 0)
+		return remedies[0][which];
+	return remedies[strcmp(json_str(job, "exec", "none"), "none") != 0 ? 1 : 2][which];
+}
+
 static void missing_worker(struct why *y, unsigned i, const char *who)
 {
 	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, y->c->started) };
@@ -70,12 +100,11 @@ static void missing_worker(struct why *y, unsigned i, const char *who)
 		why_say(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
-		why_say(y, &r, "mend that, and start it again: ps-work train -C DIR --slot K", "it cannot begin %s", y->c->worker[i].unfit);
+		why_say(y, &r, start_worker(y->c, MEND_SLOT), "it cannot begin %s", y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
-		why_say(y, &r, "mend that, and start it again: ps-work train --join FILE", "one has come, and cannot begin %s", y->c->unfit);
+		why_say(y, &r, start_worker(y->c, MEND_JOINED), "one has come, and cannot begin %s", y->c->unfit);
 	else
-		why_say(y, &r, "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
-		    "it has not come yet");
+		why_say(y, &r, start_worker(y->c, COME), "it has not come yet");
 }
 
 /* All are here, and the partitions are dealt out. */
@@ -156,7 +185,7 @@ static void say_of(struct why *y, struct reason *r, unsigned i)
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
 	if (w->lost_at)
-		why_say(y, r, "start it again: ps-work train -C DIR --slot K, or --join FILE", "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		why_say(y, r, start_worker(y->c, COME_BACK), "it is lost, and on_worker_loss lets %.0f s for it to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (is_silent(y, w->seen))
 		why_say(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",

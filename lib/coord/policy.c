@@ -29,6 +29,16 @@ static enum err_code bytes(const char *name, const char *v, uint64_t *out, struc
 	return ERR_OK;
 }
 
+/* Unlike rows it is there from the first push on. */
+static enum err_code sketch(const char *v, struct row_policy *p, struct err *e)
+{
+	enum err_code rc = bytes("sketch", v, &p->sketch, e);
+
+	if (!rc && p->sketch > POLICY_SKETCH_MAX)
+		rc = err_set(e, ERR_CONFIG, "sketch: must be at most %lluG, got \"%.40s\"", (unsigned long long)(POLICY_SKETCH_MAX >> 30), v);
+	return rc;
+}
+
 static enum err_code admit(const char *v, struct row_policy *p, struct err *e)
 {
 	int64_t n;
@@ -79,7 +89,7 @@ static enum err_code take(const char *name, const char *v, struct row_policy *p,
 		return widen(v, p, e);
 	if (strcmp(name, "expire") == 0)
 		return steps(name, v, &p->expire, e);
-	return bytes(name, v, strcmp(name, "memory") == 0 ? &p->memory : &p->sketch, e);
+	return strcmp(name, "sketch") == 0 ? sketch(v, p, e) : bytes(name, v, &p->memory, e);
 }
 
 static int find(const char *word, size_t n)

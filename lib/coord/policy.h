@@ -23,6 +23,7 @@ struct row_policy {
 };
 
 #define POLICY_TEXT 160
+#define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
 /* "none", or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, sketch=SIZE and changes, separated
  * by commas: a whole N counts, a P below 1 is a chance.  ERR_CONFIG with a sentence otherwise. */

@@ -200,14 +200,19 @@ static enum err_code add_row(struct data_label *l, const struct stream *s, doubl
 	return ERR_OK;
 }
 
+/* Of labels that are not looked at there are but as many as examples. */
+static bool passes_over(struct data_label *l)
+{
+	l->rows += l->want.any;
+	return l->want.any;
+}
+
 enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e)
 {
 	char text[32];
 
-	if (l->want.any) {
-		l->rows++;
+	if (passes_over(l))
 		return ERR_OK;
-	}
 	if (!isfinite((float)v)) {
 		snprintf(text, sizeof(text), "%g", v);
 		return stream_fail(s, e, "label %s is no finite float32 number", text);
@@ -222,10 +227,8 @@ enum err_code data_label_text(struct data_label *l, const struct stream *s, cons
 	char out[SHOWN];
 	double v;
 
-	if (l->want.any) {
-		l->rows++;
+	if (passes_over(l))
 		return ERR_OK;
-	}
 	if (data_num_all(text, &v))
 		return data_label_number(l, s, v, e);
 	if (!*text)
@@ -269,8 +272,7 @@ static void sort_classes(struct data_label *l)
 
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
-	if (l->want.any)
-		return ERR_OK;
+	/* Of labels that are not looked at there are none. */
 	if (!l->want.classes && !l->want.two) {
 		d->y = l->y;
 		l->y = NULL;

@@ -86,19 +86,33 @@ static struct parted *add_rows(struct saving *s)
 	return &s->rows[s->nrows++];
 }
 
+/* Partition i of what is held, as the checkpoint is to have it. */
+static void describe_rows(const struct saving *s, const struct parted *by, uint32_t i, struct ckpt_part *p)
+{
+	size_t at = by->first[i], narrow = s->t->policy.narrow;
+
+	p->n = by->first[i + 1] - at;
+	p->ids = by->ids + at;
+	p->w = by->rows + at * s->x->cols;
+	if (!narrow)
+		return;
+	p->w = by->narrow + at * narrow;
+	p->narrow = (uint32_t)narrow;
+	p->width = by->width + at;
+	p->nwide = by->wide[i + 1] - by->wide[i];
+	p->rest = by->rest + by->wide[i] * (s->x->cols - narrow);
+}
+
 static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
 {
 	struct saving *s = ctx;
 	struct parted *by = add_rows(s);
 	enum err_code rc = parted_make(s->t, ids, rows, n, by, e);
 
-	for (uint32_t i = s->first; !rc && i < s->end; i++) {
-		struct ckpt_part *p = add_part(s, s->x, i);
-
-		p->n = by->first[i + 1] - by->first[i];
-		p->ids = by->ids + by->first[i];
-		p->w = by->rows + by->first[i] * s->x->cols;
-	}
+	if (!rc && s->t->policy.narrow)
+		rc = parted_narrow(s->t, by, e);
+	for (uint32_t i = s->first; !rc && i < s->end; i++)
+		describe_rows(s, by, i, add_part(s, s->x, i));
 	s->given = true;
 	s->bytes += n * (8 + s->x->cols * sizeof *rows);
 	return rc;

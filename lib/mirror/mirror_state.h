@@ -58,8 +58,15 @@ struct parted {
 	uint64_t *ids;
 	float *rows;
 	size_t *first;                  /* of all partitions, and the end */
+	/* parted_narrow: of each row the first columns, and as checkpoints say it how wide it is (ckpt/write.h); of the wide
+	 * ones, of partition i wide[i] .. wide[i + 1] - 1, the rest. */
+	float *narrow, *rest;
+	uint64_t *width;
+	size_t *wide;
 };
 enum err_code parted_make(const struct table *t, const uint64_t *ids, const float *rows, size_t n, struct parted *out, struct err *e);
+/* Of a table with rows that may be narrow, whose missing columns are zeros here. */
+enum err_code parted_narrow(const struct table *t, struct parted *p, struct err *e);
 void parted_release(struct parted *p);
 
 #endif

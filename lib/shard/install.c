@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "shard/copy.h"
+#include "shard/life.h"
 #include "shard/regime.h"
 
 /* A partition's place in its chain changes with the layout's epoch. */
@@ -104,6 +105,9 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	bool fresh = had < shape->nparts;
 	enum err_code rc = ERR_OK;
 
+	/* The counts of ids come with the first push, which is too late to say that there is no room. */
+	if (!had && !s->cfg.relay && shape->sparse && life_sketch(shape) && shard_fits_table(s, shape, 0, 1, e))
+		return err_prefix(e, "table \"%s\": the counts for admit (sketch)", shape->name);
 	if (fresh)
 		table = table_new(shape, table);
 	for (uint32_t i = 0; !rc && i < shape->nparts; i++) {

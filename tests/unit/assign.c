@@ -82,7 +82,7 @@ int main(void)
 	world_open_with(&x, "asp", false, "sgd", 1, 0, 0, true);
 	rows();
 	world_close(&x);
-	fixture_policy = (struct row_policy){ .widen = 1, .widen_after = 3 };
+	fixture_policy = (struct row_policy){ .narrow = 1, .widen_after = 3 };
 	world_open_with(&x, "asp", false, "momentum", 1, 0, 0, true);
 	rows();
 	world_close(&x);

@@ -143,6 +143,35 @@ static void stale(void)
 	scene_close(&s);
 }
 
+/* The remedy of the first. */
+static bool advises(const struct scene *s, const char *part)
+{
+	json_t *list = coord_why(s->c, s->now);
+	const char *text = json_str(json_array_get(list, 0), "remedy", "");
+	bool does = strstr(text, part) != NULL;
+
+	if (!does)
+		printf("# \"%s\"\n", text);
+	json_decref(list);
+	return does;
+}
+
+/* What a worker that has not come is started by goes by the job. */
+static void how_to_start(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	scene_begin(&s);
+	join_as_server(&s, 0);
+	ok(advises(&s, "start it: ps-work train -C DIR here"), "by ps-work");
+	json_object_set_new(s.config, "job", json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "./gradient", "command", "none"));
+	ok(advises(&s, "ps-work train --exec COMMAND --join FILE elsewhere"), "by ps-work, with its program");
+	json_object_set_new(s.config, "job", json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "none", "command", "none"));
+	ok(advises(&s, "start it: PS_CLUSTER=DIR COMMAND here") && !advises(&s, "ps-work"), "by a command of its own");
+	scene_close(&s);
+}
+
 /* One that comes, and cannot begin; and who has all, and takes it over. */
 static void unfit(void)
 {
@@ -229,6 +258,7 @@ int main(void)
 {
 	start();
 	unfit();
+	how_to_start();
 	asked();
 	relays();
 	others();

@@ -17,10 +17,11 @@ static void texts(void)
 		{ "admit=0", "admit: must be a number of times" }, { "admit=256", "1 to 255" }, { "admit=1.5", "admit:" }, { "admit=-0.5", "admit:" },
 		{ "admit=nan", "admit:" }, { "admit=2,", "must be none, or some of" }, { "admit=2,,expire=1", "some of" }, { "admit=2,admit=3", "twice" },
 		{ "expire=0", "expire: must be steps" }, { "expire=9999999999", "expire: must be steps" }, { "memory=10", "memory: must be bytes" },
-		{ "decay=5", "there is none" }, { "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" }, { "changes=1", "no value" },
+		{ "decay=5", "there is none" }, { "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" },
 		{ "widen=1", "widen: must be columns, 1 to 65536" }, { "widen=0@4", "widen:" }, { "widen=1@0", "widen:" }, { "widen=@3", "widen:" },
 		{ "widen=1@3@4", "widen:" }, { "widen=4@9999999999", "updates, 1 to 2147483648" }, { "widen", "widen: must have a value" },
 		{ "widen=00000000000000000000001@3", "widen:" },
+		{ "admit=2,sketch=65G", "sketch: must be at most 64G" }, { "admit=2,sketch=1", "sketch: must be bytes, 4K at least" }, { "changes=1", "no value" },
 		{ "none,admit=2", "some of" }, { "admit=00000000000000000000000000000000000000000000000000000000000002", "too long" } };
 	struct row_policy p;
 

@@ -109,6 +109,14 @@ write_data() {
 	echo "$output"
 	[ "$(status .state)" = running ]
 	ps-ctl stop >/dev/null
+	# Asked while it waits.
+	echo '{ "workers": 2, "job": { "model": "custom", "steps": 1000 } }' >e.json
+	begin e.json
+	PS_CLUSTER=$T/e.run run -0 ./calls interrupt
+	echo "$output"
+	RUN=$T/e.run
+	wait_for 10 eval '[ "$(status .workers)" -eq 0 ]'
+	ps-ctl stop >/dev/null || true
 	none_left "$T"
 }
 

@@ -126,7 +126,7 @@ static void drag(struct worker *w, int64_t begin)
 {
 	const struct sim_compute *c = &w->cfg->compute;
 	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
-	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+	struct pollfd p = { w->cfg->interrupt.fd, POLLIN, 0 };
 	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
 	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
 

@@ -54,7 +54,7 @@ static void take_layout(struct fleet *f)
 	const json_t *servers;
 	struct err e;
 
-	if (cluster_await(f->tool.cluster, running, NULL, PATIENCE, -1, &view, &e) || client_view(f->tool.client, view, &e) ||
+	if (cluster_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) || client_view(f->tool.client, view, &e) ||
 	    tool_table(&f->tool, FLEET_TABLE, &f->table, &e))
 		fleet_die("the cluster", &e);
 	servers = json_object_get(view, "servers");
@@ -84,7 +84,7 @@ static void watch(struct fleet *f, struct log *log)
 
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
-	if (cluster_open(&cc, &f->tool.cluster, &e) || cluster_await(f->tool.cluster, first_view, NULL, PATIENCE, -1, &view, &e) ||
+	if (cluster_open(&cc, &f->tool.cluster, &e) || cluster_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
 	    client_new(&cl, &f->tool.client, &e))
 		fleet_die("the cluster", &e);
 	json_decref(view);

@@ -195,7 +195,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
 		.who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
 	json_t *view;
-	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, -1, &view, e);
+	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, &view, e);
 
 	if (rc)
 		return rc;
@@ -423,7 +423,7 @@ static enum err_code finish(struct worker *w, struct err *e)
 		json_t *view;
 		bool over;
 
-		rc = cluster_await(w->cluster, settled, w, 0, -1, &view, e);
+		rc = cluster_await(w->cluster, settled, w, 0, &view, e);
 		if (rc)
 			break;
 		rc = view_over(view, e);

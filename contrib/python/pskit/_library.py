@@ -27,6 +27,7 @@ class Scores(ctypes.Structure):
                 ("examples", c_uint64)]
 
 
+ASKED = ctypes.CFUNCTYPE(c_int, c_void_p)
 SCORE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Scores))
 
 
@@ -52,9 +53,7 @@ for _name, _result, _args in (
     ("ps_message", c_char_p, [c_void_p]),
     ("ps_close", None, [c_void_p]),
     ("ps_cancel", None, [c_void_p]),
-    ("ps_async", c_int, [c_void_p, c_int]),
-    ("ps_fd", c_int, [c_void_p]),
-    ("ps_result", c_int, [c_void_p]),
+    ("ps_on_interrupt", c_int, [c_void_p, ASKED, c_void_p]),
     ("ps_on_score", c_int, [c_void_p, SCORE, c_void_p]),
     ("ps_set", c_int, [c_void_p, c_char_p, c_char_p]),
     ("ps_setting", c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),

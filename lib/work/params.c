@@ -129,24 +129,29 @@ static const float *base_of(const struct params *p, size_t i, uint64_t step)
 	return p->aside ? p->kept[i] : p->w[i];
 }
 
-enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
+enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e)
 {
 	enum err_code rc = p->fresh ? keep(p, e) : ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
-			rc = client_want_parts(p->client, p->table[i], step, true, 0, p->table[i]->nparts, base_of(p, i, step),
+			rc = client_want_parts(p->client, p->table[i], step, early, 0, p->table[i]->nparts, base_of(p, i, step),
 			    p->w[i], e);
 	p->asked = true;
 	p->asked_step = step;
 	return rc;
 }
 
+void params_unask(struct params *p)
+{
+	p->asked_step = CLIENT_NOW;
+}
+
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	/* Steps were left out since: what was asked for is of before. */
+	/* What was asked for is of before: steps were left out since, or settings are others. */
 	if (p->asked && p->asked_step != step) {
 		rc = client_wait(p->client, step, e);
 		p->asked = p->aside = false;

@@ -344,7 +344,7 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, double loss,
 	if (w->batch.rows || w->ring)
 		rc = step_push(w, e);
 	if (!rc)
-		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
+		rc = step_clock(w, e);
 	if (!rc)
 		rc = feed_used(w->feed, e);
 	t->pushed = clock_now();

@@ -142,16 +142,11 @@ enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err
 	return rc;
 }
 
-void params_unask(struct params *p)
-{
-	p->asked_step = CLIENT_NOW;
-}
-
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	/* What was asked for is of before: steps were left out since, or settings are others. */
+	/* Steps were left out since: what was asked for is of before. */
 	if (p->asked && p->asked_step != step) {
 		rc = client_wait(p->client, step, e);
 		p->asked = p->aside = false;

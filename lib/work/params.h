@@ -37,8 +37,6 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 /* After params_good: ask for the dense tables of the next step, which params_pull of that step then waits for.  early:
  * before the push, each partition as soon as it is there. */
 enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e);
-/* What was asked for is not as it is to be: params_pull asks anew. */
-void params_unask(struct params *p);
 /* The loss at this step was finite: keep what was pulled for it until a later
  * step is good.  Costs no copy: the next pull goes to the other place. */
 void params_good(struct params *p, uint64_t step);

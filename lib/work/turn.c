@@ -58,7 +58,6 @@ static enum err_code apply(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	client_recode(w->client, &coding);
-	params_unask(&w->params);
 	feed_turn(w->feed);
 	rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
 	if (!rc)

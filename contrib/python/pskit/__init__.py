@@ -158,14 +158,15 @@ class Handle:
     def _view(self, fn, name):
         if not self._p:
             raise ValueError("the handle is closed")
-        address = ctypes.cast(fn(self._p, name.encode(), None), ctypes.c_void_p).value
+        address = fn(self._p, name.encode(), None)
         if not address:
             raise self._error(4)
         # The library has few places, and comes back to them.
-        if (name, address) not in self._views:
-            shape = self._shape(name).shape
-            self._views[name, address] = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), shape)
-        return self._views[name, address]
+        view = self._views.get((name, address))
+        if view is None:
+            view = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), self._shape(name).shape)
+            self._views[name, address] = view
+        return view
 
     # ---- life
 

@@ -92,6 +92,7 @@ struct place {
 	char *dir, *resume;             /* resume: a checkpoint, auto or NULL */
 	struct mirror *mirror;          /* of the cluster that is followed; NULL: of none */
 	struct log mirror_log;
+	struct interrupt early;         /* a signal, before there is a server */
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -148,8 +149,9 @@ static enum err_code read_only(const struct options *o, int signals, struct plac
 	if (!mirror_can_follow(o->read_only)) {
 		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
 	} else {
+		p->early.fd = signals;
 		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);
-		rc = mirror_open(o->read_only, signals, &p->mirror_log, &p->mirror, e);
+		rc = mirror_open(o->read_only, &p->early, &p->mirror_log, &p->mirror, e);
 		if (!rc)
 			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
 	}

@@ -65,6 +65,23 @@ write_data() {
 	! command -v g++ >/dev/null || echo '#include "pskit.h"' | g++ -x c++ -Wall -Werror -fsyntax-only -I"$ROOT/lib/pskit" -
 }
 
+@test "steps go on when the mode changes between what was asked for ahead and the step" {
+	write_data
+	build linear "$ROOT/contrib/examples/c/linear.c"
+	cat >c.json <<-END
+	{ "workers": 2, "job": { "model": "custom", "command": "./linear", "steps": 100000000, "batch": 10, "lr": 0.01 } }
+	END
+	begin c.json
+	for change in sync=ssp:2 sync=bsp backup=1 backup=0 sync=asp sync=bsp; do
+		wait_for 20 step_is_past $(($(status .step) + 20))
+		ps-ctl set "$change"
+	done
+	wait_for 20 step_is_past $(($(status .step) + 20))
+	[ "$(http GET /v1/events | jq '[.events[] | select(.event == "worker_lost")] | length')" -eq 0 ]
+	ps-ctl stop >/dev/null
+	none_left "$T"
+}
+
 @test "a worker of the library is killed, and another is stopped: the rest end the job" {
 	write_data
 	build linear "$ROOT/contrib/examples/c/linear.c"
@@ -109,6 +126,14 @@ write_data() {
 	echo "$output"
 	[ "$(status .state)" = running ]
 	ps-ctl stop >/dev/null
+	# Asked while it waits.
+	echo '{ "workers": 2, "job": { "model": "custom", "steps": 1000 } }' >e.json
+	begin e.json
+	PS_CLUSTER=$T/e.run run -0 ./calls interrupt
+	echo "$output"
+	RUN=$T/e.run
+	wait_for 10 eval '[ "$(status .workers)" -eq 0 ]'
+	ps-ctl stop >/dev/null || true
 	none_left "$T"
 }
 

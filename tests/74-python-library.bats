@@ -143,6 +143,70 @@ job() {
 	none_left "$T"
 }
 
+@test "handlers of signals run while a call waits: what one raises ends the call, what it calls is refused" {
+	cat >hears.py <<-'END'
+	import os, pskit, signal, sys, threading
+
+	def refused(f):
+	    try:
+	        f()
+	    except pskit.Error as e:
+	        assert e.code == 2, e
+	        return str(e)
+	    raise AssertionError("it was not refused")
+
+	def note(_number, _frame):
+	    print("noted:", refused(lambda: ps.table("w")), flush=True)
+
+	def end(_number, _frame):
+	    raise SystemExit("ended by a handler")
+
+	signal.signal(signal.SIGUSR1, note)
+	signal.signal(signal.SIGTERM, end)
+	with pskit.connect(slot=0) as ps:
+	    if sys.argv[1] == "score":
+	        ps.join("w:1", examples=10)
+	        for task in ps.tasks():
+	            ps.grad("w")[:] = 0
+	            ps.clock()
+	        ps.finish(lambda h: os.kill(os.getpid(), signal.SIGTERM) or {})
+	    if sys.argv[1] == "thread":
+	        def other():
+	            print("refused:", refused(lambda: ps.set("lr", 1)), flush=True)
+	            os.kill(os.getpid(), signal.SIGTERM)
+	        signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=other).start())
+	    print("waits", flush=True)
+	    ps.join("w:1", examples=10)
+	END
+	echo '{ "workers": 2, "lease": "2s", "job": { "model": "custom", "batch": 1 } }' >own.json
+	begin own.json
+	export PS_CLUSTER=$T/own.run
+	background /usr/bin/python3 hears.py note
+	wait_for 20 grep -q waits out
+	for n in 1 2; do
+		kill -USR1 "$pid"
+		wait_for 10 eval '[ "$(grep -c "noted: a call is under way" out)" -eq '$n' ]'
+	done
+	kill "$pid"
+	finish
+	[ "$status" -eq 1 ]
+	grep -x 'ended by a handler' err
+	background /usr/bin/python3 hears.py thread
+	wait_for 20 grep -q waits out
+	kill -USR1 "$pid"
+	finish
+	grep -q 'refused: a call of another thread' out
+	grep -x 'ended by a handler' err
+	ps-ctl -C "$PS_CLUSTER" stop >/dev/null || true
+	unset PS_CLUSTER
+	# In a callback.
+	job "hears.py score" '"examples": 10, "epochs": 1'
+	run ps-ctl run c.json --set workers=1
+	[ "$status" -ne 0 ]
+	grep -x 'ended by a handler' c.run/worker-0.log
+	none_left "$T"
+}
+
 @test "what a program has set outlives the coordinator, and goes into checkpoints" {
 	cat >sets.py <<-'END'
 	import pskit

@@ -44,7 +44,7 @@ enum err_code where_tool(const struct where *w, const char *transport, struct lo
 
 	if (rc)
 		return rc;
-	rc = tool_open(id, transport, w->timeout ? w->timeout : 30 * NSEC_PER_SEC, -1, log, out, e);
+	rc = tool_open(id, transport, w->timeout ? w->timeout : 30 * NSEC_PER_SEC, NULL, log, out, e);
 	if (rc)
 		identity_release(id);
 	return rc;

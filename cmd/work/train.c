@@ -103,9 +103,9 @@ int cmd_train(int argc, char **argv)
 	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
 		.exec = o.exec, .zone = o.zone, .listen = o.listen, .iface = o.iface, .log = &log,
 		.compute = compute,
-		.hold = &hold, .interrupt_fd = watch_signals(&hold) };
+		.hold = &hold, .interrupt = { .fd = watch_signals(&hold) } };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
-	close(cfg.interrupt_fd);
+	close(cfg.interrupt.fd);
 	identity_release(&id);
 	opt_list_release(&o.data);
 	return code;

@@ -389,7 +389,7 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	a->next_seq = 1;
 	atomic_init(&a->heartbeat, cfg->heartbeat);
 	atomic_init(&a->deadline, cfg->deadline);
-	atomic_init(&a->cancel_fd, -1);
+	atomic_init(&a->interrupt, NULL);
 	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_condattr_init(&attr);

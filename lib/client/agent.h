@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "wire/conn.h"
 
@@ -50,8 +51,8 @@ void agent_alive(struct agent *a);
 /* Ask and wait.  *answer is a new reference; msg is borrowed.  ERR_STOPPED when
  * it was given up, or the cluster ends. */
 enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
-/* Calls are given up when this descriptor is readable (-1: none, as at first). */
-void agent_set_cancel(struct agent *a, int fd);
+/* Calls are given up when this comes (borrowed; NULL: none, as at first). */
+void agent_set_interrupt(struct agent *a, const struct interrupt *i);
 /* Is there a session at present? */
 bool agent_is_up(struct agent *a);
 /* What to send at the next (re)connection, instead of cfg.join. */

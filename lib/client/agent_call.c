@@ -1,7 +1,6 @@
 #include "client/agent_state.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -84,9 +83,9 @@ static void enqueue(struct agent *a, struct ask *ask)
 	ask->seq = a->next_seq++;
 }
 
-void agent_set_cancel(struct agent *a, int fd)
+void agent_set_interrupt(struct agent *a, const struct interrupt *i)
 {
-	atomic_store(&a->cancel_fd, fd);
+	atomic_store(&a->interrupt, i);
 }
 
 bool agent_is_up(struct agent *a)
@@ -106,11 +105,15 @@ void agent_tell(struct agent *a, const json_t *msg)
 	agent_ring(a);
 }
 
+/* Under the lock, which whoever is asked does without. */
 static bool cancelled(struct agent *a)
 {
-	struct pollfd p = { atomic_load(&a->cancel_fd), POLLIN, 0 };
+	bool came;
 
-	return p.fd >= 0 && poll(&p, 1, 0) > 0;
+	pthread_mutex_unlock(&a->lock);
+	came = interrupt_came(atomic_load(&a->interrupt));
+	pthread_mutex_lock(&a->lock);
+	return came;
 }
 
 /* Until there is an answer, or there will be none: under the lock.  False when
@@ -123,6 +126,8 @@ static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
 
 		if (cancelled(a))
 			return false;
+		if (ask->done || a->ended || a->over)
+			break;
 		next = next < until ? next : until;
 		ts = (struct timespec){ next / NSEC_PER_SEC, next % NSEC_PER_SEC };
 		pthread_cond_timedwait(&a->answered, &a->lock, &ts);

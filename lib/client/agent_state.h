@@ -29,7 +29,7 @@ struct agent {
 	struct ask *asks;
 	uint64_t next_seq;
 	_Atomic bool stop, up;          /* up: a session stands, and the join is answered */
-	_Atomic int cancel_fd;          /* readable: give calls up; -1: none */
+	_Atomic(const struct interrupt *) interrupt;    /* calls are given up; NULL: they are not */
 	_Atomic int64_t heartbeat, deadline;    /* of cfg, until agent_set_pace */
 	bool ended;
 	bool over;                      /* the cluster has said that it ends */

@@ -147,6 +147,9 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
     struct err *e);
 /* The step is complete: tell every server, and write all that is queued. */
 enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e);
+/* The same in two: what is asked for between them goes with it. */
+enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e);
+enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e);
 /* No more data: never wait for this slot again.  Returns when all servers
  * have said yes. */
 enum err_code client_done(struct client *c, struct err *e);

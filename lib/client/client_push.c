@@ -338,7 +338,7 @@ static bool all_written(struct client *c)
 	return true;
 }
 
-enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e)
+enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e)
 {
 	/* One CLOCK in doubt a link: a server that missed one would wait for ever. */
 	enum err_code rc = client_turn(c, none_due, step, e);
@@ -359,9 +359,22 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 		if (l->state == LINK_UP)
 			link_send_clock(l);
 	}
-	rc = client_turn(c, all_written, step, e);
+	return ERR_OK;
+}
+
+enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e)
+{
+	enum err_code rc = client_turn(c, all_written, step, e);
+
 	FAIL_POINT("clock_after");
 	return rc;
+}
+
+enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e)
+{
+	enum err_code rc = client_clock_begin(c, step, examples, e);
+
+	return rc ? rc : client_clock_end(c, step, e);
 }
 
 static bool all_done(struct client *c)

@@ -45,9 +45,9 @@ static enum err_code identity_of(const char *where, struct identity *out, struct
 	return identity_from_run(where, "admin", out, e);
 }
 
-static enum err_code connect_to(struct mirror *m, int64_t patience, int cancel_fd, struct err *e)
+static enum err_code connect_to(struct mirror *m, int64_t patience, const struct interrupt *interrupt, struct err *e)
 {
-	enum err_code rc = tool_open(&m->id, "auto", patience, cancel_fd, m->log, &m->tool, e);
+	enum err_code rc = tool_open(&m->id, "auto", patience, interrupt, m->log, &m->tool, e);
 
 	m->connected = !rc;
 	for (size_t i = 0; i < m->ntables; i++)
@@ -93,16 +93,16 @@ static enum err_code tables_begin(struct mirror *m, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code mirror_open(const char *where, int cancel_fd, struct log *log, struct mirror **out, struct err *e)
+enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log, struct mirror **out, struct err *e)
 {
 	struct mirror *m = mem_alloc(sizeof *m);
 	enum err_code rc;
 
 	m->log = log;
-	m->cancel = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	rc = m->cancel < 0 ? err_sys(e, ERR_IO, "eventfd") : identity_of(where, &m->id, e);
+	m->end.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	rc = m->end.fd < 0 ? err_sys(e, ERR_IO, "eventfd") : identity_of(where, &m->id, e);
 	if (!rc)
-		rc = connect_to(m, PATIENCE_FIRST, cancel_fd, e);
+		rc = connect_to(m, PATIENCE_FIRST, interrupt, e);
 	if (!rc)
 		rc = tables_begin(m, e);
 	*out = m;
@@ -129,17 +129,10 @@ enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t n
 
 /* ---- the thread -------------------------------------------------------------------------------- */
 
-static bool is_ending(const struct mirror *m)
-{
-	struct pollfd p = { m->cancel, POLLIN, 0 };
-
-	return poll(&p, 1, 0) > 0;
-}
-
 /* Until so much time has passed, the source's view has changed, or it is to end. */
 static void rest(const struct mirror *m, int64_t ns)
 {
-	struct pollfd p[2] = { { m->cancel, POLLIN, 0 }, { m->connected ? cluster_fd(m->tool.cluster) : -1, POLLIN, 0 } };
+	struct pollfd p[2] = { { m->end.fd, POLLIN, 0 }, { m->connected ? cluster_fd(m->tool.cluster) : -1, POLLIN, 0 } };
 
 	if (ns > 0 && poll(p, 2, (int)(ns / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
 		abort();
@@ -149,7 +142,7 @@ static enum err_code look(struct mirror *m, struct err *e)
 {
 	struct shard *shard = server_shard(m->server);
 	int64_t begin = clock_now();
-	enum err_code rc = m->connected ? tool_update(&m->tool, e) : connect_to(m, PATIENCE, m->cancel, e);
+	enum err_code rc = m->connected ? tool_update(&m->tool, e) : connect_to(m, PATIENCE, &m->end, e);
 
 	if (!rc && json_flag(m->tool.view, "ended"))
 		rc = err_set(e, ERR_STOPPED, "it has ended");
@@ -179,7 +172,7 @@ static void *run(void *ctx)
 	struct mirror *m = ctx;
 	int64_t retry = RETRY_FIRST;
 
-	while (!is_ending(m)) {
+	while (!interrupt_came(&m->end)) {
 		int64_t begin = clock_now(), took;
 		struct err e;
 
@@ -191,7 +184,7 @@ static void *run(void *ctx)
 			rest(m, m->fresh - took > took ? m->fresh - took : took);
 			continue;
 		}
-		if (is_ending(m))
+		if (interrupt_came(&m->end))
 			break;
 		tell(m, &e);
 		disconnect(m);
@@ -225,7 +218,7 @@ void mirror_close(struct mirror *m)
 
 	if (!m)
 		return;
-	if (m->running && write(m->cancel, &one, sizeof one) == sizeof one)
+	if (m->running && write(m->end.fd, &one, sizeof one) == sizeof one)
 		pthread_join(m->thread, NULL);
 	disconnect(m);
 	identity_release(&m->id);
@@ -234,7 +227,7 @@ void mirror_close(struct mirror *m)
 		free(m->table[i].version);
 	}
 	free(m->table);
-	if (m->cancel >= 0)
-		close(m->cancel);
+	if (m->end.fd >= 0)
+		close(m->end.fd);
 	free(m);
 }

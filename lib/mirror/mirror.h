@@ -1,6 +1,7 @@
 #ifndef MIRROR_MIRROR_H
 #define MIRROR_MIRROR_H
 
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "conf/conf.h"
 #include "server/server.h"
@@ -13,10 +14,10 @@ struct mirror;
 
 /* Is it no checkpoint, but may be a run directory or a join file? */
 bool mirror_can_follow(const char *where);
-/* Connects to the cluster of a run directory, or of a join file of any role that may pull.  cancel_fd: readable when
- * this and mirror_prepare are to be given up (ERR_STOPPED); -1: never.  ERR_NOTFOUND, ERR_UNREACH, ERR_AUTH, ERR_NOTREADY.
- * *out is set whatever is returned. */
-enum err_code mirror_open(const char *where, int cancel_fd, struct log *log, struct mirror **out, struct err *e);
+/* Connects to the cluster of a run directory, or of a join file of any role that may pull.  interrupt:
+ * gives up this and mirror_prepare (ERR_STOPPED), borrowed as long as the mirror.  ERR_NOTFOUND, ERR_UNREACH, ERR_AUTH,
+ * ERR_NOTREADY.  *out is set whatever is returned. */
+enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log, struct mirror **out, struct err *e);
 /* readonly_prepare (client/readonly.h) of what it has now, which lies in the run directory's checkpoints.  ERR_CONFIG: it is to be
  * more than one server. */
 enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,

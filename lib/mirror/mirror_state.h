@@ -1,7 +1,7 @@
 #ifndef MIRROR_MIRROR_STATE_H
 #define MIRROR_MIRROR_STATE_H
 
-/* Inside of a mirror.  Its thread owns all of it from mirror_start on, but for `cancel`. */
+/* Inside of a mirror.  Its thread owns all of it from mirror_start on, but for `end`. */
 #include <pthread.h>
 
 #include "ckpt/write.h"
@@ -41,7 +41,7 @@ struct mirror {
 
 	struct server *server;
 	int64_t fresh, last;            /* last: the source had what is here then */
-	int cancel;                     /* readable when it is to end */
+	struct interrupt end;
 	bool running, lost;             /* lost: the source, and it was told */
 	pthread_t thread;
 };

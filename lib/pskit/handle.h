@@ -37,7 +37,9 @@ struct ps {
 	int slot;                       /* -1: any */
 	int64_t timeout;                /* ns */
 	struct log log;
-	int cancel;                     /* eventfd */
+	struct interrupt interrupt;     /* an eventfd, and who is asked: */
+	int (*asked)(void *ctx);        /* of ps_on_interrupt; NULL: nobody */
+	void *asked_ctx;
 	struct err e;
 	struct identity id;
 	bool has_id;

@@ -94,6 +94,15 @@ static int slot_of(const struct ps_options *o)
 	return env && num_int(env, 0, 4095, &slot) ? (int)slot : -1;
 }
 
+/* Whose word is as good as ps_cancel. */
+static void ask_caller(void *ctx)
+{
+	struct ps *p = ctx;
+
+	if (p->asked && p->asked(p->asked_ctx))
+		ps_cancel(p);
+}
+
 static enum err_code find(struct ps *p, const char *where)
 {
 	const char *join = identity_join_file(where);
@@ -115,7 +124,7 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	*out = p;
 	if (!p)
 		return PS_NOMEM;
-	p->cancel = -1;
+	p->interrupt.fd = -1;
 	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
 		return handle_misuse(p, "ps_open: the options have no size: put sizeof(struct ps_options) there");
 	if (options)
@@ -130,8 +139,8 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	p->log.ctx = o.ctx;
 	if (key_init(&p->e))
 		return handle_return(p, p->e.code);
-	p->cancel = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return handle_return(p, p->cancel < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find(p, where));
+	p->interrupt = (struct interrupt){ eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), ask_caller, p };
+	return handle_return(p, p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find(p, where));
 }
 
 enum err_code handle_identify(struct ps *p, const char *name)
@@ -151,9 +160,18 @@ PUBLIC void ps_cancel(struct ps *p)
 	uint64_t one = 1;
 	int saved = errno;
 
-	if (p && p->cancel >= 0 && write(p->cancel, &one, sizeof one) < 0)
+	if (p && p->interrupt.fd >= 0 && write(p->interrupt.fd, &one, sizeof one) < 0)
 		errno = saved;  /* it is full: then it is readable */
 	errno = saved;
+}
+
+PUBLIC int ps_on_interrupt(struct ps *p, int (*fn)(void *ctx), void *ctx)
+{
+	if (handle_is_busy(p))
+		return PS_USAGE;
+	p->asked = fn;
+	p->asked_ctx = ctx;
+	return PS_OK;
 }
 
 PUBLIC void ps_close(struct ps *p)
@@ -178,8 +196,8 @@ PUBLIC void ps_close(struct ps *p)
 	}
 	if (p->has_id)
 		identity_release(&p->id);
-	if (p->cancel >= 0)
-		close(p->cancel);
+	if (p->interrupt.fd >= 0)
+		close(p->interrupt.fd);
 	free(p->where);
 	free(p->name);
 	free(p->zone);

@@ -69,6 +69,9 @@ const char *ps_message(const struct ps *p);
 void ps_close(struct ps *p);
 /* Whatever call waits, and all from now on but ps_close, return PS_STOPPED. */
 void ps_cancel(struct ps *p);
+/* fn is called by the thread that waits, before and several times a second while it does: so a program hears of signals
+ * that its handlers have noted.  Non-zero is as ps_cancel: the call returns PS_STOPPED.  NULL: nobody is asked. */
+int ps_on_interrupt(struct ps *p, int (*fn)(void *ctx), void *ctx);
 
 /* With on 1: calls on this handle that would wait return PS_AGAIN at once, or what is wrong with them.  Then only
  * ps_fd, ps_result, ps_cancel and ps_close may be called, and what was given stays where it is, until ps_result returns

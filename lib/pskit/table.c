@@ -12,7 +12,7 @@ static enum err_code attach(struct ps *p)
 		return ERR_OK;
 	rc = handle_identify(p, "admin");
 	if (!rc)
-		rc = tool_open(&p->id, "auto", p->timeout, p->cancel, &p->log, &p->tool, &p->e);
+		rc = tool_open(&p->id, "auto", p->timeout, &p->interrupt, &p->log, &p->tool, &p->e);
 	p->attached = !rc;
 	return rc;
 }

@@ -32,7 +32,7 @@ static int join(struct ps *p, const struct call *c)
 	handle_drop_first(p);
 	if (rc)
 		return handle_return(p, rc);
-	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt_fd = p->cancel, .log = &p->log,
+	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt = p->interrupt, .log = &p->log,
 		.by_caller = true, .tables = p->tables, .examples = c->n, .settings = p->settings, .first = p->first };
 	rc = worker_open(&p->w, &p->cfg, &p->e);
 	if (!rc)
@@ -62,6 +62,9 @@ static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
 	struct ps *p = ctx;
 	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
 
+	/* What has come until now is not for the callback. */
+	if (interrupt_came(&p->interrupt))
+		return err_set(e, ERR_STOPPED, "interrupted");
 	if (p->score(p, p->score_ctx, &s))
 		return err_set(e, ERR_FAILED, "the program cannot score the model");
 	*out = (struct eval_result){ .examples = s.examples, .loss = s.loss, .accuracy = s.accuracy, .auc = s.auc, .rmse = s.rmse,

@@ -40,7 +40,7 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 		return rc;
 	rev = json_int(answer, "rev", 0);
 	json_decref(answer);
-	rc = cluster_await(r->tool->cluster, has_epoch, &rev, CALL_TIMEOUT, -1, &view, e);
+	rc = cluster_await(r->tool->cluster, has_epoch, &rev, CALL_TIMEOUT, &view, e);
 	if (!rc)
 		rc = client_view(r->tool->client, view, e);
 	json_decref(view);

@@ -107,7 +107,7 @@ enum err_code cluster_open(const struct cluster_config *cfg, struct cluster **ou
 	rc = agent_start(&a, &c->agent, e);
 	json_decref(a.join);
 	if (!rc)
-		rc = cluster_await(c, any_view, NULL, cfg->deadline, cfg->cancel_fd, &view, e);
+		rc = cluster_await(c, any_view, NULL, cfg->deadline, &view, e);
 	if (rc) {
 		cluster_close(c);
 		return rc;
@@ -197,12 +197,12 @@ static void say(struct cluster *c, const json_t *view, int64_t begin)
 }
 
 enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
-    int64_t timeout, int interrupt_fd, json_t **out, struct err *e)
+    int64_t timeout, json_t **out, struct err *e)
 {
 	int64_t begin = clock_now(), next = begin + 2 * NSEC_PER_SEC;
 
 	for (;;) {
-		struct pollfd p[2] = { { c->changed, POLLIN, 0 }, { interrupt_fd, POLLIN, 0 } };
+		struct pollfd p[2] = { { c->changed, POLLIN, 0 }, { interrupt_fd(c->cfg.interrupt), POLLIN, 0 } };
 		json_t *view = cluster_view(c);
 		int64_t now = clock_now();
 
@@ -224,7 +224,7 @@ enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const js
 			    (long long)(timeout / NSEC_PER_SEC));
 		if (poll(p, 2, 200) < 0 && errno != EINTR)
 			abort();
-		if (p[1].revents)
+		if (interrupt_came(c->cfg.interrupt))
 			return err_set(e, ERR_STOPPED, "interrupted");
 	}
 }
@@ -258,7 +258,7 @@ void cluster_give_up(struct cluster *c, const struct err *why)
 	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE ||
 	    why->code == ERR_FAILED)
 		return;
-	agent_set_cancel(c->agent, -1);
+	agent_set_interrupt(c->agent, NULL);
 	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);

@@ -18,7 +18,7 @@ struct cluster_config {
 	enum role role;
 	int64_t heartbeat, deadline;
 	bool eager;                     /* a coordinator that cannot be reached at first is not waited for */
-	int cancel_fd;                  /* readable: the first view is not waited for, ERR_STOPPED; -1: never */
+	const struct interrupt *interrupt;      /* gives up what waits for views; NULL, or borrowed */
 	struct log *log;
 	json_t *(*stats)(void *ctx);    /* on the agent's thread; may be NULL */
 	void *ctx;
@@ -42,9 +42,9 @@ int cluster_fd(const struct cluster *c);
 /* Wait until ready(ctx, view) is true; the view counts as changed then, whoever has seen it
  * here.  Says on stderr after 2 s, then every
  * 10 s, what for: the view's waiting_for.  ERR_TIMEOUT after the deadline (0:
- * none); ERR_STOPPED when the interrupt descriptor (-1: none) is readable. */
+ * none); ERR_STOPPED when it is interrupted. */
 enum err_code cluster_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
-    int64_t timeout, int interrupt_fd, json_t **view, struct err *e);
+    int64_t timeout, json_t **view, struct err *e);
 /* Wait for a change of the view, at most so long.  An error when the
  * coordinator is lost. */
 enum err_code cluster_pause(struct cluster *c, int64_t ns, struct err *e);

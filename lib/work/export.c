@@ -241,7 +241,7 @@ static enum err_code export(const struct identity *id, const char *table, const 
 	enum err_code rc;
 
 	log_init(&log, "export", 2, LOG_LEVEL_WARN);
-	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, -1, &log, &tool, e);
+	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, NULL, &log, &tool, e);
 	if (rc)
 		return rc;
 	x->tool = &tool;

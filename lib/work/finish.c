@@ -103,7 +103,7 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 	if (!rc)
 		rc = tell_done(w, e);
 	while (!rc) {
-		rc = cluster_await(w->cluster, settled, w, 0, w->cfg->interrupt_fd, &view, e);
+		rc = cluster_await(w->cluster, settled, w, 0, &view, e);
 		if (rc)
 			break;
 		rc = view_over(view, e);
@@ -162,7 +162,7 @@ void worker_leave(struct worker *w)
 
 	json_object_set_new(msg, "op", json_string("leave"));
 	w->leaving = true;
-	agent_set_cancel(cluster_agent(w->cluster), -1);
+	agent_set_interrupt(cluster_agent(w->cluster), NULL);
 	/* Nobody to tell: the lease will do. */
 	if (agent_is_up(cluster_agent(w->cluster)) && w->feed)
 		feed_finish(w->feed, NULL);

@@ -171,7 +171,7 @@ static enum err_code run(struct follow *f, struct err *e)
 
 enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out, struct err *e)
 {
-	struct follow f = { .in = STDIN_FILENO, .cancel = t->cancel_fd, .fresh = fresh };
+	struct follow f = { .in = STDIN_FILENO, .cancel = interrupt_fd(t->interrupt), .fresh = fresh };
 	char *path = format ? mem_printf("-?format=%s", format) : mem_strdup("-"), *file = NULL;
 	enum err_code rc = data_uri_parse(path, &file, &f.options, e);
 

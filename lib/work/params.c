@@ -129,13 +129,13 @@ static const float *base_of(const struct params *p, size_t i, uint64_t step)
 	return p->aside ? p->kept[i] : p->w[i];
 }
 
-enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e)
+enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e)
 {
 	enum err_code rc = p->fresh ? keep(p, e) : ERR_OK;
 
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
-			rc = client_want_parts(p->client, p->table[i], step, true, 0, p->table[i]->nparts, base_of(p, i, step),
+			rc = client_want_parts(p->client, p->table[i], step, early, 0, p->table[i]->nparts, base_of(p, i, step),
 			    p->w[i], e);
 	p->asked = true;
 	p->asked_step = step;

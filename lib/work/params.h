@@ -43,9 +43,9 @@ bool params_has_rows(const struct params *p, const struct batch *b);
 /* Ask for what a batch needs at a step (or CLIENT_NOW) and wait for it.
  * dense false: the dense tables are here already. */
 enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
-/* After params_good, before the push: ask for the dense tables of the next step, which
- * params_pull of that step then waits for. */
-enum err_code params_prefetch(struct params *p, uint64_t step, struct err *e);
+/* After params_good: ask for the dense tables of the next step, which params_pull of that step then waits for.  early:
+ * before the push, each partition as soon as it is there. */
+enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e);
 /* The loss at this step was finite: keep what was pulled for it until a later
  * step is good.  Costs no copy: the next pull goes to the other place. */
 void params_good(struct params *p, uint64_t step);

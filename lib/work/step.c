@@ -130,7 +130,7 @@ static void drag(struct worker *w, int64_t begin)
 {
 	const struct sim_compute *c = &w->cfg->compute;
 	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
-	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
+	struct pollfd p = { w->cfg->interrupt.fd, POLLIN, 0 };
 	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
 	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
 
@@ -211,6 +211,19 @@ enum err_code step_push(struct worker *w, struct err *e)
 	if (local_streams(w->local))
 		return local_send(w->local, &w->params, &w->batch, w->step, e);
 	if (w->job.conf.prefetch)
-		rc = params_prefetch(&w->params, w->step + 1, e);
+		rc = params_ask(&w->params, w->step + 1, true, e);
 	return rc ? rc : params_push(&w->params, &w->batch, w->step, e);
+}
+
+/* In bsp what is asked for now is what would be asked for later: right behind the CLOCK it does not wait until this
+ * thread runs again, nor is the server woken twice.  With backup workers the next step may be another one. */
+enum err_code step_clock(struct worker *w, struct err *e)
+{
+	const struct conf *c = &w->job.conf;
+	bool ahead = w->cfg->by_caller && !w->ring && c->sync.kind == SYNC_bsp && !c->backup && !c->prefetch && w->params.pulled;
+	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
+
+	if (!rc && ahead)
+		rc = params_ask(&w->params, w->step + 1, false, e);
+	return rc ? rc : client_clock_end(w->client, w->step, e);
 }

@@ -11,5 +11,7 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
 enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e);
 /* Push it, and ask ahead for what the configuration says. */
 enum err_code step_push(struct worker *w, struct err *e);
+/* Tell all that it is over; where a caller waits for the next at once, with what that asks for. */
+enum err_code step_clock(struct worker *w, struct err *e);
 
 #endif

@@ -1,6 +1,5 @@
 #include "work/tool.h"
 
-#include <poll.h>
 #include <sodium.h>
 
 #include "base/clock.h"
@@ -25,12 +24,11 @@ static bool placed(void *ctx, const json_t *view)
 
 enum err_code tool_update(struct tool *t, struct err *e)
 {
-	struct pollfd f = { t->cancel_fd, POLLIN, 0 };
 	struct err why;
 
 	if (cluster_lost(t->cluster, &why))
 		return err_set(e, why.code, "%s", why.msg);
-	if (t->cancel_fd >= 0 && poll(&f, 1, 0) > 0)
+	if (interrupt_came(t->interrupt))
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (!cluster_changed(t->cluster))
 		return ERR_OK;
@@ -58,21 +56,21 @@ static enum err_code pace(const json_t *view, int64_t *spin, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, int cancel_fd, struct log *log,
-    struct tool *out, struct err *e)
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, const struct interrupt *interrupt,
+    struct log *log, struct tool *out, struct err *e)
 {
 	struct cluster_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
-		.eager = !id->local, .cancel_fd = cancel_fd, .log = log };
+		.eager = !id->local, .interrupt = interrupt, .log = log };
 	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
-		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = cancel_fd };
+		.log = log, .ctx = out, .cancelled = cancelled, .cancel_fd = interrupt_fd(interrupt) };
 	enum err_code rc;
 
-	*out = (struct tool){ .log = log, .cancel_fd = cancel_fd };
+	*out = (struct tool){ .log = log, .interrupt = interrupt };
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
 	rc = cluster_open(&cc, &out->cluster, e);
 	if (!rc)
-		rc = cluster_await(out->cluster, placed, NULL, deadline, cancel_fd, &out->view, e);
+		rc = cluster_await(out->cluster, placed, NULL, deadline, &out->view, e);
 	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
 		rc = view_over(out->view, e);
 	if (!rc)

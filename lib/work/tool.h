@@ -11,13 +11,13 @@ struct tool {
 	struct client *client;
 	json_t *view;
 	struct log *log;
-	int cancel_fd;
+	const struct interrupt *interrupt;
 };
 
 /* Waits until the servers are there, at most the deadline (ns).  This, and all that is asked for
- * later, is given up when the descriptor is readable (-1: none): ERR_STOPPED. */
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, int cancel_fd, struct log *log,
-    struct tool *out, struct err *e);
+ * later, is given up when it is interrupted (NULL: never; borrowed): ERR_STOPPED. */
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, const struct interrupt *interrupt,
+    struct log *log, struct tool *out, struct err *e);
 void tool_close(struct tool *t);
 /* Go by the newest view, as waits do by themselves; cluster_fd tells that there is one.  ERR_STOPPED when cancelled; errors of
  * a coordinator that is lost. */

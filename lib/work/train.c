@@ -1,7 +1,6 @@
 #include "work/train.h"
 
 #include <math.h>
-#include <poll.h>
 #include <sodium.h>
 #include <unistd.h>
 
@@ -22,9 +21,7 @@
 
 static bool interrupted(const struct worker *w)
 {
-	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
-
-	return w->sent_away || (w->cfg->interrupt_fd >= 0 && poll(&p, 1, 0) > 0);
+	return w->sent_away || interrupt_came(&w->cfg->interrupt);
 }
 
 static const json_t *own_row(const struct worker *w)
@@ -106,7 +103,7 @@ static enum err_code open_ring(struct worker *w, struct err *e)
 {
 	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen, .iface = w->cfg->iface,
 		.slot = w->cfg->slot, .log = w->cfg->log, .cancelled = cancelled, .pause = pause_a_moment, .ctx = w,
-		.cancel_fd = w->cfg->interrupt_fd };
+		.cancel_fd = w->cfg->interrupt.fd };
 
 	return allreduce_wanted(&w->job) ? allreduce_new(&cfg, &w->ring, e) : ERR_OK;
 }
@@ -132,7 +129,7 @@ static enum err_code join(struct worker *w, struct err *e)
 
 	if (w->cfg->hold)
 		pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
-	agent_set_cancel(cluster_agent(w->cluster), w->cfg->interrupt_fd);
+	agent_set_interrupt(cluster_agent(w->cluster), &w->cfg->interrupt);
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid", (int)getpid(),
 	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
@@ -224,10 +221,10 @@ static enum err_code begin(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .spin = w->job.conf.spin, .log = w->cfg->log,
-		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .paused = paused, .cancel_fd = w->cfg->interrupt_fd,
+		.ctx = w, .who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .paused = paused, .cancel_fd = w->cfg->interrupt.fd,
 		.latency = &w->latency };
 	json_t *view;
-	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, w->cfg->interrupt_fd, &view, e);
+	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, &view, e);
 
 	if (rc)
 		return rc;
@@ -347,7 +344,7 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, double loss,
 	if (w->batch.rows || w->ring)
 		rc = step_push(w, e);
 	if (!rc)
-		rc = client_clock(w->client, w->step, (uint32_t)w->batch.rows, e);
+		rc = step_clock(w, e);
 	if (!rc)
 		rc = feed_used(w->feed, e);
 	t->pushed = clock_now();
@@ -428,7 +425,8 @@ static enum err_code enter(struct worker *w, struct err *e)
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
 {
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .cancel_fd = cfg->interrupt_fd, .log = cfg->log, .stats = figures_json, .ctx = w };
+		.deadline = 60 * NSEC_PER_SEC, .interrupt = &cfg->interrupt, .log = cfg->log, .stats = figures_json,
+		.ctx = w };
 	enum err_code rc;
 
 	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
@@ -448,7 +446,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	if (rc == ERR_FENCED && w->feed)
 		slot_lost(w, e);
 	if (rc == ERR_STOPPED) {
-		if (interrupted(w))
+		if (w->cluster && interrupted(w))
 			worker_leave(w);
 		rc = ERR_OK;
 	}

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "base/err.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "client/identity.h"
 #include "sim/sim.h"
@@ -27,7 +28,7 @@ struct train_config {
 	const char *listen, *iface;     /* where other workers reach it (via allreduce); NULL: as suits */
 	const sigset_t *hold;           /* blocked from the join on: until then there is nothing to leave */
 	struct sim_compute compute;     /* a step's gradient takes as long at least, to try slow workers; 0 */
-	int interrupt_fd;               /* of these: readable, finish the step (in a ring: not) and leave */
+	struct interrupt interrupt;     /* of these: finish the step (in a ring: not) and leave */
 	struct log *log;
 };
 

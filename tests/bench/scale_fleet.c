@@ -54,7 +54,7 @@ static void take_layout(struct fleet *f)
 	const json_t *servers;
 	struct err e;
 
-	if (cluster_await(f->tool.cluster, running, NULL, PATIENCE, -1, &view, &e) || client_view(f->tool.client, view, &e) ||
+	if (cluster_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) || client_view(f->tool.client, view, &e) ||
 	    tool_table(&f->tool, FLEET_TABLE, &f->table, &e))
 		fleet_die("the cluster", &e);
 	servers = json_object_get(view, "servers");
@@ -76,8 +76,7 @@ static bool first_view(void *ctx, const json_t *view)
 /* As tool_open, but before the partitions are dealt out. */
 static void watch(struct fleet *f, struct log *log)
 {
-	struct cluster_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .cancel_fd = -1,
-		.log = log };
+	struct cluster_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .log = log };
 	struct client_config cl = { .id = &f->admin, .slot = CLIENT_NO_SLOT, .transport = "unix", .deadline = PATIENCE, .log = log,
 		.cancel_fd = -1 };
 	json_t *view;
@@ -85,7 +84,7 @@ static void watch(struct fleet *f, struct log *log)
 
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
-	if (cluster_open(&cc, &f->tool.cluster, &e) || cluster_await(f->tool.cluster, first_view, NULL, PATIENCE, -1, &view, &e) ||
+	if (cluster_open(&cc, &f->tool.cluster, &e) || cluster_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
 	    client_new(&cl, &f->tool.client, &e))
 		fleet_die("the cluster", &e);
 	json_decref(view);

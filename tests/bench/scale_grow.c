@@ -72,7 +72,7 @@ static void make(struct grow *x)
 
 	for (uint64_t i = 0; i < x->n; i += AT_ONCE)
 		rev = make_some(x, i, i + AT_ONCE < x->n ? i + AT_ONCE : x->n);
-	if (cluster_await(x->tool.cluster, has_rev, &rev, PATIENCE, -1, &view, &e) || client_view(x->tool.client, view, &e))
+	if (cluster_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) || client_view(x->tool.client, view, &e))
 		die("the view", &e);
 	json_decref(view);
 	for (uint64_t i = 0; i < x->n; i++) {
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, "grow", 2, LOG_LEVEL_WARN);
 	if (key_init(&e) || identity_from_run(argv[1], "admin", &id, &e) ||
-	    tool_open(&id, argc > 5 ? argv[5] : "tcp", PATIENCE, -1, &log, &x.tool, &e))
+	    tool_open(&id, argc > 5 ? argv[5] : "tcp", PATIENCE, NULL, &log, &x.tool, &e))
 		die(argv[1], &e);
 	x.table = mem_array(x.n, sizeof *x.table);
 	x.g = mem_try_array(x.n * (x.bytes / 4), sizeof *x.g);

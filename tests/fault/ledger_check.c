@@ -113,7 +113,7 @@ enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *
 	*out = (struct ledger_sums){ 0 };
 	if (rc)
 		return rc;
-	rc = tool_open(cfg->id, "auto", 30 * NSEC_PER_SEC, -1, cfg->log, &c.tool, e);
+	rc = tool_open(cfg->id, "auto", 30 * NSEC_PER_SEC, NULL, cfg->log, &c.tool, e);
 	if (!rc) {
 		rc = read_model(&c, e);
 		if (!rc)

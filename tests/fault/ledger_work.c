@@ -195,7 +195,7 @@ static enum err_code begin(struct worker *w, struct err *e)
 		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
 		.who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
 	json_t *view;
-	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, -1, &view, e);
+	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, &view, e);
 
 	if (rc)
 		return rc;
@@ -423,7 +423,7 @@ static enum err_code finish(struct worker *w, struct err *e)
 		json_t *view;
 		bool over;
 
-		rc = cluster_await(w->cluster, settled, w, 0, -1, &view, e);
+		rc = cluster_await(w->cluster, settled, w, 0, &view, e);
 		if (rc)
 			break;
 		rc = view_over(view, e);
@@ -463,7 +463,7 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 {
 	struct worker w = { .cfg = cfg };
 	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .cancel_fd = -1, .log = cfg->log, .stats = stats, .ctx = &w };
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
 	enum err_code rc;
 
 	randombytes_buf(&w.incarnation, sizeof w.incarnation);

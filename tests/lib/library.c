@@ -180,6 +180,42 @@ static void async(void)
 	ps_close(p);
 }
 
+static int asked;
+
+static int enough(void *ctx)
+{
+	return ++asked >= *(int *)ctx;
+}
+
+/* Who waits is asked: for the others to join, in a step for the other worker, and before any wait. */
+static void interrupt(void)
+{
+	struct ps_options o = { .size = sizeof o, .slot_wanted = 1 };
+	struct ps_step s;
+	struct ps *other;
+	int times = 3;
+
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
+	CHECK(ps_join(p, "w:4", 400) == PS_STOPPED && asked >= 3);
+	ps_close(p);
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK && ps_join(p, "w:4", 400) == PS_AGAIN);
+	CHECK(ps_on_interrupt(p, enough, &times) == PS_USAGE);
+	other = p;
+	o.slot_wanted = 2;
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_join(p, "w:4", 400) == PS_OK && ps_step_begin(p, &s) == PS_OK);
+	memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
+	asked = 0;
+	CHECK(ps_step_end(p, 1) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
+	CHECK(ps_step_begin(p, &s) == PS_STOPPED && asked >= 3);
+	CHECK(ps_on_interrupt(p, NULL, NULL) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
+	ps_close(p);
+	p = other;
+	CHECK(await(PS_AGAIN) == PS_OK && ps_async(p, 0) == PS_OK);
+	times = 1;
+	CHECK(ps_on_interrupt(p, enough, &times) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
+	ps_close(p);
+}
+
 /* What is under way when the handle is closed is given up. */
 static void abandon(void)
 {
@@ -224,6 +260,8 @@ int main(int argc, char **argv)
 		beside(argv[2]);
 	else if (strcmp(what, "async") == 0)
 		async();
+	else if (strcmp(what, "interrupt") == 0)
+		interrupt();
 	else if (strcmp(what, "abandon") == 0)
 		abandon();
 	else if (strcmp(what, "cancel") == 0)

@@ -17,7 +17,7 @@ import contextlib
 import ctypes
 import math
 import os
-import select
+import threading
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ._library import lib
 
 __all__ = ["connect", "Handle", "Task", "Table", "Error", "Stopped", "version"]
 
-_OK, _STOPPED, _OVER, _AGAIN = 0, 9, 100, 101
+_OK, _STOPPED, _OVER = 0, 9, 100
 
 
 class Error(Exception):
@@ -87,6 +87,19 @@ def _pointer(a, kind):
     return a.ctypes.data_as(ctypes.POINTER(kind))
 
 
+def _listen(heard):
+    """A generator: handlers of signals run while it does, and what they raise goes into `heard`; it yields whether there is any.
+    A function would be entered before its first `try`, and what is raised there would be lost; this is resumed inside of one."""
+    while True:
+        try:
+            while True:
+                yield bool(heard)
+        except GeneratorExit:
+            return
+        except BaseException as e:
+            heard.append(e)
+
+
 class Handle:
     """A connection to a cluster: beside its job, or, after join(), one of its workers."""
 
@@ -98,16 +111,18 @@ class Handle:
         self._options = o                   # its callback stays as long as the handle
         self._p = ctypes.c_void_p()
         self._score = self._failed = None
+        self._mine, self._calls, self._scores = threading.RLock(), 0, 0    # calls that are under way, callbacks inside of them
+        self._heard = []                    # what signals have raised while a call waited
+        listener = _listen(self._heard)
+        next(listener)
+        self._asked = _library.ASKED(listener.send)
         self._tables, self._views, self._first = {}, {}, []
         rc = lib.ps_open(_bytes(where), ctypes.byref(o), ctypes.byref(self._p))
         if rc:
             error = self._error(rc)
             self.close()
             raise error
-        # The library's thread waits, and this one for a descriptor: so it hears of the keyboard.
-        self._call(lib.ps_async, 1)
-        self._ended = select.poll()
-        self._ended.register(lib.ps_fd(self._p), select.POLLIN)
+        lib.ps_on_interrupt(self._p, self._asked, None)
 
     # ---- inside
 
@@ -116,28 +131,24 @@ class Handle:
         return (Stopped if rc == _STOPPED else Error)(rc, message)
 
     def _call(self, fn, *args, also=()):
-        if not self._p:
-            raise ValueError("the handle is closed")
-        rc = fn(self._p, *args)
-        if rc == _AGAIN:
-            rc = self._result()
-        if rc and rc not in also:
-            failed, self._failed = self._failed, None
-            raise failed or self._error(rc)
-        return rc
-
-    def _result(self):
+        if not self._mine.acquire(blocking=False):
+            raise Error(2, "a call of another thread is under way on this handle")
+        self._calls += 1
         try:
-            return self._wait()
-        except BaseException:
-            self.cancel()
-            self._wait()
-            raise
-
-    def _wait(self):
-        while (rc := lib.ps_result(self._p)) == _AGAIN:
-            self._ended.poll()
-        return rc
+            if self._calls > self._scores + 1:
+                raise Error(2, "a call is under way on this handle, and a signal's handler makes no other")
+            if not self._p:
+                raise ValueError("the handle is closed")
+            rc = fn(self._p, *args)
+            if self._heard:
+                raise self._heard.pop(0)
+            if rc and rc not in also:
+                failed, self._failed = self._failed, None
+                raise failed or self._error(rc)
+            return rc
+        finally:
+            self._calls -= 1
+            self._mine.release()
 
     def _shape(self, name):
         if name not in self._tables:
@@ -147,14 +158,15 @@ class Handle:
     def _view(self, fn, name):
         if not self._p:
             raise ValueError("the handle is closed")
-        address = ctypes.cast(fn(self._p, name.encode(), None), ctypes.c_void_p).value
+        address = fn(self._p, name.encode(), None)
         if not address:
             raise self._error(4)
         # The library has few places, and comes back to them.
-        if (name, address) not in self._views:
-            shape = self._shape(name).shape
-            self._views[name, address] = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), shape)
-        return self._views[name, address]
+        view = self._views.get((name, address))
+        if view is None:
+            view = np.ctypeslib.as_array(ctypes.cast(address, _library.FLOATS), self._shape(name).shape)
+            self._views[name, address] = view
+        return view
 
     # ---- life
 
@@ -166,10 +178,19 @@ class Handle:
 
     def close(self):
         """Leave the job, if it is in one, and let go of everything.  Arrays of param() and grad() must not be used any more."""
-        self._views.clear()
-        if self._p:
-            lib.ps_close(self._p)
-            self._p = ctypes.c_void_p()
+        if not self._mine.acquire(blocking=False):
+            self.cancel()                   # another thread's call ends
+            self._mine.acquire()
+        try:
+            if self._calls:
+                raise RuntimeError("close: not from a callback of the handle")
+            self._views.clear()
+            if self._p:
+                lib.ps_on_interrupt(self._p, _library.ASKED(), None)
+                lib.ps_close(self._p)
+                self._p = ctypes.c_void_p()
+        finally:
+            self._mine.release()
 
     def __del__(self):
         with contextlib.suppress(Exception):
@@ -234,8 +255,9 @@ class Handle:
 
     def on_score(self, score):
         """score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...} is called in one of the workers, with the parameters of
-        then in param(): each job.eval_every steps, and at the end.  On another thread, while begin() or finish() waits."""
+        then in param(): each job.eval_every steps, and at the end, while begin() or finish() waits."""
         def call(_p, _ctx, out):
+            self._scores += 1
             try:
                 result = score(self)
                 for key in ("loss", "accuracy", "auc", "rmse", "r2"):
@@ -245,6 +267,8 @@ class Handle:
             except BaseException as e:  # goes on where it was waited
                 self._failed = e
                 return 1
+            finally:
+                self._scores -= 1
 
         self._score = _library.SCORE(call)      # it stays as long as the handle
         self._call(lib.ps_on_score, self._score, None)

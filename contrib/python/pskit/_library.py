@@ -27,6 +27,7 @@ class Scores(ctypes.Structure):
                 ("examples", c_uint64)]
 
 
+ASKED = ctypes.CFUNCTYPE(c_int, c_void_p)
 SCORE = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(Scores))
 
 
@@ -52,9 +53,7 @@ for _name, _result, _args in (
     ("ps_message", c_char_p, [c_void_p]),
     ("ps_close", None, [c_void_p]),
     ("ps_cancel", None, [c_void_p]),
-    ("ps_async", c_int, [c_void_p, c_int]),
-    ("ps_fd", c_int, [c_void_p]),
-    ("ps_result", c_int, [c_void_p]),
+    ("ps_on_interrupt", c_int, [c_void_p, ASKED, c_void_p]),
     ("ps_on_score", c_int, [c_void_p, SCORE, c_void_p]),
     ("ps_set", c_int, [c_void_p, c_char_p, c_char_p]),
     ("ps_setting", c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
@@ -62,8 +61,8 @@ for _name, _result, _args in (
     ("ps_join", c_int, [c_void_p, c_char_p, c_uint64]),
     ("ps_slot", c_uint32, [c_void_p]),
     ("ps_step_begin", c_int, [c_void_p, POINTER(Step)]),
-    ("ps_param", POINTER(c_float), [c_void_p, c_char_p, POINTER(c_size_t)]),
-    ("ps_grad", POINTER(c_float), [c_void_p, c_char_p, POINTER(c_size_t)]),
+    ("ps_param", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
+    ("ps_grad", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
     ("ps_step_end", c_int, [c_void_p, c_double]),
     ("ps_finish", c_int, [c_void_p, SCORE, c_void_p]),
     ("ps_describe", c_int, [c_void_p, c_char_p, POINTER(Shape)]),

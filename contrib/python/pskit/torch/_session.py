@@ -146,9 +146,10 @@ class Session:
         """The library's memory, in the parameter's shape."""
         a = self.handle._view(lib.ps_grad if gradient else lib.ps_param, d.name)
         # The handle keeps its arrays, of which there are three for each table.
-        if id(a) not in self._views:
-            self._views[id(a)] = torch.from_numpy(a).view(d.parameter.shape)
-        return self._views[id(a)]
+        view = self._views.get(id(a))
+        if view is None:
+            view = self._views[id(a)] = torch.from_numpy(a).view(d.parameter.shape)
+        return view
 
     def _begin(self):
         self.pushed.clear()

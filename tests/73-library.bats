@@ -121,7 +121,7 @@ write_data() {
 	begin d.json
 	wait_for 20 step_is_past 20
 	ps-ctl scale workers=1
-	grep -h 'linear: asked to leave' "$RUN"/worker-*.log
+	wait_for 10 grep -qh 'linear: asked to leave' "$RUN"/worker-0.log "$RUN"/worker-1.log
 	run -0 ./calls cancel "$RUN"
 	echo "$output"
 	[ "$(status .state)" = running ]

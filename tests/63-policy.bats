@@ -116,6 +116,7 @@ over() {
 	# A job that is stopped, and goes on from its checkpoint on fewer servers.
 	begin c.json --set epochs=20 --set sparse=$POLICY --set checkpoint_every=30
 	wait_for 20 step_is_past 100
+	ps-ctl pause -C "$RUN" >/dev/null
 	ps-ctl checkpoint -C "$RUN" >/dev/null
 	was=$(counted '.offered')
 	ps-ctl stop -C "$RUN" >/dev/null

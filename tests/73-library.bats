@@ -113,6 +113,13 @@ write_data() {
 	run -0 ./calls beside "$RUN"
 	echo "$output"
 	ps-ctl stop >/dev/null
+	echo '{ "servers": 2, "name": "store" }' >store.json
+	ps-ctl start store.json >/dev/null
+	run -0 ./calls create store.run
+	echo "$output"
+	run -0 ps-work pull -C store.run emb
+	[ "$(cut -f 1 <<<"$output")" = 7 ]
+	ps-ctl stop -C store.run >/dev/null
 	# In a job that goes on: cancelled from another thread.
 	cat >d.json <<-END
 	{ "workers": "1:2", "job": { "model": "custom", "command": "./linear", "steps": 100000000, "batch": 10 } }
@@ -128,6 +135,11 @@ write_data() {
 	ps-ctl stop >/dev/null
 	# Asked while it waits.
 	echo '{ "workers": 2, "job": { "model": "custom", "steps": 1000 } }' >e.json
+	begin e.json
+	PS_CLUSTER=$T/e.run run -0 ./calls interrupt_join
+	echo "$output"
+	# The job may count it until its lease is over.
+	ps-ctl stop -C e.run >/dev/null
 	begin e.json
 	PS_CLUSTER=$T/e.run run -0 ./calls interrupt
 	echo "$output"

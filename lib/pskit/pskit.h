@@ -128,6 +128,9 @@ int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scor
 
 /* ---- in the job or beside it: tables ------------------------------------------------------ */
 
+/* Beside no job: make tables ("w:784x10,emb:1000000x16:sparse:glorot", as job.tables) in a cluster that has none of its own
+ * to train, with an admin's key.  One that is there in the same shape is fine; PS_CONFIG: in another, or a job runs. */
+int ps_create(struct ps *p, const char *tables);
 /* Outside of steps, of the tables as they are now; in a step, as of it.  In a job after ps_join, beside it
  * (an admin's key) at any time: then a push counts at once, by the job's update rule. */
 int ps_describe(struct ps *p, const char *table, struct ps_table *out);

@@ -80,6 +80,49 @@ PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 	return handle_run(p, &(const struct call){ describe_at, .n = i, .to = out });
 }
 
+/* ---- new ones ----------------------------------------------------------------------------- */
+
+static json_t *shapes_of(const struct model_table *t, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		struct table shape = { .sparse = t[i].sparse, .decay = t[i].decay, .rows = t[i].rows, .cols = (uint32_t)t[i].cols,
+			.init = t[i].init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS, .init_limit = t[i].init_scale };
+
+		snprintf(shape.name, sizeof shape.name, "%s", t[i].name);
+		json_array_append_new(list, table_to_json(&shape));
+	}
+	return list;
+}
+
+static int create(struct ps *p, const struct call *c)
+{
+	struct model_table *t;
+	json_t *shapes;
+	enum err_code rc;
+	size_t n;
+
+	if (p->joined)
+		return handle_misuse(p, "ps_create: a job's tables are those of ps_join");
+	rc = model_spec_parse(c->text, &t, &n, &p->e);
+	if (rc)
+		return handle_return(p, rc);
+	shapes = shapes_of(t, n);
+	rc = attach(p);
+	if (!rc)
+		rc = tool_create(&p->tool, shapes, &p->e);
+	json_decref(shapes);
+	free(t);
+	/* What it asks for does not fit what is there. */
+	return handle_return(p, rc == ERR_EXISTS ? ERR_CONFIG : rc);
+}
+
+PUBLIC int ps_create(struct ps *p, const char *tables)
+{
+	return handle_run(p, &(const struct call){ create, .text = tables });
+}
+
 /* ---- dense ------------------------------------------------------------------------------- */
 
 static const struct table *whole(struct ps *p, const char *name, size_t n)

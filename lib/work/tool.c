@@ -84,13 +84,36 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 	return rc;
 }
 
-#define FACTS_TIMEOUT (10 * NSEC_PER_SEC)
+#define ANSWER_TIMEOUT (10 * NSEC_PER_SEC)
+
+static bool has_come(void *ctx, const json_t *view)
+{
+	const int64_t *rev = ctx;
+
+	return json_int(view, "rev", 0) >= *rev;
+}
+
+enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:O}", "op", "table", "tables", shapes), *answer = NULL, *view = NULL;
+	enum err_code rc = agent_call(cluster_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, e);
+	int64_t rev = json_int(answer, "rev", 0);
+
+	if (!rc)
+		rc = cluster_await(t->cluster, has_come, &rev, ANSWER_TIMEOUT, &view, e);
+	if (!rc)
+		rc = tool_update(t, e);
+	json_decref(view);
+	json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
 
 json_t *tool_facts(struct tool *t)
 {
 	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
 
-	if (!agent_call(cluster_agent(t->cluster), msg, FACTS_TIMEOUT, &answer, NULL))
+	if (!agent_call(cluster_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL))
 		facts = json_incref(json_object_get(answer, "facts"));
 	json_decref(msg);
 	json_decref(answer);

@@ -22,6 +22,10 @@ void tool_close(struct tool *t);
 /* Go by the newest view, as waits do by themselves; cluster_fd tells that there is one.  ERR_STOPPED when cancelled; errors of
  * a coordinator that is lost. */
 enum err_code tool_update(struct tool *t, struct err *e);
+/* Make tables of these shapes (an array, table_to_json of each) in a cluster whose tables no job makes, by an admin's key; those
+ * that are there in the same shape stay.  Returns when pulls and pushes of them go.  ERR_EXISTS for another shape,
+ * ERR_CONFIG where a job runs, ERR_FORBIDDEN. */
+enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
 /* What the coordinator knows of the training data (data/data_facts.h), a new reference; NULL: nothing. */
 json_t *tool_facts(struct tool *t);
 /* The table of this name, or ERR_NOTFOUND with those that there are. */

@@ -86,6 +86,25 @@ static void beside(const char *run)
 	ps_close(p);
 }
 
+/* In a cluster without a job, and without tables. */
+static void create(const char *run)
+{
+	uint64_t id = 7;
+	float g[6] = { 1, 2, 3, 4, 5, 6 }, w[6];
+	struct ps_table t;
+
+	CHECK(ps_open(run, NULL, &p) == PS_OK);
+	CHECK(ps_describe_at(p, 0, &t) == PS_NOTFOUND);
+	CHECK(ps_create(p, "w:2x3,emb:1000x2:sparse") == PS_OK);
+	CHECK(ps_describe(p, "w", &t) == PS_OK && t.rows == 2 && t.cols == 3 && !t.sparse);
+	CHECK(ps_push(p, "w", g, 6) == PS_OK && ps_pull(p, "w", w, 6) == PS_OK && w[5] == -6 * w[0] / -1 && w[0] < 0);
+	CHECK(ps_push_rows(p, "emb", &id, 1, g) == PS_OK && ps_pull_rows(p, "emb", &id, 1, w) == PS_OK && w[1] == 2 * w[0]);
+	CHECK(ps_create(p, "w:2x3") == PS_OK && ps_create(p, "more:5") == PS_OK && ps_describe(p, "more", &t) == PS_OK);
+	CHECK(ps_create(p, "w:2x4") == PS_CONFIG && strstr(ps_message(p), "w"));
+	CHECK(ps_create(p, "w;2") == PS_CONFIG && strstr(ps_message(p), "w;2"));
+	ps_close(p);
+}
+
 static void *cancel_when(void *ctx)
 {
 	sem_wait(ctx);
@@ -187,7 +206,18 @@ static int enough(void *ctx)
 	return ++asked >= *(int *)ctx;
 }
 
-/* Who waits is asked: for the others to join, in a step for the other worker, and before any wait. */
+/* Who waits is asked: for the others to join. */
+static void interrupt_join(void)
+{
+	struct ps_options o = { .size = sizeof o };
+	int times = 3;
+
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
+	CHECK(ps_join(p, "w:4", 400) == PS_STOPPED && asked >= 3);
+	ps_close(p);
+}
+
+/* In a step for the other worker, and before any wait. */
 static void interrupt(void)
 {
 	struct ps_options o = { .size = sizeof o, .slot_wanted = 1 };
@@ -195,9 +225,6 @@ static void interrupt(void)
 	struct ps *other;
 	int times = 3;
 
-	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
-	CHECK(ps_join(p, "w:4", 400) == PS_STOPPED && asked >= 3);
-	ps_close(p);
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK && ps_join(p, "w:4", 400) == PS_AGAIN);
 	CHECK(ps_on_interrupt(p, enough, &times) == PS_USAGE);
 	other = p;
@@ -258,8 +285,12 @@ int main(int argc, char **argv)
 		worker();
 	else if (strcmp(what, "beside") == 0)
 		beside(argv[2]);
+	else if (strcmp(what, "create") == 0)
+		create(argv[2]);
 	else if (strcmp(what, "async") == 0)
 		async();
+	else if (strcmp(what, "interrupt_join") == 0)
+		interrupt_join();
 	else if (strcmp(what, "interrupt") == 0)
 		interrupt();
 	else if (strcmp(what, "abandon") == 0)

@@ -286,6 +286,11 @@ class Handle:
         self._call(lib.ps_describe, name.encode(), ctypes.byref(t))
         return Table(t)
 
+    def create(self, tables):
+        """Make tables ("w:784x10,emb:1000000x16:sparse") in a cluster without a job; those that are there so are fine."""
+        self._call(lib.ps_create, _bytes(tables))
+        self._tables.clear()
+
     def tables(self):
         t, found = _library.Shape(), []
         while self._call(lib.ps_describe_at, len(found), ctypes.byref(t), also=(4,)) == _OK:

@@ -65,6 +65,7 @@ for _name, _result, _args in (
     ("ps_grad", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
     ("ps_step_end", c_int, [c_void_p, c_double]),
     ("ps_finish", c_int, [c_void_p, SCORE, c_void_p]),
+    ("ps_create", c_int, [c_void_p, c_char_p]),
     ("ps_describe", c_int, [c_void_p, c_char_p, POINTER(Shape)]),
     ("ps_describe_at", c_int, [c_void_p, c_size_t, POINTER(Shape)]),
     ("ps_pull", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),

@@ -144,7 +144,6 @@ static enum err_code read_only(const struct options *o, int signals, struct plac
 	enum err_code rc;
 
 	p->has_conf = true;
-	conf_init(&p->conf);
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
 	if (!mirror_can_follow(o->read_only)) {
 		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);

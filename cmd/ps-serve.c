@@ -338,7 +338,7 @@ static bool contradicts(const struct options *o, int nargs)
 	if (o->relay && (!o->join || !o->zone))
 		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
-		return contradiction("--read-only stands alone, but for -C and --set: the checkpoint says what the cluster is");
+		return contradiction("--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
 	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
 		return contradiction("--fresh goes with --read-only of a cluster that lives");
 	return o->set.n && !nargs && !o->read_only && contradiction("--set needs a cluster file to override");

@@ -7,7 +7,6 @@
  * lie in memory at once. */
 
 #define FILE_BYTES (UINT64_C(64) << 20)
-#define GROUP 32u
 
 struct saving {
 	struct mirror *m;
@@ -140,7 +139,7 @@ static enum err_code save_sparse(struct saving *s, struct mirrored *x, const str
 	s->x = x;
 	s->t = t;
 	for (s->first = s->end = 0; !rc && s->end < t->nparts; s->first = s->end) {
-		s->end = t->nparts - s->first < GROUP ? t->nparts : s->first + GROUP;
+		s->end = t->nparts - s->first < MIRROR_GROUP ? t->nparts : s->first + MIRROR_GROUP;
 		rc = save_group(s, &step, e);
 	}
 	x->since = step;

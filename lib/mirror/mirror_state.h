@@ -29,6 +29,8 @@ struct mirrored {
 	int64_t due;
 };
 #define UNKNOWN UINT64_MAX
+/* So many partitions of a sparse table are asked for together: what comes of them lies in memory until it is given. */
+#define MIRROR_GROUP 32u
 
 struct mirror {
 	struct log *log;

@@ -71,9 +71,6 @@ static enum err_code take_dense(struct mirror *m, struct shard *shard, struct er
 
 /* ---- sparse --------------------------------------------------------------------------------- */
 
-/* So many partitions are looked at together: what comes of them lies in memory until it is given. */
-#define GROUP 32u
-
 struct taking {
 	struct mirror *m;
 	struct shard *shard;
@@ -144,7 +141,7 @@ static enum err_code take_rows(struct mirror *m, struct shard *shard, struct mir
 	if (since == CLIENT_ALL && begin < x->due && !k.whole)
 		return ERR_OK;
 	for (; !rc && k.end < t->nparts; k.first = k.end) {
-		k.end = t->nparts - k.first < GROUP ? t->nparts : k.first + GROUP;
+		k.end = t->nparts - k.first < MIRROR_GROUP ? t->nparts : k.first + MIRROR_GROUP;
 		k.given = false;
 		rc = take_group(&k, since, &step, e);
 	}

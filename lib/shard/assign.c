@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "base/endian.h"
 #include "base/mem.h"
 #include "shard/gate.h"
@@ -116,21 +118,19 @@ struct kept_ids {
 	size_t n;
 };
 
+static int by_id(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static bool is_among(void *ctx, uint64_t id, const float *row)
 {
 	const struct kept_ids *k = ctx;
-	size_t low = 0, high = k->n;
 
 	(void)row;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (k->ids[mid] < id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < k->n && k->ids[low] == id;
+	return k->n && bsearch(&id, k->ids, k->n, sizeof id, by_id);
 }
 
 enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n)
@@ -142,8 +142,7 @@ enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	if (rows_sift(p->rows, is_among, &kept)) {
-		if (p->rest)
-			width_sift(p);
+		width_sift(p);
 		begin_update(p);
 		p->version++;
 		if (p->life)

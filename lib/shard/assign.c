@@ -118,19 +118,12 @@ struct kept_ids {
 	size_t n;
 };
 
-static int by_id(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static bool is_among(void *ctx, uint64_t id, const float *row)
 {
 	const struct kept_ids *k = ctx;
 
 	(void)row;
-	return k->n && bsearch(&id, k->ids, k->n, sizeof id, by_id);
+	return k->n && bsearch(&id, k->ids, k->n, sizeof id, rows_by_id);
 }
 
 enum shard_answer shard_keep_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n)

@@ -361,3 +361,10 @@ size_t rows_bytes(const struct rows *r)
 {
 	return ((size_t)r->narenas * r->row_bytes << r->arena_shift) + r->cap * sizeof *r->arena + (size_t)r->nbuckets * sizeof *r->bucket;
 }
+
+int rows_by_id(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}

@@ -40,5 +40,7 @@ size_t rows_count(const struct rows *r);
 /* The i-th row in order of making. */
 float *rows_at(const struct rows *r, size_t i, uint64_t *id);
 size_t rows_bytes(const struct rows *r);
+/* Ids, u64 each, in ascending order: for qsort and bsearch. */
+int rows_by_id(const void *a, const void *b);
 
 #endif

@@ -6,13 +6,6 @@
 
 /* Sparse partitions whole, or what has changed of them. */
 
-static int by_id(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool wanted(const struct part *p, const struct scan *x, uint64_t id, const float *row)
 {
 	return (x->begin || id > x->after) && (!x->changed || life_seen(p, row) >= x->since);
@@ -30,7 +23,7 @@ static uint64_t *list(const struct part *p, const struct scan *x, size_t *count)
 		if (wanted(p, x, id, row))
 			all[(*count)++] = id;
 	}
-	qsort(all, *count, sizeof *all, by_id);
+	qsort(all, *count, sizeof *all, rows_by_id);
 	return all;
 }
 

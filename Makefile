@@ -3,7 +3,7 @@
 # make check      install what is needed, run every test
 # make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
-# FAULT=1 builds with failpoints (lib/base/fail.h).
+# FAULT=1 builds with failpoints (lib/base/core/fail.h).
 
 CC ?= gcc
 PREFIX ?= /usr/local
@@ -20,7 +20,9 @@ OBJ := $(BUILD)/obj
 
 WARN = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wformat=2 \
        -Wno-sign-conversion
-STD = -std=c11 -D_GNU_SOURCE -Ilib -I. -include lib/base/banned.h -fno-math-errno -fno-trapping-math \
+# Includes name a folder and a file: "shard/part.h".  Folders of all floors have different names.
+FLOORS = lib/base lib/net lib/learn lib/cluster lib/role
+STD = -std=c11 -D_GNU_SOURCE $(addprefix -I,$(FLOORS)) -Ilib -I. -include lib/base/core/banned.h -fno-math-errno -fno-trapping-math \
       -fvisibility=hidden -fPIC -pthread
 ifeq ($(WERROR),1)
 WARN += -Werror
@@ -41,7 +43,7 @@ BLAS = -lopenblas
 # What the library for others has beside all the rest.
 PUBSRC := $(sort $(wildcard lib/pskit/*.c))
 PUBOBJ := $(PUBSRC:%.c=$(OBJ)/%.o)
-LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/fail.c) $(PUBSRC),$(wildcard lib/*/*.c)))
+LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/core/fail.c) $(PUBSRC),$(wildcard lib/*/*.c lib/*/*/*.c)))
 LIBOBJ := $(LIBSRC:%.c=$(OBJ)/%.o)
 LIB := $(BUILD)/libps.a
 PUBLIC := $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(BUILD)/pskit.pc
@@ -52,16 +54,17 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/shim.so $(BUILD)/fault/older-work
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 
 all: $(BINS) $(PUBLIC)
 
+KERNELS = $(patsubst %.c,$(OBJ)/%.o,$(filter-out lib/base/math/blas%,$(wildcard lib/base/math/*.c lib/learn/optim/*.c lib/learn/codec/*.c)))
 # The numeric kernels: vectorised, and with the same bits on every machine.
-$(OBJ)/lib/kern/%.o $(OBJ)/lib/optim/%.o $(OBJ)/lib/codec/%.o: STD += -O3 -ffp-contract=off
-$(OBJ)/lib/blas/%.o $(OBJ)/lib/model/%.o $(OBJ)/lib/shard/stamps.o: STD += -O3
+$(KERNELS): STD += -O3 -ffp-contract=off
+$(OBJ)/lib/base/math/blas%.o $(OBJ)/lib/learn/model/%.o $(OBJ)/lib/cluster/shard/change_log.o: STD += -O3
 # They include the kernels, to have them for other instruction sets.
 $(BUILD)/tests/variant_%: private STD += -O3 -ffp-contract=off
 
@@ -109,10 +112,10 @@ $(BUILD)/libpskit.a: $(PUBOBJ) $(LIB)
 	$(Q)$(LD) -r $(PUBOBJ) $(LIB) -o $(OBJ)/pskit.o
 	$(Q)objcopy -w --keep-global-symbol='ps_*' $(OBJ)/pskit.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJ)/pskit.o
-$(BUILD)/pskit.pc: Makefile lib/base/version.h
+$(BUILD)/pskit.pc: Makefile lib/base/core/version.h
 	$(call say,GEN,$@)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'Name: pskit' 'Description: a parameter server: worker and client library' \
-	    "Version: $$(sed -n 's/.*PSKIT_VERSION "\(.*\)".*/\1/p' lib/base/version.h)" 'Cflags: -I$${prefix}/include' \
+	    "Version: $$(sed -n 's/.*PSKIT_VERSION "\(.*\)".*/\1/p' lib/base/core/version.h)" 'Cflags: -I$${prefix}/include' \
 	    'Libs: -L$${prefix}/lib -lpskit' 'Libs.private: $(PUBLIBS)' > $@
 
 CTLOBJ := $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard cmd/ctl/*.c)))
@@ -147,11 +150,11 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c tests/fuzz/driver.c $(LIB)
 	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -MMD -MP $< tests/fuzz/driver.c $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
 
 # The fault kit: several sources each, named after the program.
-$(BUILD)/fault/proxy $(BUILD)/fault/ledger: $(BUILD)/fault/%: $(LIB)
+$(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch: $(BUILD)/fault/%: $(LIB)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
-$(foreach p,proxy ledger,$(eval $(BUILD)/fault/$(p): \
+$(foreach p,proxy ledger switch,$(eval $(BUILD)/fault/$(p): \
   $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/$(p)*.c)))))
 
 # Loaded into any program, so without sanitizers.
@@ -161,7 +164,7 @@ $(BUILD)/fault/shim.so: tests/fault/shim.c
 	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE -fPIC -shared $(WARN) $< -ldl -o $@
 
 # A worker of a pskit that says it is another version.
-$(OBJ)/tests/fault/older-%.o: lib/client/%.c Makefile
+$(OBJ)/tests/fault/older-%.o: lib/cluster/session/%.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(STD) $(WARN) -DPSKIT_VERSION='"0.0.9"' -MMD -MP -c $< -o $@
 $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/older-agent.o $(LIB)
@@ -178,18 +181,18 @@ benches: $(BENCHES)
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
            zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
-                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge
+                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin
 
 # Where npm puts the store that tests/77-objects.bats speaks S3 with.
 NPM = build/npm
 
-# Asks apt only when something is missing.
+# Asks apt only when something is missing.  Another apt may be at work: its locks are waited for, 10 minutes at most.
 install_packages = @missing=$$(for p in $(1); do \
 	  dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "installing: "$$missing; \
-	  $$sudo apt-get update -q >/dev/null && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing >/dev/null; \
+	  $$sudo apt-get -o DPkg::Lock::Timeout=600 update -q >/dev/null && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $$missing >/dev/null; \
 	fi
 
 deps:
@@ -212,15 +215,17 @@ demo: deps
 # TAP programs and bats files under one prove; the plain closing line is prove's.
 check: deps-check
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
-	@rm -f $(BUILD)/tests/state; PS_BIN=$(BUILD) $(PROVE) -j $(JOBS) --state=save $(TESTS) || { \
-	  printf '\n%s\n\n' "Once more, and alone, what has failed beside other tests: what passes now is to be looked at, too."; \
-	  PS_BIN=$(BUILD) $(PROVE) --state=failed; }
-PROVE = prove --statefile=$(BUILD)/tests/state --merge --timer --failures --comments --exec tests/lib/tap-run
+	@PS_BIN=$(BUILD) prove -j $(JOBS) --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
 
-# Half of what they do is waiting: so half as many more as there are cores.
+# Half of the time of a test is waiting, so half as many more run as there are cores.  The longest
+# files come first, so that none of them is left over at the end.
 JOBS ?= $(shell n=$$(nproc); echo $$((n + (n + 1) / 2)))
-BATS ?= $(sort $(wildcard tests/*.bats))
-TESTS ?= $(UNITS) $(FUZZERS) $(BATS)
+LONGEST = 41 40 45 64 32 60 57 67 55 28
+BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
+        $(filter-out $(LONGEST:%=tests/%-%),$(sort $(wildcard tests/*.bats)))
+# What runs alone (tests/lib/tap-run) waits until no other test is left.
+ALONE = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(shell grep -l 'Alone: ' tests/unit/*.c))
+TESTS ?= $(BATS) $(filter-out $(ALONE),$(UNITS)) $(FUZZERS) $(ALONE)
 
 bench: deps
 	@$(MAKE) --no-print-directory all benches
@@ -294,11 +299,15 @@ soak: deps-check
 	@TAGS=slow $(MAKE) --no-print-directory check TESTS="$(shell grep -l test_tags=slow tests/*.bats)"
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
+	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100
+	@PS_BIN=$(BUILD)/fault-points tests/fault/early 200
 
-# The network cut in every way between the hosts of a cluster; as root.
+# The network cut in every way between the hosts of a cluster, and CUTS times at random; as root.
+CUTS ?= 2000
 cuts: deps-check
 	@$(MAKE) --no-print-directory all faultkit
 	@PS_BIN=$(BUILD) tests/fault/cuts all
+	@PS_BIN=$(BUILD) tests/fault/cuts many $(CUTS)
 
 lint: deps-check
 	mandoc -Tlint -W warning man/*
@@ -322,7 +331,7 @@ install: all
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
 	$(INSTALL) -m 644 $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(DESTDIR)$(PREFIX)/lib
 	ln -sf libpskit.so.0 $(DESTDIR)$(PREFIX)/lib/libpskit.so
-	$(INSTALL) -m 644 $(BUILD)/pskit.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|^prefix=.*|prefix=$(PREFIX)|' $(BUILD)/pskit.pc > $(DESTDIR)$(PREFIX)/lib/pkgconfig/pskit.pc
 	$(INSTALL) -m 644 lib/pskit/pskit.h $(DESTDIR)$(PREFIX)/include
 	for s in 1 3 5 7 8; do $(INSTALL) -d $(DESTDIR)$(PREFIX)/share/man/man$$s; \
 	  $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(PREFIX)/share/man/man$$s; done

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "auth/keys.h"
-#include "base/mem.h"
-#include "base/output.h"
-#include "base/version.h"
+#include "core/mem.h"
+#include "core/output.h"
+#include "core/version.h"
 #include "ctl/ctl.h"
 
-static void help(FILE *f, bool whole)
+static void print_help(FILE *f, bool whole)
 {
 	const struct ctl_cmd *cmd;
 
@@ -32,7 +32,7 @@ static void help(FILE *f, bool whole)
 	        "78 bad\nconfiguration, 124 own time-out, 128+N ended by signal N\n");
 }
 
-static int misuse(const char *what, const char *value, const char *near)
+static int report_misuse(const char *what, const char *value, const char *near)
 {
 	if (near)
 		fprintf(stderr, "ps-ctl: %s \"%.60s\"; did you mean \"%s\"? (see ps-ctl -h)\n", what, value,
@@ -42,14 +42,14 @@ static int misuse(const char *what, const char *value, const char *near)
 	return 2;
 }
 
-static void print_names(void)
+static void print_completion_names(void)
 {
 	for (size_t i = 0; ctl_at(i) != NULL; i++)
 		puts(ctl_at(i)->name);
 	printf("help\n--cluster\n--help\n--version\n");
 }
 
-static int show_version(void)
+static int print_version(void)
 {
 	char name[] = "version";
 	char *argv[] = { name, NULL };
@@ -57,68 +57,69 @@ static int show_version(void)
 	return ctl_cmd_version.run(&ctl_cmd_version, 1, argv);
 }
 
-/* ps-ctl help [SUBCOMMAND] */
-static int help_for(const char *name)
+/* ps-ctl help [SUBCOMMAND].  name: the subcommand, or NULL. */
+static int print_help_for(const char *name)
 {
 	const struct ctl_cmd *cmd = name ? ctl_find(name) : NULL;
 
 	if (name && !cmd)
-		return misuse("unknown subcommand", name, ctl_suggest(name));
+		return report_misuse("unknown subcommand", name, ctl_suggest(name));
 	if (cmd)
 		opt_help(&cmd->usage, stdout, true);
 	else
-		help(stdout, true);
+		print_help(stdout, true);
 	return 0;
 }
 
-/* Options that are answers in themselves. */
-static bool answered(const char *arg, int *code)
+/* Handle an option that needs no subcommand.  False: it is another option. */
+static bool answer_option(const char *arg, int *code)
 {
 	if (strcmp(arg, "-h") == 0)
-		help(stdout, false);
+		print_help(stdout, false);
 	else if (strcmp(arg, "--help") == 0)
-		help(stdout, true);
+		print_help(stdout, true);
 	else if (strcmp(arg, "--version") == 0)
-		*code = show_version();
+		*code = print_version();
 	else if (strcmp(arg, "--ps-complete") == 0)
-		print_names();
+		print_completion_names();
 	else
 		return false;
 	return true;
 }
 
-/* What stands before the subcommand: true when there is one at argv[*at]; the
- * cluster's directory, if any, is at *dir.  Else *code. */
-static bool before(int argc, char **argv, int *at, char **dir, int *code)
+/* Parse the options before the subcommand.  True: the subcommand is argv[*at], and *dir is the
+ * cluster's directory if it was given.  False: *code is the exit code. */
+static bool parse_leading_options(int argc, char **argv, int *at, char **dir, int *code)
 {
 	*code = 0;
 	for (*at = 1; *at < argc && argv[*at][0] == '-'; ++*at) {
 		char *arg = argv[*at];
 
-		if (answered(arg, code))
+		if (answer_option(arg, code))
 			return false;
 		if (strncmp(arg, "--cluster=", 10) == 0)
 			*dir = arg + 10;
 		else if (arg[1] == 'C' && arg[2])
 			*dir = arg + 2;
 		else if (strcmp(arg, "-C") != 0 && strcmp(arg, "--cluster") != 0)
-			*code = misuse("unknown option", arg, NULL);
+			*code = report_misuse("unknown option", arg, NULL);
 		else if (*at + 1 < argc)
 			*dir = argv[++*at];
 		else
-			*code = misuse("a directory must follow", arg, NULL);
+			*code = report_misuse("a directory must follow", arg, NULL);
 		if (*code != 0)
 			return false;
 	}
 	if (*at < argc)
 		return true;
-	help(stderr, false);
+	print_help(stderr, false);
 	*code = 2;
 	return false;
 }
 
-/* The subcommand reads -C itself, so that both places mean the same. */
-static int run(const struct ctl_cmd *cmd, char *dir, int argc, char **argv)
+/* Run the subcommand.  A -C before it is passed on as its own option, so that both places mean the
+ * same. */
+static int run_subcommand(const struct ctl_cmd *cmd, char *dir, int argc, char **argv)
 {
 	char **args = mem_array((size_t)argc + 3, sizeof *args);
 	char option[] = "-C";
@@ -136,28 +137,28 @@ static int run(const struct ctl_cmd *cmd, char *dir, int argc, char **argv)
 	return code;
 }
 
-static int start(int argc, char **argv)
+static int start_ps_ctl(int argc, char **argv)
 {
 	const struct ctl_cmd *cmd;
 	struct err e = { 0 };
 	char *dir = NULL;
 	int at, code;
 
-	if (!before(argc, argv, &at, &dir, &code))
+	if (!parse_leading_options(argc, argv, &at, &dir, &code))
 		return code;
 	if (strcmp(argv[at], "help") == 0)
-		return help_for(at + 1 < argc ? argv[at + 1] : NULL);
+		return print_help_for(at + 1 < argc ? argv[at + 1] : NULL);
 	cmd = ctl_find(argv[at]);
 	if (!cmd)
-		return misuse("unknown subcommand", argv[at], ctl_suggest(argv[at]));
+		return report_misuse("unknown subcommand", argv[at], ctl_suggest(argv[at]));
 	if (key_init(&e) != ERR_OK || http_client_global_init(&e) != ERR_OK)
 		return ctl_fail(&e);
-	return run(cmd, dir, argc - at, argv + at);
+	return run_subcommand(cmd, dir, argc - at, argv + at);
 }
 
 int main(int argc, char **argv)
 {
 	output_begin();
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	return output_end("ps-ctl", start(argc, argv));
+	return output_end("ps-ctl", start_ps_ctl(argc, argv));
 }

@@ -1,31 +1,32 @@
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "auth/keys.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/opt.h"
-#include "base/output.h"
-#include "client/readonly.h"
-#include "client/resume.h"
-#include "launch/rundir.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/opt.h"
+#include "core/output.h"
+#include "core/signals.h"
 #include "object/helper.h"
-#include "mirror/mirror.h"
-#include "server/service.h"
+#include "replica/mirror.h"
+#include "rundir/resume.h"
+#include "rundir/rundir.h"
+#include "store/service.h"
 
-/* How long a server waits for its coordinator's word to end after SIGTERM. */
+/* How long a server waits, after SIGTERM, until its coordinator lets it leave; and, before that,
+ * for a checkpoint. */
 #define LEAVE_GRACE_MS 3000
-/* And first for a checkpoint. */
 #define SAVE_GRACE_MS 10000
 
-/* How old may be what a replica answers, unless it was told. */
+/* Default of --fresh: how old the values in the answers of a read replica may be. */
 #define FRESH (200 * NSEC_PER_MSEC)
 
 struct options {
@@ -48,7 +49,7 @@ static const struct opt opts[] = {
 	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N", NULL, 0, 0 },
-	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM", "answer pulls from a checkpoint, or from a cluster that lives", NULL, 0, 0 },
+	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM", "answer pulls from a checkpoint, from a run that has ended, or from a cluster that lives", NULL, 0, 0 },
 	{ "fresh", 0, OPT_DURATION, offsetof(struct options, fresh), "TIME", "with --read-only of a cluster: how old values may be (200ms)", NULL, 0, 0 },
 	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
 	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
@@ -74,25 +75,26 @@ static const struct opt_spec spec = {
 	.max_args = 1,
 };
 
-static int die(const struct err *e)
+static int report_fatal(const struct err *e)
 {
 	fprintf(stderr, "ps-serve: %s\n", e->msg);
 	return err_exit_code(e->code);
 }
 
-static int contradiction(const char *text)
+static int refuse_usage(const char *text)
 {
 	fprintf(stderr, "ps-serve: %s (see ps-serve -h)\n", text);
 	return 2;
 }
 
-/* ---- who we are -------------------------------------------------------------------- */
+/* ---- place and identity ------------------------------------------------------------ */
 
+/* The role and the addresses of this process, and the resources that it releases at its end. */
 struct place {
 	char *dir, *resume;             /* resume: a checkpoint, auto or NULL */
-	struct mirror *mirror;          /* of the cluster that is followed; NULL: of none */
+	struct mirror *mirror;          /* of the followed cluster, for a read replica; or NULL */
 	struct log mirror_log;
-	struct interrupt early;         /* a signal, before there is a server */
+	struct interrupt early;         /* ends the start of a read replica on a signal */
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -100,7 +102,9 @@ struct place {
 	char *sock;
 };
 
-static enum err_code own_cluster(const struct options *o, const char *file, struct place *p, struct err *e)
+/* Load the cluster file, and make or resume its run directory. */
+static enum err_code load_own_cluster(const struct options *o, const char *file, struct place *p,
+                                      struct err *e)
 {
 	char *path = conf_file(file);
 	enum err_code rc = conf_load(path, o->set.item, o->set.n, &p->conf, e);
@@ -108,13 +112,13 @@ static enum err_code own_cluster(const struct options *o, const char *file, stru
 	if (!rc) {
 		p->has_conf = true;
 		p->dir = o->run_dir ? mem_strdup(o->run_dir) : rundir_name_for(path, p->conf.name);
-		rc = resume_prepare(&p->conf, p->dir, o->resume, &p->lock, &p->resume, e);
+		rc = resume_prepare(&p->conf, p->dir, o->resume, &p->lock, &p->resume, NULL, e);
 	}
 	free(path);
 	return rc;
 }
 
-static enum err_code read_config(struct place *p, struct err *e)
+static enum err_code read_run_config(struct place *p, struct err *e)
 {
 	char *path = rundir_path(p->dir, "cluster.json");
 	json_t *j = json_parse_file(path, 1 << 20, e);
@@ -126,7 +130,7 @@ static enum err_code read_config(struct place *p, struct err *e)
 	return rc;
 }
 
-static enum err_code find_identity(struct place *p, const char *name, struct err *e)
+static enum err_code find_own_identity(struct place *p, const char *name, struct err *e)
 {
 	enum err_code rc = identity_from_run(p->dir, name, &p->id, e);
 	char *base = mem_printf("%s.sock", name), *abs = rc ? NULL : path_absolute(p->dir);
@@ -138,15 +142,17 @@ static enum err_code find_identity(struct place *p, const char *name, struct err
 	return rc;
 }
 
-/* From a checkpoint, which is a directory with a manifest; else from a cluster's run directory, or by a join file. */
-static enum err_code read_only(const struct options *o, int signals, struct place *p, struct err *e)
+/* Prepare to serve a model read-only: of a live cluster, named by its run directory or a join
+ * file, or of a checkpoint or a run that has ended. */
+static enum err_code prepare_read_only(const struct options *o, int signals, struct place *p,
+                                       struct err *e)
 {
 	enum err_code rc;
 
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
 	if (!mirror_can_follow(o->read_only)) {
-		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+		rc = mirror_model_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
 	} else {
 		p->early.fd = signals;
 		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);
@@ -154,11 +160,13 @@ static enum err_code read_only(const struct options *o, int signals, struct plac
 		if (!rc)
 			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
 	}
-	return rc ? rc : find_identity(p, "coordinator", e);
+	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
 
-static enum err_code find_place(const struct options *o, const char *file, bool *coordinator, int signals, struct place *p,
-    struct err *e)
+/* Find the run directory, configuration and identity for the options.  *coordinator becomes true
+ * where a cluster file or --read-only makes this process the coordinator. */
+static enum err_code find_server_place(const struct options *o, const char *file, bool *coordinator,
+                                       int signals, struct place *p, struct err *e)
 {
 	const char *name = o->name ? o->name : "server-0";
 	enum err_code rc = ERR_OK;
@@ -166,13 +174,13 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 	p->lock = -1;
 	if (o->read_only) {
 		*coordinator = true;
-		return read_only(o, signals, p, e);
+		return prepare_read_only(o, signals, p, e);
 	}
 	if (o->join)
 		return identity_from_join(o->join, &p->id, e);
 	if (file) {
 		*coordinator = true;
-		rc = own_cluster(o, file, p, e);
+		rc = load_own_cluster(o, file, p, e);
 	} else if (!o->run_dir) {
 		rc = err_set(e, ERR_USAGE, "name a cluster file, -C DIR or --join FILE (see ps-serve -h)");
 	} else {
@@ -180,9 +188,9 @@ static enum err_code find_place(const struct options *o, const char *file, bool 
 		if (access(p->dir, F_OK))
 			rc = err_sys(e, ERR_NOTFOUND, "no run directory \"%s\"", o->run_dir);
 		else
-			rc = read_config(p, e);
+			rc = read_run_config(p, e);
 	}
-	return rc ? rc : find_identity(p, *coordinator ? "coordinator" : name, e);
+	return rc ? rc : find_own_identity(p, *coordinator ? "coordinator" : name, e);
 }
 
 static void place_release(struct place *p, struct options *o)
@@ -196,9 +204,9 @@ static void place_release(struct place *p, struct options *o)
 	free(p->sock);
 }
 
-/* Our own run directory's checkpoints, as far as their store has not got them: false and e when that
- * failed.  A signal ends us at once. */
-static bool store_last(const struct place *p, struct err *e)
+/* Upload the checkpoints of our run directory that its object store lacks.  False with e on
+ * failure.  A signal ends this process at once, because signals are no longer blocked. */
+static bool upload_last_checkpoints(const struct place *p, struct err *e)
 {
 	char *timeout = mem_printf("%lldms", (long long)(p->conf.deadline / NSEC_PER_MSEC));
 	const char *args[] = { "-C", p->dir, "checkpoint", "push", "--timeout", timeout, NULL };
@@ -206,7 +214,7 @@ static bool store_last(const struct place *p, struct err *e)
 	sigset_t none;
 
 	sigemptyset(&none);
-	if (conf_names(p->conf.checkpoint_to)) {
+	if (conf_is_named(p->conf.checkpoint_to)) {
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		rc = helper_run(args, NULL, NULL, e);
 	}
@@ -214,8 +222,8 @@ static bool store_last(const struct place *p, struct err *e)
 	return rc == ERR_OK;
 }
 
-/* "server-3" -> 3; -1 for any. */
-static int index_of(const char *name)
+/* "server-3" -> 3; -1: no particular index. */
+static int server_index(const char *name)
 {
 	int64_t n;
 
@@ -224,22 +232,22 @@ static int index_of(const char *name)
 
 /* ---- waiting for the end -------------------------------------------------------------- */
 
-static int read_signal(int fd)
+static int read_server_signal(int fd)
 {
 	struct signalfd_siginfo si;
 
 	return read(fd, &si, sizeof si) == sizeof si ? (int)si.ssi_signo : 0;
 }
 
-/* How long to sleep until then; 0 is never. */
-static int sleep_ms(int64_t until, int64_t due)
+/* The timeout for poll() up to the earlier of two times, of which 0 means never. */
+static int poll_timeout(int64_t until, int64_t due)
 {
 	int64_t end = until && due ? (until < due ? until : due) : until ? until : due, left = end - clock_now();
 
 	return !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
 
-static void reload(struct server *s, struct service *service, struct log *log)
+static void reload_keys(struct server *s, struct service *service, struct log *log)
 {
 	struct err why;
 
@@ -251,11 +259,27 @@ static void reload(struct server *s, struct service *service, struct log *log)
 	service_reloaded(service);
 }
 
-static int serve(struct server *s, int signals, struct service *service, struct log *log)
+/* The main loop: wait for signals, the end of the server and the removal of the run directory (dir
+ * watches it).  Returns the exit code.
+ *
+ *   serving   SIGTERM, SIGINT             ask to leave; the server   saving with a checkpoint,
+ *                                         may need a checkpoint      else leaving
+ *   saving    SAVE_GRACE_MS is over       ask to leave without it    leaving
+ *   leaving   LEAVE_GRACE_MS is over      none                       end, code 0
+ *   saving,   a second SIGTERM, SIGINT    none                       end, code 128+15
+ *   leaving
+ *   any       the server has ended        none                       end, with its code
+ *   any       the run directory is gone   none                       end, a failure
+ *   any       SIGHUP                      read the keys again        same
+ *   any       SIGUSR1                     checkpoint, if we are      same
+ *                                         the coordinator */
+static int serve_until_end(struct server *s, int signals, struct service *service,
+                           struct rundir_watch *dir, struct log *log)
 {
-	struct pollfd p[2] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 } };
+	struct pollfd p[3] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 }, { dir->fd, POLLIN, 0 } };
 	int64_t until = 0;
 	bool leaving = false, saving = false;
+	int sig, asked_by = 0;
 	struct err why;
 
 	for (;;) {
@@ -266,29 +290,38 @@ static int serve(struct server *s, int signals, struct service *service, struct 
 		if (over) {
 			saving = false;
 			log_warn(log, "the checkpoint takes too long: leaving without");
-			server_leave(s);
+			server_leave(s, asked_by);
 			until = clock_now() + LEAVE_GRACE_MS * NSEC_PER_MSEC;
 			continue;
 		}
-		poll(p, 2, sleep_ms(until, service_turn(service)));
+		poll(p, 3, poll_timeout(until, service_turn(service)));
 		if (server_ended(s, &why)) {
 			if (why.code)
 				log_error(log, "%s", why.msg);
 			service_close(service, &why);
 			return err_exit_code(why.code);
 		}
+		if (p[2].revents && rundir_watch_gone(dir)) {
+			err_set(&why, ERR_FAILED, "the run directory was deleted: nobody can reach this process any more, so it ends");
+			log_error(log, "%s", why.msg);
+			service_close(service, &why);
+			return err_exit_code(why.code);
+		}
 		if (!p[0].revents)
 			continue;
-		switch (read_signal(signals)) {
+		sig = read_server_signal(signals);
+		switch (sig) {
 		case SIGHUP:
-			reload(s, service, log);
+			reload_keys(s, service, log);
 			break;
 		case SIGTERM:
 		case SIGINT:
 			if (leaving)
 				return 128 + SIGTERM;
 			leaving = true;
-			saving = server_leave(s);
+			asked_by = sig;
+			log_info(log, "SIG%s: leaving", sigabbrev_np(sig));
+			saving = server_leave(s, asked_by);
 			until = clock_now() + (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
 			service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 			break;
@@ -296,14 +329,29 @@ static int serve(struct server *s, int signals, struct service *service, struct 
 			if (!server_checkpoint(s))
 				log_info(log, "SIGUSR1 is for the coordinator, which has checkpoints made");
 			break;
+		case 0:
+			break;
 		default:
+			log_info(log, "SIG%s has no meaning here and is ignored", sigabbrev_np(sig));
 			break;
 		}
 	}
 }
 
-/* Of socket activation. */
-static enum err_code take_sockets(struct server_config *cfg, struct err *e)
+/* Watch the run directory, if a live process holds its lock; another directory is not a
+ * cluster's. */
+static void watch_run_dir(const struct place *place, struct rundir_watch *w, struct log *log)
+{
+	struct err e = { 0 };
+
+	if (!place->id.run_dir || !rundir_is_alive(place->id.run_dir, NULL))
+		return;
+	if (rundir_watch_open(place->id.run_dir, w, &e))
+		log_warn(log, "%s", e.msg);
+}
+
+/* Take the listening sockets that systemd passes by socket activation. */
+static enum err_code take_activation_sockets(struct server_config *cfg, struct err *e)
 {
 	static const char *const names[] = { "data", "http" };
 	int fd[2];
@@ -314,34 +362,41 @@ static enum err_code take_sockets(struct server_config *cfg, struct err *e)
 	return rc;
 }
 
-static int block_signals(void)
+/* Block the signals that serve_until_end() handles.  Returns a descriptor that they are read
+ * from. */
+static int block_server_signals(void)
 {
 	struct sigaction was;
 	sigset_t set;
 
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&set);
-	/* Where it is ignored it is for who started this. */
+	/* A SIGTERM that our parent had ignored stays ignored. */
 	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	for (size_t i = 0; i < signals_nstray; i++)
+		sigaddset(&set, signals_stray[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static bool contradicts(const struct options *o, int nargs)
+/* Do the options contradict each other?  Reports the contradiction. */
+static bool has_contradiction(const struct options *o, int nargs)
 {
 	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))
-		return contradiction("--join stands alone: the join file says which cluster it is");
+		return refuse_usage("--join stands alone: the join file says which cluster it is");
 	if (o->relay && (!o->join || !o->zone))
-		return contradiction("--relay wants --join and --zone: it serves the workers of a zone");
+		return refuse_usage("--relay wants --join and --zone: it serves the workers of a zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
-		return contradiction("--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
+		return refuse_usage("--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
 	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
-		return contradiction("--fresh goes with --read-only of a cluster that lives");
-	return o->set.n && !nargs && !o->read_only && contradiction("--set needs a cluster file to override");
+		return refuse_usage("--fresh goes with --read-only of a cluster that lives");
+	return o->set.n && !nargs && !o->read_only &&
+	       refuse_usage("--set needs a cluster file to override");
 }
 
 int main(int argc, char **argv)
@@ -353,6 +408,7 @@ int main(int argc, char **argv)
 	struct rlimit no_core = { 0, 0 };
 	struct server *s = NULL;
 	struct service service;
+	struct rundir_watch dir = { -1, -1 };
 	struct log log;
 	int nargs, signals, code;
 
@@ -368,17 +424,17 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
 	if (!nargs && !o.run_dir && !o.join)
 		o.join = identity_join_file(NULL);
-	if (contradicts(&o, nargs))
+	if (has_contradiction(&o, nargs))
 		return 2;
-	signals = block_signals();
+	signals = block_server_signals();
 	if (key_init(&e))
-		return die(&e);
+		return report_fatal(&e);
 	cfg.coordinator = o.coordinator || o.no_store;
-	if (take_sockets(&cfg, &e))
-		return die(&e);
-	if (find_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, signals, &place, &e)) {
+	if (take_activation_sockets(&cfg, &e))
+		return report_fatal(&e);
+	if (find_server_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, signals, &place, &e)) {
 		place_release(&place, &o);
-		return die(&e);
+		return report_fatal(&e);
 	}
 	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
 	if (o.log_level || place.has_conf)
@@ -389,7 +445,7 @@ int main(int argc, char **argv)
 	cfg.store = !o.no_store && !o.relay;
 	cfg.relay = o.relay;
 	cfg.zone = o.zone;
-	cfg.index = index_of(o.name);
+	cfg.index = server_index(o.name);
 	cfg.listen = o.listen;
 	cfg.iface = o.iface;
 	cfg.advertise = o.advertise;
@@ -399,16 +455,18 @@ int main(int argc, char **argv)
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e) || (place.mirror && mirror_start(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
-		code = die(&e);
+		code = report_fatal(&e);
 	} else {
 		service_open(&service, s);
-		code = serve(s, signals, &service, &log);
+		watch_run_dir(&place, &dir, &log);
+		code = serve_until_end(s, signals, &service, &dir, &log);
+		rundir_watch_close(&dir);
 		mirror_close(place.mirror);
 		place.mirror = NULL;
 		server_stop(s);
 		notify_close(&service.notify);
-		if (nargs && !store_last(&place, &e) && code == 0)
-			code = die(&e);
+		if (nargs && !upload_last_checkpoints(&place, &e) && code == 0)
+			code = report_fatal(&e);
 	}
 	place_release(&place, &o);
 	return code;

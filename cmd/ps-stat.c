@@ -1,9 +1,9 @@
 #include <stddef.h>
 
 #include "auth/keys.h"
-#include "base/opt.h"
-#include "base/output.h"
 #include "cmd/stat/stat.h"
+#include "core/opt.h"
+#include "core/output.h"
 
 #define FIELD(name) offsetof(struct stat_options, name)
 static const struct opt opts[] = {
@@ -12,7 +12,7 @@ static const struct opt opts[] = {
 	{ "no-header", 'H', OPT_FLAG, FIELD(no_header), NULL, "for scripts: no header, single tabs", NULL, 0, 0 },
 	{ "exact", 'p', OPT_FLAG, FIELD(exact), NULL, "exact numbers", NULL, 0, 0 },
 	{ "skip-first", 'y', OPT_FLAG, FIELD(skip_first), NULL, "leave out the first report, since the start", NULL, 0, 0 },
-	{ "header-once", 'n', OPT_FLAG, FIELD(header_once), NULL, "do not repeat the header", NULL, 0, 0 },
+	{ "header-once", 0, OPT_FLAG, FIELD(header_once), NULL, "do not repeat the header", NULL, 0, 0 },
 	{ "columns", 'o', OPT_LIST, FIELD(columns), "COLS", "columns, separated by commas; or table, wide, tsv, csv, json, prom", NULL, 0, 0 },
 	{ "sort", 'S', OPT_STR, FIELD(sort), "COL", "rows by this column, largest first", NULL, 0, 0 },
 	{ "totals", 'v', OPT_FLAG, FIELD(totals), NULL, "a row a server, then one of totals; of workers, likewise", NULL, 0, 0 },
@@ -45,7 +45,7 @@ static const struct opt_spec spec = {
 	.max_args = -1,
 };
 
-static int start(struct stat_options *o, int argc, char **argv)
+static int start_ps_stat(struct stat_options *o, int argc, char **argv)
 {
 	struct err e = { 0 };
 	struct plan plan;
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	int code;
 
 	output_begin();
-	code = output_end("ps-stat", start(&o, argc, argv));
+	code = output_end("ps-stat", start_ps_stat(&o, argc, argv));
 	opt_list_release(&o.columns);
 	return code;
 }

@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 #include "auth/keys.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/opt.h"
-#include "base/output.h"
-#include "base/suggest.h"
-#include "launch/rundir.h"
 #include "cmd/work/cmd.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/opt.h"
+#include "core/output.h"
+#include "core/suggest.h"
+#include "rundir/rundir.h"
 
-/* The subcommands, each with its own options; one line each. */
+/* The commands; each parses its own options. */
 static const struct sub {
 	const char *name;
 	int (*run)(int argc, char **argv);
@@ -29,7 +29,7 @@ static const struct sub {
 };
 #define NSUBS (sizeof subs / sizeof *subs)
 
-static void usage(FILE *f)
+static void print_commands(FILE *f)
 {
 	fprintf(f, "usage: ps-work COMMAND [options]\nOne worker of a pskit cluster.\n\ncommands:\n");
 	for (size_t i = 0; i < NSUBS; i++)
@@ -37,7 +37,7 @@ static void usage(FILE *f)
 	fprintf(f, "\nps-work COMMAND -h tells the options of a command; ps-work --version the version.\n");
 }
 
-static int unknown(const char *word)
+static int report_unknown_command(const char *word)
 {
 	const char *names[NSUBS], *near;
 
@@ -51,7 +51,7 @@ static int unknown(const char *word)
 	return 2;
 }
 
-static int start(int argc, char **argv)
+static int start_ps_work(int argc, char **argv)
 {
 	static const struct opt_spec none = { .prog = "ps-work", .args = "COMMAND", .about = "" };
 	struct rlimit no_core = { 0, 0 };
@@ -63,11 +63,11 @@ static int start(int argc, char **argv)
 		return err_exit_code(e.code);
 	}
 	if (argc < 2) {
-		usage(stderr);
+		print_commands(stderr);
 		return 2;
 	}
 	if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
-		usage(stdout);
+		print_commands(stdout);
 		return 0;
 	}
 	if (strcmp(argv[1], "--ps-complete") == 0) {
@@ -83,11 +83,11 @@ static int start(int argc, char **argv)
 	for (size_t i = 0; i < NSUBS; i++)
 		if (strcmp(argv[1], subs[i].name) == 0)
 			return subs[i].run(argc - 1, argv + 1);
-	return unknown(argv[1]);
+	return report_unknown_command(argv[1]);
 }
 
 int main(int argc, char **argv)
 {
 	output_begin();
-	return output_end("ps-work", start(argc, argv));
+	return output_end("ps-work", start_ps_work(argc, argv));
 }

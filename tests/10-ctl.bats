@@ -150,7 +150,7 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	before=$(cat w7.key)
 	run -1 ps-ctl keygen --role worker --name w7
 	[ "$(cat w7.key)" = "$before" ]
-	[ "$(ps-ctl keygen -r admin -n me -o other.key | cut -d' ' -f1,3)" = "admin me" ]
+	[ "$(ps-ctl keygen -r admin --name me -o other.key | cut -d' ' -f1,3)" = "admin me" ]
 	[ "$before" != "$(cat other.key)" ]
 }
 
@@ -255,4 +255,63 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 		run -1 bash -c 'ps-ctl list models >/dev/full'
 		[[ $output == *"standard output"* ]]
 	fi
+}
+
+@test "checkpoint ls in a wrong directory says what is wrong, once" {
+	run -4 ps-ctl checkpoint ls
+	[[ $output == 'ps-ctl: there is no run here '*'name a run directory with -C DIR' ]]
+	write_cluster 1
+	ps-ctl run lin >/dev/null
+	mkdir lin.run/checkpoints other
+	for where in lin.run lin.run/checkpoints; do
+		run -4 bash -c "cd $where && ps-ctl checkpoint ls"
+		[[ $output == 'ps-ctl: . lies in a run directory: name that, with -C ./'* || $output == *'with -C .' ]]
+		[ "$(wc -l <<<"$output")" -eq 1 ]
+	done
+	run -4 ps-ctl -C lin.run/checkpoints checkpoint ls
+	[[ $output == *"lin.run/checkpoints lies in a run directory"* ]]
+	run -4 ps-ctl -C other checkpoint ls
+	[[ $output == *'"other" is no run directory' ]]
+	cp -r lin.run again.run
+	run -3 ps-ctl checkpoint ls
+	[[ $output == *"several runs are here: name one with -C DIR"* ]]
+}
+
+@test "integers are printed as integers, and one of a thing is no plural" {
+	run -0 ps-ctl show keep_last
+	[[ $output == *"max        1000000"* ]]
+	run -0 ps-ctl show hidden
+	[[ $output == *"max        1048576"* ]]
+	write_cluster 1
+	ps-ctl run lin --set workers=1 --set data='train.csv?label=y' >/dev/null
+	grep -q '2 tables over 1 server"' lin.run/events.jsonl
+	# A report of a run with one evaluation has whole numbers of steps, and a mark for it.
+	ps-ctl report lin.run >report.html
+	grep -q '<circle class="c1"' report.html
+	[ -z "$(grep -E '<text x="[0-9.]+" y="232"[^>]*>[0-9]+[.]' report.html)" ]
+}
+
+@test "-o is the output, -n a number of lines or rows, -C the run directory, in all programs" {
+	for sub in $(ps-ctl --ps-complete | grep -v -e '^--' -e '^help$'); do ps-ctl "$sub" --help; done >all
+	for sub in $(ps-work --ps-complete | grep -v '^--'); do ps-work "$sub" --help; done >>all
+	ps-stat --help >>all
+	ps-serve --help >>all
+	letters() { grep -oE "^  -$1, --[a-z-]+" all | sort -u | cut -d' ' -f4 | paste -sd' '; }
+	[ "$(letters o)" = "--columns --output" ]
+	[ "$(letters n)" = "--lines --top" ]
+	[ "$(letters C)" = "--cluster --run-dir" ]
+}
+
+@test "export -o: a format, or a file" {
+	write_cluster 1
+	ps-ctl run lin >/dev/null
+	ps-ctl -C lin.run export b -o npy >want.npy 2>/dev/null
+	run -0 ps-ctl -C lin.run export b -o got.npy
+	cmp want.npy got.npy
+	ps-ctl -C lin.run export all -o text >want.txt 2>/dev/null
+	ps-ctl -C lin.run export all -o got.txt 2>/dev/null
+	cmp want.txt got.txt
+	run -2 ps-ctl -C lin.run export all -o model.pt
+	[[ $output == *"must be safetensors, npy or text, or a file"* ]]
+	[ ! -e model.pt ]
 }

@@ -66,7 +66,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	ps-ctl run lin --json >out
 	[ "$(field state <out)" = done ]
 	ps-ctl start lin 2>/dev/null
-	ps-ctl wait --for done --timeout 30s
+	ps-ctl wait --for done --timeout 60s
 	ps-ctl stop
 }
 
@@ -105,10 +105,8 @@ pid_of() { cat "lin.run/$1.pid"; }
 	kill -s TERM "$pid"
 	wait_for 10 grep -q stopping err
 	kill -s TERM "$pid"
-	begin=$SECONDS
-	finish
+	within 5000 finish
 	[ "$status" -eq 143 ]
-	[ $((SECONDS - begin)) -le 5 ]
 	none_left "$T"
 }
 
@@ -129,7 +127,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	wait_for 20 running
 	kill -9 "$(pid_of worker-1)"
 	wait_for 10 grep -q 'worker-1 ended by SIGKILL' err
-	ps-ctl wait --for step=1000 --timeout 30s
+	ps-ctl wait --for step=200 --timeout 60s
 	running
 	ps-ctl stop
 	finish
@@ -176,10 +174,10 @@ pid_of() { cat "lin.run/$1.pid"; }
 	write_cluster
 	run -0 --separate-stderr ps-ctl start lin
 	[ -z "$output" ]
-	[[ $stderr == *"cluster lin is "* && $stderr == *"1/1 servers"* ]]
+	[[ $stderr == *"cluster lin is "* && $stderr == *"1/1 server, "* ]]
 	run -1 ps-ctl start lin
 	[[ $output == *"running already"* ]]
-	ps-ctl wait --for done --timeout 30s
+	ps-ctl wait --for done --timeout 60s
 	# Who has waited for "done" finds what the job has made.
 	[ "$(jq -r .state lin.run/result.json)" = done ]
 	[ -s lin.run/model.safetensors ]
@@ -220,10 +218,10 @@ pid_of() { cat "lin.run/$1.pid"; }
 @test "wait: true, timed out, and never" {
 	endless
 	ps-ctl start lin 2>/dev/null
-	ps-ctl wait --for ready --timeout 10s
-	ps-ctl wait --for workers=2 --timeout 10s
-	ps-ctl wait --for step=50 --timeout 30s
-	ps-ctl wait --for loss-below=0.5 --timeout 30s
+	ps-ctl wait --for ready --timeout 60s
+	ps-ctl wait --for workers=2 --timeout 60s
+	ps-ctl wait --for step=50 --timeout 60s
+	ps-ctl wait --for loss-below=0.5 --timeout 60s
 	run -124 ps-ctl wait --for workers=3 --timeout 200ms
 	[[ $output == *"workers=3"* ]]
 	run -124 ps-ctl wait --for done --timeout 200ms
@@ -277,7 +275,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	run -0 ps-ctl stop --timeout 1s
 	none_left "$T"
 	ps-ctl start lin 2>/dev/null
-	kill -s STOP $(cat lin.run/*.pid lin.run/lock)
+	kill -s STOP $(sed -sn 1p lin.run/*.pid lin.run/lock)
 	run -0 ps-ctl stop --timeout 500ms
 	[[ $output == *force* ]]
 	none_left "$T"
@@ -306,7 +304,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 @test "start: the death of the supervisor takes all with it" {
 	endless
 	ps-ctl start lin 2>/dev/null
-	kill -9 "$(cat lin.run/lock)"
+	kill -9 "$(sed -n 1p lin.run/lock)"
 	wait_for 5 none_left "$T"
 	run -3 ps-ctl -C lin.run status
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Models of features and their vectors, and the formats that their data have.
 
+bats_require_minimum_version 1.5.0
 load lib/helper
 load lib/training
 
@@ -144,4 +145,71 @@ crossed() {
 	END
 	train clicks.json
 	at_least .eval.auc 0.97
+}
+
+# Data in the format that init names for model $1, into directory $2.
+write_data_of() {
+	local file
+	case $1 in
+	mf) for file in ratings test; do
+		awk 'BEGIN { srand(1); for (i = 0; i < 600; i++) {
+			u = int(rand() * 40); m = int(rand() * 30)
+			printf "%d\t%d\t%d\t%d\n", u, m, 1 + (u + m) % 5, 880000000 + i } }' >"$2/$file.tsv"
+		done ;;
+	word2vec) awk 'BEGIN { srand(1); for (i = 0; i < 4000; i++)
+		printf "%s%s", substr("abcdefghij", 1 + int(rand() * 10), 1) "word", i % 12 == 11 ? "\n" : " " }' >"$2/text.txt" ;;
+	fm) for file in train test; do
+		awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) {
+			a = int(rand() * 20); b = int(rand() * 20)
+			printf "%d %d:1 %d:1\n", (a + b) % 2, 1 + a, 21 + b } }' >"$2/$file.libsvm"
+		done ;;
+	ffm | wide_deep | deepfm) for file in train test; do
+		awk 'BEGIN { srand(1); for (i = 0; i < 400; i++) {
+			a = int(rand() * 20); b = int(rand() * 20)
+			printf "%d 0:%d:1 1:%d:1\n", (a + b) % 2, a, 20 + b } }' >"$2/$file.ffm"
+		done ;;
+	esac
+}
+
+@test "init: the file of each model trains on data of the format that it names" {
+	for model in mf word2vec fm ffm wide_deep deepfm; do
+		run -0 ps-ctl init --model $model $model
+		[[ $output == *"next: put your data into $model/"* && $output != *"?format"* ]]
+		write_data_of $model $model
+		run -0 --separate-stderr ps-ctl run $model/cluster --json
+		[ "$(field state <<<"$output")" = done ]
+		[ "$(field steps <<<"$output")" -gt 0 ]
+	done
+}
+
+@test "every model is listed, and shown, in both forms" {
+	models=$(ps-ctl list models | cut -d' ' -f1)
+	[ "$(wc -l <<<"$models")" -eq 11 ]
+	[ "$(ps-ctl list models --json | jq -r .name)" = "$models" ]
+	for model in $models; do
+		run -0 ps-ctl show "$model"
+		[[ $output == *"model $model: "*"target"*"tables"* ]]
+		ps-ctl show "$model" --json | jq -es 'map(select(.kind == "model"))[0] | .target | length > 3'
+	done
+}
+
+@test "a model without hidden layers over a file that has some: the remedy is named, and works" {
+	ps-ctl init --model wide_deep m 2>/dev/null
+	write_data_of wide_deep m
+	run -78 ps-ctl run m/cluster --set model=ffm
+	[[ $output == *"model ffm has no hidden layers"*"--set hidden=[]"* ]]
+	run -0 ps-ctl run m/cluster --set model=ffm --set 'hidden=[]'
+	run -78 ps-ctl run m/cluster --set model=mlp --set 'hidden=[]'
+	[[ $output == *"--set hidden=[256]"* ]]
+}
+
+@test "a loss that is not finite: data read in the wrong format are named" {
+	ps-ctl init --model mf m 2>/dev/null
+	write_data_of mf m
+	run -1 --separate-stderr ps-ctl run m/cluster --set 'data=m/ratings.tsv' --set eval= --set optimizer=sgd --json
+	[[ $(field reason <<<"$output") == *"the loss is "*"m/ratings.tsv was read as CSV, and has values as large as 8.8e+08"*"?format="* ]]
+	# Small values are no sign of that.
+	write_cluster 100
+	run -1 --separate-stderr ps-ctl run lin --set lr=1e30 --json
+	[[ $(field reason <<<"$output") == *"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
 }

@@ -25,7 +25,7 @@ three() {
 	write_csv train.csv
 	cat >three.json <<-END
 	{ "servers": 2, "workers": 3, "lease": "20s",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }
 
@@ -67,5 +67,5 @@ three() {
 	ps-work train -C "$RUN" --compute 30ms 2>w1.log 3>&- &
 	pids+=($!)
 	wait_for 20 step_is_past 15
-	wait_for 20 says '^everybody waits for worker-[01] at step .*: each step takes it [0-9.]+ ms of its own, the others [0-9.]+; [0-9]+ % of that is compute; sync=ssp:S or backup=1'
+	wait_for 20 says '^everybody waits for worker-[01] at step .*: each step takes it [0-9.]+ ms of its own, the others [0-9.]+ ms; [0-9]+ % of that is compute; sync=ssp:S or backup=1'
 }

@@ -23,7 +23,7 @@ cluster_file() {
 	write_csv train.csv
 	cat >one.json <<-END
 	{ "servers": 2, "workers": 2, "heartbeat": "100ms", $1
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }
 
@@ -196,6 +196,9 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	run -0 ps-stat -C "$RUN" -w
 	[[ ${lines[0]} == "staleness: "* ]]
 	[[ $output == *"push latency: "*"100.00% █"*"apply: "* ]]
+	# The figures have a heading, and each bound a unit.
+	[ "$(grep -cE '^ +(updates|time) +pushes +so far$' <<<"$output")" -eq 3 ]
+	[ -z "$(grep -E '^ +(<=|>) +[0-9.e+]+ +[0-9]+ ' <<<"${output#*push latency}")" ]
 	# Half of all receipts come with the slow worker's part of the step.
 	ps-stat -C "$RUN" -w --json >w.json
 	[ "$(jq -r '.id + " " + .name' w.json | tr '\n' ,)" = "cluster staleness,cluster push_latency,cluster apply," ]
@@ -278,7 +281,7 @@ screen_process() { pgrep -f -x "ps-stat -C $RUN top 0.2"; }
 	s workers -H -o slow,id 0.5 2 | tail -n 1 | awk '$1 > 2 && $2 == "worker-1" { ok = 1 } END { exit !ok }'
 	run -0 s workers -o id -c 'echo threads=$(ls /proc/$PS_PID/task | wc -l); printf "who=%s\n" "$PS_ID"; printf "odd=\033[31m\n"'
 	[[ ${lines[0]} =~ id\ +threads\ +who\ +odd$ ]]
-	[[ ${lines[1]} =~ worker-0\ +[1-9]\ +worker-0\ +\?\[31m$ ]]
+	[[ ${lines[1]} =~ worker-0\ +[1-9]\ +worker-0\ +$'\xef\xbf\xbd'\[31m$ ]]
 	run -0 s -o step -c 'sleep 30; echo late=1'  0.1 1
 	[[ $output == *"took too long, and was killed"* ]]
 	[ "$(pgrep -f 'sleep 30; echo late=1' | wc -l)" -eq 0 ]

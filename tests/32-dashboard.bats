@@ -18,9 +18,9 @@ pid_of() { cat "$RUN/$1.pid"; }
 job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "ssp:2" ${2:-},
+	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "ssp:2", "quota_pushes": 200 ${2:-},
 	  "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y", "eval_every": 300,
-	           "steps": 100000000, "batch": 16, "lr": 0.001 } }
+	           "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 }
 
@@ -250,6 +250,40 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	no_errors 'ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|401|Failed to load'
 	wait_for 20 none_left "$T"
 	[ "$(jq -r .state "$RUN/result.json")" = stopped ]
+}
+
+@test "what its button to stop does leaves the checkpoint and the model, under start and under run" {
+	for how in start run; do
+		job "$how"
+		if [ $how = start ]; then
+			begin start.json
+		else
+			RUN=$T/run.run
+			background ps-ctl run run.json
+			wait_for 20 ps-ctl -C "$RUN" wait --for step=1 --timeout 10s
+		fi
+		address
+		[ "$(code -X POST -H "Authorization: Session $ticket" "$at/v1/session")" = 200 ]
+		change=$(jq -r .change out)
+		[ "$(post "$change" /v1/checkpoints '{}')" = 200 ]
+		checkpoint=$(jq -r .path out)
+		[ "$(post "$change" /v1/stop '{"why":"the dashboard"}')" = 200 ]
+		wait_for 20 test -s "$RUN/result.json"
+		[ "$(jq -r '"\(.state) (\(.reason))"' "$RUN/result.json")" = "stopped (the dashboard)" ]
+		ps-ctl export all -C "$checkpoint" -o text >of-checkpoint 2>/dev/null
+		ps-ctl export all -C "$RUN" -o text 2>/dev/null | cmp of-checkpoint -
+		[ -s "$RUN/model.safetensors" ]
+		wait_for 20 none_left "$T"
+	done
+	# Without a checkpoint there is nothing to save.
+	job bare
+	begin bare.json
+	address
+	[ "$(code -X POST -H "Authorization: Session $ticket" "$at/v1/session")" = 200 ]
+	[ "$(post "$(jq -r .change out)" /v1/stop '{"why":"the dashboard"}')" = 200 ]
+	wait_for 20 test -s "$RUN/result.json"
+	wait_for 20 none_left "$T"
+	[ ! -e "$RUN/model.safetensors" ]
 }
 
 @test "for the keyboard and for readers of the screen" {

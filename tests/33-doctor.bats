@@ -31,7 +31,7 @@ job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
 	{ "servers": ${SERVERS:-1}, "workers": 2, "heartbeat": "100ms" ${2:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.001 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $ENDLESS, "batch": 16, "lr": 0.001 } }
 	END
 	RUN=$T/$1.run
 }
@@ -238,11 +238,12 @@ preloaded() {
 	run bash -c 'ulimit -n 20; ps-ctl start files.json --timeout 20s'
 	[ "$status" -ne 0 ]
 	run -1 doctor -C "$RUN"
-	[[ ${lines[0]} == "fail files: "*"Too many open files"*"; raise the limit"* ]]
+	[[ ${lines[0]} == "fail files: "*"may open 20: set ulimit -n "*"; raise the limit"* ]]
 	# One that cannot even answer, and does not say so a thousand times.
-	background bash -c "ulimit -n 28; exec ps-serve files.json"
+	background ps-serve files.json
 	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has all of the 28 descriptors open that it may|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
 	wait_for 10 test -e "$RUN/ctl.sock"
+	prlimit --pid "$pid" --nofile=28:28
 	by_hand w0.log ps-work train -C "$RUN" --slot 0
 	by_hand w1.log ps-work train -C "$RUN" --slot 1
 	wait_for 20 crowded
@@ -278,4 +279,19 @@ preloaded() {
 	run -4 doctor -C nowhere.run
 	run -1 doctor late.json --set batch=0
 	[[ ${lines[0]} == "fail config: "*batch*"; ps-ctl show KEY"* ]]
+}
+
+@test "what the supervisor is starting is not advised to be started" {
+	endless
+	mkfifo data.csv
+	background ps-ctl run lin --set data=data.csv
+	RUN=$T/lin.run
+	# The workers are alive, and wait for the data before they join.
+	wait_for 20 test -s "$RUN/worker-1.pid"
+	wait_for 20 state_is forming
+	wait_for 20 eval '[ "$(status .servers)" = 1 ]'
+	run ps-ctl doctor -C "$RUN"
+	[[ $output != *"start it: ps-work"* ]]
+	kill "$pid"
+	finish
 }

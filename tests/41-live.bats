@@ -15,9 +15,9 @@ events() { ps-ctl events -C "$RUN" --json "$@"; }
 job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-},
+	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2", "quota_pushes": 200 ${3:-},
 	  "job": { "model": "linear", "data": "train.csv?label=y", "eval": "train.csv?label=y", "batch": 16, "lr": 0.01,
-	           "steps": 100000000 ${4:-} } }
+	           "steps": $ENDLESS ${4:-} } }
 	END
 }
 
@@ -62,7 +62,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 		run -78 --separate-stderr ps-ctl set -C "$RUN" $wrong
 		[ -n "$stderr" ]
 	done
-	run -0 ps-ctl set -C "$RUN" -n lr=0.1 sync=ssp:2
+	run -0 ps-ctl set -C "$RUN" --dry-run lr=0.1 sync=ssp:2
 	[ "$output" = $'sync: "bsp" would be "ssp:2"\njob.lr: 0.01 would be 0.1' ]
 	run -2 ps-ctl set -C "$RUN" --at soon lr=0.1
 	run -2 ps-ctl set -C "$RUN" --at step=9 servers=3
@@ -76,7 +76,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	ps-ctl set -C "$RUN" checkpoint_every=90000000 >/dev/null
 	wait_for 20 step_is_past $(($(status .step) + 20))
 	n=$(events checkpoint | wc -l)
-	ps-ctl set -C "$RUN" checkpoint_every=500 >/dev/null
+	ps-ctl set -C "$RUN" checkpoint_every=100 >/dev/null
 	wait_for 20 eval '[ "$(events checkpoint | wc -l)" -gt $((n + 1)) ]'
 	[ "$(curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics | grep '^ps_checkpoint_interval_seconds')" = "ps_checkpoint_interval_seconds 0" ]
 	run -0 ps-ctl set -C "$RUN" servers=3 workers=2
@@ -90,17 +90,18 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	for servers in 1 3; do
 		cat >d.json <<-END
 		{ "servers": $servers, "workers": 2, "replicas": 1, "deterministic": true,
-		  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 26000, "batch": 16, "lr": 0.05, "optimizer": "momentum" } }
+		  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 1200, "batch": 16, "lr": 0.05, "optimizer": "momentum" } }
 		END
-		begin d.json
-		ps-ctl pause -C "$T/d.run" >/dev/null
-		run -0 ps-ctl set -C "$T/d.run" --at step=16000 optimizer=adam lr=0.001 batch=8
-		[ "$output" = "optimizer=adam lr=0.001 batch=8: planned for step 16000" ]
-		run -0 ps-ctl set -C "$T/d.run" --at step=21000 lr=0.0005 --json
-		[ "$(jq .planned <<<"$output")" -eq 21000 ]
-		ps-ctl resume -C "$T/d.run" >/dev/null
+		begin d.json "${HELD[@]}"
+		run -0 ps-ctl set -C "$T/d.run" --at step=600 optimizer=adam lr=0.001 batch=8
+		[ "$output" = "optimizer=adam lr=0.001 batch=8: planned for step 600" ]
+		run -0 ps-ctl set -C "$T/d.run" --at step=1100 lr=0.0005 --json
+		[ "$(jq .planned <<<"$output")" -eq 1100 ]
+		# A change is proposed a second before its step, by the pace of the last half second: the
+		# first step must be seconds away when the pace changes.
+		let_go 250
 		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
-		[ "$(http GET /v1/result | jq -c '[.settings[].step]')" = "[16000,21000]" ]
+		[ "$(http GET /v1/result | jq -c '[.settings[].step]')" = "[600,1100]" ]
 		digests+=("$(http GET /v1/result | jq -r .model_digest)")
 		ps-ctl stop -C "$RUN" >/dev/null
 		rm -rf d.run
@@ -113,28 +114,34 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	write_csv train.csv 4000
 	cat >r.json <<-END
 	{ "servers": 2, "workers": 2, "deterministic": true, "keep_last": 100,
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 30000, "batch": 16, "lr": 0.05 } }
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 1000, "batch": 16, "lr": 0.05 } }
 	END
-	begin r.json
+	begin r.json "${HELD[@]}"
 	ps-ctl pause >/dev/null
-	ps-ctl set --at step=12000 optimizer=adam lr=0.001 batch=4 >/dev/null
+	at=$(status .step)
+	ps-ctl set --at step=$((at + 10)) optimizer=adam lr=0.001 batch=4 >/dev/null
 	ps-ctl resume >/dev/null
-	wait_for 60 step_is_past 13000
+	wait_for 60 step_is_past $((at + 15))
 	run -0 ps-ctl checkpoint
+	let_go
 	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
 	want=$(http GET /v1/result | jq -r .model_digest)
 	ps-ctl stop >/dev/null
 	[ "${#want}" -eq 64 ]
 	sed -i 's/"state":"done"/"state":"stopped"/; s/"state": "done"/"state": "stopped"/' r.run/result.json
-	RESULT=$(ps-ctl run r.json --resume auto --json 2>stderr | tail -n 1)
+	background ps-ctl run r.json "${HELD[@]}" --resume auto --json
+	wait_for 20 eval '[ -S "$RUN/ctl.sock" ] && state_is running'
+	let_go
+	finish
+	RESULT=$(tail -n 1 out)
 	has .state done
 	has .model_digest "$want"
 }
 
 @test "nothing is lost and nothing counts twice, whatever dies while modes change" {
 	for victims in workers "servers coordinator"; do
-		run env TMPDIR="$T" LEASE=1 NET=0 SERVERS=3 WORKERS=3 REPLICAS=2 KILLS=8 EVERY=0.4 VICTIMS="$victims" PS_BIN="$BIN" \
-			CHANGES="sync=bsp sync=ssp:2 sync=asp lr=1 sync=ssp:0" "$BATS_TEST_DIRNAME/fault/soak" 30s
+		run env TMPDIR="$T" LEASE=1 NET=0 SERVERS=3 WORKERS=3 REPLICAS=2 KILLS=8 EVERY=0.4 VICTIMS="$victims" PS_BIN="$BIN" CHANGED=3 \
+			CHANGES="sync=bsp sync=ssp:2 sync=asp lr=1 sync=ssp:0" "$BATS_TEST_DIRNAME/fault/soak" 3m
 		figure "${lines[1]}"
 		[ "$status" -eq 0 ] || { echo "$output"; false; }
 		[[ ${lines[1]} =~ \ ([0-9]+)\ changes ]]
@@ -145,15 +152,16 @@ settled() { [ "$(status .settings_step)" != null ]; }
 @test "from bsp by asp to ssp, and from sgd to adam: as accurate as without" {
 	need_fashion
 	cat >f.json <<-JSON
-	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "steps": 4500, "batch": 64, "lr": 0.1,
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "steps": 2000, "batch": 64, "lr": 0.1,
 	  "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",
 	  "eval": "$BATS_FILE_TMPDIR/t10k-images-idx3-ubyte" } }
 	JSON
 	train f.json
 	static=$(res .eval.accuracy)
-	begin f.json
-	ps-ctl set --at step=900 sync=asp >/dev/null
-	ps-ctl set --at step=1800 sync=ssp:3 optimizer=adam lr=0.001 >/dev/null
+	begin f.json "${HELD[@]}"
+	ps-ctl set --at step=400 sync=asp >/dev/null
+	ps-ctl set --at step=800 sync=ssp:3 optimizer=adam lr=0.001 >/dev/null
+	let_go
 	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed)$ ]]'
 	RESULT=$(http GET /v1/result)
 	ps-ctl stop >/dev/null

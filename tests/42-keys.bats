@@ -19,11 +19,25 @@ listed() { key list --json | jq -r --arg n "$1" "select(.name == \$n)$2"; }
 
 # job NAME MODE [members of the file]
 job() {
+	local quota=', "quota_pushes": 200'
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.01 } }
+	{ "servers": 2, "workers": 3, "replicas": 2, "sync": "$2" ${3:-$quota},
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
 	END
+}
+
+@test "a worker's key holds no rank but its own, whatever incarnation it claims" {
+	job claim bsp
+	begin claim.json
+	wait_for 20 step_is_past 5
+	run -0 python3 "$BATS_TEST_DIRNAME/lib/impostor.py" "$RUN" worker-1 1
+	[ "$output" = welcome ]
+	run -0 python3 "$BATS_TEST_DIRNAME/lib/impostor.py" "$RUN" worker-2 1
+	echo "$output"
+	[ "$output" = "refused with status 5" ]
+	grep -q "connection refused: slot 1 is held by another key than that of worker-2" "$RUN/server-0.log"
+	ps-ctl stop -C "$RUN" >/dev/null
 }
 
 @test "a revoked worker loses its sessions within a second, its slot at once; the others go on" {
@@ -34,13 +48,11 @@ job() {
 	[ "$(listed worker-1 .sessions)" -ge 1 ]
 	victim=$(pid_of worker-1)
 	at=$(now_ms)
-	run -0 --separate-stderr key revoke worker-1 --json
-	took=$(($(now_ms) - at))
-	figure "revoked in $took ms: $(jq -c '[.sessions_cut, .servers]' <<<"$output")"
+	within 1000 run -0 --separate-stderr key revoke worker-1 --json
+	figure "revoked in $(($(now_ms) - at)) ms: $(jq -c '[.sessions_cut, .servers]' <<<"$output")"
 	[ "$(jq .sessions_cut <<<"$output")" -ge 3 ]
 	[ "$(jq .servers <<<"$output")" -eq 2 ]
 	[ "$(jq '.unreached | length' <<<"$output")" -eq 0 ]
-	[ -n "$PS_SANITIZED" ] || [ "$took" -lt 1000 ]
 	wait_for 5 is_gone "$victim"
 	wait_for 5 worker_is 1 lost
 	at=$(status .step)
@@ -87,12 +99,12 @@ job() {
 	printf '{"name":"exp","servers":1,"sync":"asp","heartbeat":"100ms"}' >exp.json
 	begin exp.json
 	run -2 key add old --role admin --expires 2001-01-01
-	run -0 key add short --role admin --expires 5s --json
+	run -0 key add short --role admin --expires 10s --json
 	[ "$(jq -r .file <<<"$output")" = "$RUN/keys/short.key" ]
 	python3 "$LIB/knock.py" "$RUN" short server-0 30 >knocked 3>&- &
 	pids+=($!)
 	wait_for 5 grep -q admitted knocked
-	wait_for 10 grep -q closed knocked
+	wait_for 20 grep -q closed knocked
 	[ "$(listed short .expired)" = true ]
 	grep -q "the key of short has expired" "$RUN/server-0.log"
 	ps-ctl stop -C "$RUN" >/dev/null
@@ -120,7 +132,7 @@ job() {
 	cp guest.join other.join
 	joined() { ps-work pull w --join "$1" --timeout 5s >/dev/null 2>&1; }
 	joined guest.join
-	run -0 --separate-stderr key rotate-psk --grace 4s
+	run -0 --separate-stderr key rotate-psk --grace 10s
 	[[ $output == "the cluster has a new secret; the one before is accepted until "*Z ]]
 	[[ $stderr == *"guest (admin) has come by a join file: invite it again"* ]]
 	! cmp -s "$RUN/keys/psk" old.psk
@@ -133,22 +145,22 @@ job() {
 	wait_for 20 eval '[ "$(status .servers)" = 2 ] && worker_is 0 active'
 	at=$(status .step)
 	wait_for 20 step_is_past $((at + 100))
-	wait_for 10 eval '[ ! -e "$RUN/keys/psk.old" ]'
+	wait_for 20 eval '[ ! -e "$RUN/keys/psk.old" ]'
 	run joined guest.join
 	[ "$status" -eq 5 ]
 	# A file that is given the new one works again.
 	jq -c --arg psk "$(cut -d' ' -f2 "$RUN/keys/psk")" '.psk = $psk' other.join >guest.join
 	joined guest.join
 	run -0 event psk_rotated
-	[[ $output == *"the cluster has a new secret, by local; the one before is accepted for 4 s" ]]
+	[[ $output == *"the cluster has a new secret, by local; the one before is accepted for 10 s" ]]
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
 @test "a server that came by a join file is reached with the old secret until it has the new one" {
 	write_csv train.csv
 	cat >far.json <<-END
-	{ "servers": 2, "workers": 2, "heartbeat": "100ms", "sync": "asp",
-	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": 100000000, "batch": 16, "lr": 0.01 } }
+	{ "servers": 2, "workers": 2, "heartbeat": "100ms", "sync": "asp", "quota_pushes": 200,
+	  "job": { "model": "linear", "data": "train.csv?label=y", "steps": $ENDLESS, "batch": 16, "lr": 0.01 } }
 	END
 	RUN=$T/far.run
 	background ps-serve far.json
@@ -182,24 +194,49 @@ rate() {
 }
 
 @test "a worker is held back by its quota, not dropped, and says so; the quota can be changed" {
-	job quota asp ', "quota_pushes": 40'
+	job quota asp ', "quota_pushes": 8'
 	begin quota.json
-	wait_for 20 step_is_past 30
-	slow=$(rate 40)
+	wait_for 20 step_is_past 10
+	slow=$(rate 16)
 	run -0 ps-stat -C "$RUN" why
-	[[ $output == *"worker-"*" waits for its quota"*"is held back by its quota: quota_bytes 0, quota_pushes 40 a second and server"* ]]
+	[[ $output == *"worker-"*" waits for its quota"*"is held back by its quota: quota_bytes 0B, quota_pushes 8 a second and server"* ]]
 	[ "$(http GET /v1/workers | jq '.workers[0].quota_seconds > 0.5')" = true ]
 	ps-ctl set -C "$RUN" quota_pushes=0 >/dev/null
-	fast=$(rate 400)
-	figure "steps a second with 40 pushes a second: $slow, without: $fast"
-	[ "$slow" -le 60 ]
+	fast=$(rate 200)
+	figure "steps a second with 8 pushes a second: $slow, without: $fast"
+	[ "$slow" -le 12 ]
 	[ "$fast" -gt $((2 * slow)) ]
 	[ "$(http GET /v1/servers | jq '[.servers[] | .pushes_refused + .pushes_late] | add')" -eq 0 ]
 	ps-ctl set -C "$RUN" quota_bytes=1K >/dev/null
-	# What was told before it was set is not of this rate.
+	# What the worker made and told of before it was set is not of this rate.
 	wait_for 10 eval 'ps-stat -C "$RUN" why | grep -q "worker-0 .*quota_bytes 1.0K"'
+	wait_for 20 w0_is_past "$(worker 0 .step)"
+	wait_for 20 w0_is_past "$(worker 0 .step)"
 	slow=$(rate 20)
 	figure "with 1 KiB a second: $slow"
 	[ "$fast" -gt $((2 * slow)) ]
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "a key is revoked at once while the disk is full" {
+	[ -z "${PS_SANITIZED:-}" ] || skip "a sanitizer must be loaded first"
+	job full bsp
+	RUN=$T/full.run
+	env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=full.run FS_FULL="$T/no-room" \
+		ps-ctl start full.json >start.log 2>&1
+	wait_for 20 step_is_past 20
+	ps-ctl keygen --role admin --name late -o late.key >line
+	cat line >>"$RUN/keys/authorized_keys"
+	cp late.key "$RUN/keys/late.key"
+	kill -HUP "$(pid_of coordinator)"
+	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" late server-1 | grep -q admitted'
+	touch no-room
+	run -1 key revoke late
+	[[ $output == *"late is revoked for as long as the coordinator runs"* ]]
+	wait_for 10 eval 'python3 "$LIB/knock.py" "$RUN" late server-1 | grep -q refused'
+	grep -q ' late' "$RUN/keys/authorized_keys"
+	rm no-room
+	run -0 key revoke late
+	[ "$(grep -c ' late' "$RUN/keys/authorized_keys")" -eq 0 ]
 	ps-ctl stop -C "$RUN" >/dev/null
 }

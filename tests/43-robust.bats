@@ -13,7 +13,6 @@ setup() {
 teardown() { teardown_dir; }
 
 event() { ps-ctl events -C "$RUN" "$@"; }
-over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 is_there() { [ "$(worker "$1" .pid)" -gt 0 ] 2>/dev/null; }
 
 # clean FILE; poison FILE: the same digits with other labels, and values SCALE times as large.
@@ -30,7 +29,7 @@ poison() {
 digits() {
 	zcat "$DATA/digits8x8/digits.csv.gz" | tail -n 297 >test.csv
 	cat >digits.json <<-END
-	{ "servers": 2, "workers": 4, "heartbeat": "100ms" ${2:-},
+	{ $(paced "$1") "servers": 2, "workers": 4, "heartbeat": "100ms" ${2:-},
 	  "job": { "model": "softmax", "data": "train.csv?label=last", "eval": "test.csv?label=last",
 	  "steps": $1, "batch": 16, "optimizer": "sgd", "lr": 0.002 } }
 	END
@@ -83,7 +82,7 @@ accuracy() {
 held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 
 @test "who sends garbage is named, left out by all servers from one step on, and counts again when released" {
-	digits 100000000 ', "robust": "median", "quarantine": true, "replicas": 2'
+	digits $ENDLESS ', "robust": "median", "quarantine": true, "replicas": 2'
 	cluster 40
 	wait_for 20 held 1
 	run -0 event quarantined
@@ -117,7 +116,7 @@ held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 }
 
 @test "a worker whose labels are turned round goes against the others, and is found by that" {
-	digits 100000000 ', "robust": "trimmed:1", "quarantine": true'
+	digits $ENDLESS ', "robust": "trimmed:1", "quarantine": true'
 	cluster 1
 	wait_for 30 held 1
 	run -0 event quarantined
@@ -154,7 +153,7 @@ held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 
 @test "nothing is pushed past a robust sum" {
 	need_numpy
-	digits 100000000 ', "robust": "median"'
+	digits $ENDLESS ', "robust": "median"'
 	clean train.csv
 	begin digits.json
 	wait_for 20 step_is_past 5

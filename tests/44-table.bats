@@ -15,13 +15,12 @@ teardown() { teardown_dir; }
 job() {
 	[ -e train.csv ] || write_csv train.csv
 	cat >"$1.json" <<-END
-	{ "servers": 3, "workers": 2, "replicas": 2 ${2:-},
-	  "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16, "lr": 0.5, "steps": 100000000 ${3:-} } }
+	{ $(paced "${STEPS:-$ENDLESS}") "servers": 3, "workers": 2, "replicas": 2 ${2:-},
+	  "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16, "lr": 0.5, "steps": ${STEPS:-$ENDLESS} ${3:-} } }
 	END
 }
 
 pid_of() { cat "$RUN/$1.pid"; }
-over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 py() { /usr/bin/python3 -c "import sys, numpy as np; $1" "${@:2}"; }
 # ones ROWS COLS: a gradient of ones.
 ones() { py 'np.save(sys.stdout.buffer, np.ones((int(sys.argv[1]), int(sys.argv[2])), np.float32))' "$@"; }
@@ -152,15 +151,16 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 }
 
 @test "a deterministic run ends in the same bits, whatever comes and goes beside it" {
-	job c ', "deterministic": true'
-	sed -i 's/100000000/3000/; s/"lr": 0.5/"lr": 0.01/' c.json
+	STEPS=1000 job c ', "deterministic": true'
+	sed -i 's/"lr": 0.5/"lr": 0.01/' c.json
 	train c.json
 	want=$(res .model_digest)
-	begin c.json
-	wait_for 20 step_is_past 20
+	begin c.json "${HELD[@]}"
+	wait_for 20 step_is_past 10
 	table add emb --rows 1000
 	table grow emb --rows 2000
 	table drop emb
+	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .model_digest "$want"
@@ -248,4 +248,53 @@ tables() { http GET /v1/tables | jq -c '[.tables[] | select(.added).id]'; }
 	table add emb --rows 3 --cols 3
 	holds emb 'a.shape == (3, 3)'
 	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+# values TABLE: its parameters, as one sum of their text.
+values() {
+	ps-work pull "$1" -C "$RUN" | sha256sum
+}
+
+# without_job: a cluster of two servers without a job, with a table of each type that has been pushed to.
+without_job() {
+	printf '{"name":"free","servers":2,"sync":"%s"%s}' "$1" "${2:-}" >free.json
+	ps-ctl start free.json >/dev/null
+	RUN=$T/free.run
+	curl -sf --unix-socket "$RUN/ctl.sock" -H 'content-type: application/json' -d \
+		'{"tables":[{"name":"w","sparse":false,"rows":1000,"cols":70},{"name":"s","sparse":true,"rows":100,"cols":2}]}' \
+		http://ps/v1/tables >/dev/null
+	python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1 >/dev/null
+}
+
+@test "tables of a cluster without a job are saved when asked, by SIGTERM and by stop, and resumed" {
+	local mode before supervisor
+	for mode in bsp asp; do
+		without_job "$mode"
+		run ps-ctl -C "$RUN" checkpoint take --timeout 60s
+		echo "$output"
+		[ "$status" -eq 0 ]
+		python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1 >/dev/null
+		before=$(values w)
+		# The supervisor saves what has changed since.
+		read -r supervisor _ <"$RUN/lock"
+		kill -TERM "$supervisor"
+		wait_for 30 test -e "$RUN/result.json"
+		wait_for 30 eval '! ps-ctl -C "$RUN" status >/dev/null 2>&1'
+		ps-ctl start free.json --resume auto >/dev/null
+		[ "$(values w)" = "$before" ]
+		python3 "$BATS_TEST_DIRNAME/../contrib/python/psclient.py" -C "$RUN" push w 1 >/dev/null
+		[ "$(values w)" != "$before" ]
+		before=$(values w)
+		ps-ctl -C "$RUN" stop
+		ps-ctl start free.json --resume auto >/dev/null
+		[ "$(values w)" = "$before" ]
+		ps-ctl -C "$RUN" stop --discard
+		rm -r "$RUN"
+	done
+}
+
+@test "tables of a cluster without a job are saved every checkpoint_every" {
+	without_job asp ', "checkpoint_every": "100ms"'
+	wait_for 20 eval '[ "$(ps-ctl -C "$RUN" checkpoint ls --json | jq -r "select(.state == \"whole\") | .step" | tail -n 1)" -ge 2 ]'
+	ps-ctl -C "$RUN" stop --discard
 }

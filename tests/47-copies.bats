@@ -21,7 +21,7 @@ asleep=()
 digits() {
 	need_data digits8x8/digits.csv.gz
 	cat >digits.json <<-END
-	{ "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s", "lease": "2s", ${2:-}
+	{ $(paced "$1") "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", "lease": "2s", ${2:-}
 	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last",
 	  "steps": $1, "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
@@ -31,7 +31,7 @@ digits() {
 sparse() {
 	need_data a9a/a9a.gz
 	cat >sparse.json <<-END
-	{ "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s", "lease": "2s",
+	{ "servers": 3, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", "lease": "2s",
 	  "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz", "steps": $1, "batch": 16, "optimizer": "adagrad",
 	  "lr": 0.1 } }
 	END
@@ -41,12 +41,12 @@ pid_of() {
 	cat "$RUN/$1.pid"
 }
 
-# kill_server N: and until the others go on.
+# kill_server N: and until the others have a layout without it.
 kill_server() {
 	local epoch
 	epoch=$(status .epoch)
 	kill -9 "$(pid_of "server-$1")"
-	wait_for 10 eval "epoch_is_past $epoch || over"
+	wait_for 20 epoch_is_past "$epoch"
 }
 
 epoch_is_past() {
@@ -57,16 +57,6 @@ epoch_is_past() {
 is_mended() {
 	http GET /v1/status | jq -e '.servers == .servers_wanted and .partitions_moving == 0' >/dev/null &&
 		[ "$(http GET /v1/layout | jq '[.tables[].runs[][2] | length] | min')" = "${1:-2}" ]
-}
-
-# steps_on N: so many further, or to the end.
-steps_on() {
-	local to=$(($(status .step) + $1))
-	wait_for 20 eval "step_is_past $to || over"
-}
-
-over() {
-	[[ $(status .state) =~ ^(done|failed|stopped)$ ]]
 }
 
 # finished [DIGEST]: it is done, with this model.
@@ -98,7 +88,7 @@ put_away() {
 		train digits.json --set replicas=$replicas
 		has .model_digest "$first"
 	done
-	begin digits.json --set replicas=2 --set steps=100000000
+	begin digits.json --set replicas=2 --set steps=$ENDLESS --set quota_pushes=200
 	wait_for 10 step_is_past 20
 	run -0 ps-ctl status -C "$RUN" --json
 	[ "$(jq -c '[.replicas, .partitions > 0, .partitions_moving]' <<<"${lines[0]}")" = '[2,true,0]' ]
@@ -106,20 +96,20 @@ put_away() {
 }
 
 @test "deterministic mlp: one server killed, then another, then a worker: the same bits" {
-	digits 20000
+	digits 1000
 	train digits.json
 	first=$(res .model_digest)
 	for replicas in 2 3; do
-		begin digits.json --set replicas=$replicas --max-restarts 9
-		wait_for 20 step_is_past 100
+		begin digits.json --set replicas=$replicas --max-restarts 9 "${HELD[@]}"
+		wait_for 20 step_is_past 10
 		kill_server 1
-		steps_on 300
-		wait_for 20 eval "is_mended $replicas || over"
-		over || kill_server 0
-		steps_on 300
+		steps_on
+		wait_for 20 is_mended $replicas
+		kill_server 0
+		steps_on
 		at=$(status .step)
-		over || kill -9 "$(pid_of worker-1)"
-		[ "$at" -lt 20000 ]
+		kill -9 "$(pid_of worker-1)"
+		let_go
 		finished "$first"
 		figure "$replicas copies: $(grep -c 'is lost' "$RUN/coordinator.log") losses, the worker at step $at, epoch $(status .epoch)"
 		put_away
@@ -127,48 +117,51 @@ put_away() {
 }
 
 @test "deterministic sparse logistic: servers killed: the same bits" {
-	sparse 3000
+	sparse 500
 	train sparse.json
 	first=$(res .model_digest)
-	begin sparse.json --set replicas=2 --max-restarts 9
-	wait_for 20 step_is_past 100
+	begin sparse.json --set replicas=2 --max-restarts 9 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 10
 	kill_server 2
-	steps_on 300
-	wait_for 20 eval "is_mended || over"
-	over || kill_server 0
+	steps_on 10
+	wait_for 20 is_mended
+	kill_server 0
+	let_go
 	finished "$first"
 	put_away
 }
 
 @test "ssp and asp: a server killed: the job is done" {
-	sparse 1500
+	sparse 500
 	for mode in ssp:2 asp; do
-		begin sparse.json --set replicas=2 --set deterministic=false --set sync=$mode
-		wait_for 20 step_is_past 100
+		begin sparse.json --set replicas=2 --set deterministic=false --set sync=$mode "${HELD_SPARSE[@]}"
+		wait_for 20 step_is_past 10
 		kill_server 1
+		let_go
 		finished
 		put_away
 	done
 }
 
 @test "a server that sleeps is succeeded and fenced; the model is the same" {
-	digits 5000
+	digits 1000
 	train digits.json
 	first=$(res .model_digest)
-	begin digits.json --set replicas=2
-	wait_for 20 step_is_past 100
+	begin digits.json --set replicas=2 "${HELD[@]}"
+	wait_for 20 step_is_past 10
 	asleep=("$(pid_of server-0)")
 	kill -STOP "${asleep[@]}"
 	wait_for 10 epoch_is_past 1
 	grep -q 'server-0 .* is lost' "$RUN/coordinator.log"
-	wait_for 20 step_is_past $(($(status .step) + 500))
+	steps_on 20
 	kill -CONT "${asleep[@]}"
+	let_go
 	finished "$first"
 	put_away
 }
 
 @test "all servers killed at once: one sentence, and nothing is left" {
-	digits 100000000
+	digits $ENDLESS
 	RUN=$T/digits.run
 	background ps-ctl run digits.json --set replicas=2 --max-restarts 0 --json
 	wait_for 10 test -S "$RUN/ctl.sock"
@@ -182,4 +175,63 @@ put_away() {
 	[ "$(grep -c '^ps-ctl: ' err)" -eq 1 ]
 	figure "$(res .reason)"
 	none_left "$T"
+}
+
+# server_is N STATE
+server_is() {
+	[ "$(http GET /v1/servers | jq -r ".servers[$1].state")" = "$2" ]
+}
+
+# Each partition has so many copies, all in their places.
+all_have() {
+	http GET /v1/layout | jq -e --argjson n "$1" '[.tables[].runs[][2] | length] | min == $n' >/dev/null
+}
+
+# All parameters that the servers answer with.
+pulled() {
+	local id
+	for id in $(http GET /v1/tables | jq -r '.tables[].id'); do
+		ps-work pull "$id" -C "$RUN" --timeout 20s || return 1
+	done
+}
+
+# was_lost N: server-N was found to be lost.
+was_lost() {
+	ps-ctl events -C "$RUN" server_lost | grep -q "server-$1 "
+}
+
+# replaced N PID: server-N lives, and it is another process than PID.
+replaced() {
+	server_is "$1" live && [ "$(http GET /v1/servers | jq ".servers[$1].pid")" -ne "$2" ]
+}
+
+@test "a server that dies after the job is done is missed, replaced and given its copies" {
+	local n pid
+	write_csv train.csv
+	cat >serve.json <<-END
+	{ "servers": 3, "workers": 1, "replicas": 2,
+	  "job": { "model": "linear", "data": "train.csv?label=y", "batch": 16, "lr": 0.1, "steps": 50 } }
+	END
+	begin serve.json
+	wait_for 30 state_is done
+	wait_for 30 all_have 2
+	pulled >before
+	for n in 0 1 2; do
+		pid=$(cat "$RUN/server-$n.pid")
+		kill -9 "$pid"
+		wait_for 20 was_lost "$n"
+		pulled | cmp - before
+		wait_for 30 replaced "$n" "$pid"
+		wait_for 30 all_have 2
+		state_is done
+		pulled | cmp - before
+	done
+	# Each of them has been replaced, so what they began with is nowhere but in copies of copies.
+	[ "$(status .servers)" -eq 3 ]
+	ps-ctl -C "$RUN" stop
+}
+
+@test "servers are killed and started again: none calls a worker fenced that it has not heard of yet" {
+	PS_BIN=$BIN TMPDIR=$T run -0 "$BATS_TEST_DIRNAME/fault/failover" 6
+	figure "$(tail -n 1 <<<"$output")"
 }

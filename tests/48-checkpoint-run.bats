@@ -19,7 +19,7 @@ teardown() {
 digits() {
 	need_data digits8x8/digits.csv.gz
 	cat >digits.json <<-END
-	{ "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s", ${2:-}
+	{ $(paced "$1") "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m", ${2:-}
 	  "job": { "model": "mlp", "hidden": [16], "data": "$DATA/digits8x8/digits.csv.gz?label=last",
 	  "steps": $1, "batch": 8, "optimizer": "adam", "lr": 0.001 } }
 	END
@@ -43,12 +43,19 @@ step_kept() {
 	[ "$(steps | wc -w)" -ge "$1" ] 2>/dev/null
 }
 
-# running: ps-ctl run in the background, until it has kept so many checkpoints.
+# running N: ps-ctl run in the background, until it has kept so many checkpoints; it is HELD.
 running() {
-	local kept=$1
-	shift
-	background ps-ctl run digits.json --json "$@"
-	wait_for 20 step_kept "$kept"
+	background ps-ctl run digits.json --json "${HELD[@]}"
+	wait_for 20 step_kept "$1"
+}
+
+# goes_on FROM [options]: the run that was HELD, from there, as fast as it can.
+goes_on() {
+	rm -f digits.run/ctl.sock
+	background ps-ctl run digits.json --json "${HELD[@]}" --resume "$@"
+	wait_for 20 test -S "$RUN/ctl.sock"
+	wait_for 20 state_is running
+	let_go
 }
 
 # is_done DIGEST: the command in the background ends well, with this model.
@@ -65,37 +72,41 @@ is_done() {
 }
 
 @test "every N steps, the last three are kept; each is the model of a run that ends there" {
-	digits 6000
-	train digits.json --set checkpoint_every=1000
+	digits 2000
+	train digits.json --set checkpoint_every=500
 	# One whose step comes while another is being written is left out.
 	kept=$(steps)
 	figure "kept: $kept"
 	[ "$(wc -w <<<"$kept")" -le 3 ]
 	for step in $kept; do
-		[ $((step % 1000)) -eq 0 ]
+		[ $((step % 500)) -eq 0 ]
 	done
 	[ "$(digest_of "$step")" = "$(undisturbed --set steps="$step")" ]
-	train digits.json --set checkpoint_every=500 --set keep_last=1 --set keep_every=2000
+	train digits.json --set checkpoint_every=250 --set keep_last=1 --set keep_every=1000
 	kept=$(steps)
 	figure "kept: $kept"
 	last=${kept##* }
 	for step in $kept; do
-		[ "$step" -eq "$last" ] || [ $((step % 2000)) -eq 0 ]
+		[ "$step" -eq "$last" ] || [ $((step % 1000)) -eq 0 ]
 	done
-	train digits.json --set checkpoint_every=20ms
-	step_kept 1
+	rm -rf digits.run
+	background ps-ctl run digits.json --json --set checkpoint_every=20ms "${HELD[@]}"
+	wait_for 20 step_kept 1
+	let_go
+	finish
+	[ "$status" -eq 0 ]
 	none_left "$T"
 }
 
 @test "SIGINT, or kill -9 of ps-ctl, then --resume auto: the same bits" {
-	digits 4000 '"checkpoint_every": 100,'
+	digits 1000 '"checkpoint_every": 10,'
 	want=$(undisturbed)
 	running 1
 	kill -INT "$pid"
 	finish
 	[ "$status" -eq 130 ] || [ "$status" -eq 75 ]
 	none_left "$T"
-	background ps-ctl run digits.json --json --resume auto
+	goes_on auto
 	is_done "$want"
 	grep -q "going on from .*/step-" digits.run/server-0.log
 
@@ -103,24 +114,24 @@ is_done() {
 	running 2
 	kill -9 "$pid"
 	wait_for 10 none_left "$T"
-	background ps-ctl run digits.json --json --resume auto
+	goes_on auto
 	is_done "$want"
 	[ ! -e digits.run.1 ]
 	# What is done is not taken up again.
-	background ps-ctl run digits.json --json --resume auto
+	goes_on auto
 	is_done "$want"
 	[ -e digits.run.1 ]
 }
 
 @test "another configuration is refused by its keys; there is nothing to resume" {
-	digits 4000 '"checkpoint_every": 100,'
-	run -4 ps-ctl run digits.json --resume step=100
+	digits 1000 '"checkpoint_every": 10,'
+	run -4 ps-ctl run digits.json --resume step=10
 	running 1
 	kill -INT "$pid"
 	finish
-	run -78 ps-ctl run digits.json --resume auto --set lr=0.5 --set batch=9
+	run -78 ps-ctl run digits.json "${HELD[@]}" --resume auto --set lr=0.5 --set batch=9
 	[[ $output == *job.lr* && $output == *job.batch* && $output != *job.steps* ]]
-	run -4 ps-ctl run digits.json --resume step=7
+	run -4 ps-ctl run digits.json "${HELD[@]}" --resume step=7
 	[[ $output == *"no checkpoint of step 7"* ]]
 	run -4 ps-ctl run digits.json --resume ./nowhere
 	run -2 ps-ctl run digits.json --resume step=x
@@ -128,14 +139,14 @@ is_done() {
 }
 
 @test "step=N, and a path: on another number of servers, and of copies" {
-	digits 6000 '"checkpoint_every": 100, "keep_last": 100,'
+	digits 1000 '"checkpoint_every": 10, "keep_last": 100,'
 	want=$(undisturbed)
 	running 3
 	kill -INT "$pid"
 	finish
 	from=$(steps | cut -d' ' -f2)
 	cp -r "$C/$(printf 'step-%012d' "$from")" saved
-	background ps-ctl run digits.json --json --resume step=$from
+	goes_on step=$from
 	is_done "$want"
 	grep -q "going on from .*step-0*$from\$" digits.run/server-0.log
 	for set in servers=1 servers=3 replicas=2; do
@@ -150,19 +161,23 @@ is_done() {
 }
 
 @test "the only copy is lost: back to the newest checkpoint, in a new generation, the same bits" {
-	digits 6000 '"checkpoint_every": 100,'
+	digits 1000 '"checkpoint_every": 10,'
 	want=$(undisturbed)
 	for victim in server-1 server-0; do
 		rm -rf digits.run*
 		running 1
-		kill -9 "$(cat digits.run/$victim.pid)"
+		was=$(cat digits.run/$victim.pid)
+		kill -9 "$was"
+		wait_for 20 grep -q 'rolling back to' err
+		wait_for 20 state_is running
+		let_go
 		is_done "$want"
 		grep -q "$victim .*rolling back to .*/step-" err || { cat err; false; }
 		figure "$(grep -o 'rolling back.*' err | head -n 1)"
 	done
 	# Without one there is nothing to go back to.
 	rm -rf digits.run*
-	background ps-ctl run digits.json --json --set checkpoint_every=1000000000 --set steps=1000000
+	background ps-ctl run digits.json --json --set checkpoint_every=1000000000 --set steps=$ENDLESS --set quota_pushes=200
 	wait_for 10 test -S digits.run/ctl.sock
 	wait_for 10 step_is_past 50
 	kill -9 "$(cat digits.run/server-1.pid)"
@@ -173,7 +188,7 @@ is_done() {
 }
 
 @test "a damaged newest checkpoint is passed over, by name" {
-	digits 8000 '"checkpoint_every": 100, "keep_last": 5,'
+	digits 1000 '"checkpoint_every": 10, "keep_last": 5,'
 	want=$(undisturbed)
 	running 3
 	kill -INT "$pid"
@@ -181,24 +196,59 @@ is_done() {
 	newest=$(steps | xargs -n 1 | tail -n 1)
 	file=$(echo "$C/$(printf 'step-%012d' "$newest")"/server-0.params.safetensors)
 	printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc 2>/dev/null
-	background ps-ctl run digits.json --json --resume auto
+	goes_on auto
 	is_done "$want"
-	grep -q "$(printf 'step-%012d' "$newest") is passed over: " digits.run/server-0.log
+	name=$(printf 'step-%012d' "$newest")
+	grep -q "$name is damaged and not resumed from: " err
+	[[ $(res .passed_over) == "$name: "* ]]
+}
+
+@test "every checkpoint damaged: --resume auto refuses and keeps them" {
+	digits 2000 '"checkpoint_every": 10, "keep_last": 3,'
+	running 2
+	kill -INT "$pid"
+	finish
+	kept=$(steps)
+	for step in $kept; do
+		file=$(echo "$C/$(printf 'step-%012d' "$step")"/server-0.params.safetensors)
+		printf 'x' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc 2>/dev/null
+	done
+	run -1 ps-ctl run digits.json --json "${HELD[@]}" --resume auto
+	[[ $output == *"each checkpoint in "*" is damaged "*"--resume none begins anew"* ]]
+	[ "$(steps)" = "$kept" ]
+	run -1 ps-serve -C "$RUN" --coordinator --resume auto
+	[[ $output == *"each checkpoint in "*" is damaged "* ]]
+	[ "$(steps)" = "$kept" ]
+}
+
+@test "a damaged state.json does not keep a run from its checkpoints" {
+	digits 2000 '"checkpoint_every": 10,'
+	want=$(undisturbed)
+	running 2
+	kill -INT "$pid"
+	finish
+	echo '{"v":1,' >"$RUN/state.json"
+	run ps-serve -C "$RUN" --no-store
+	[ "$status" -ne 0 ]
+	[[ $output == *"state.json"* && $output == *"ps-ctl run FILE --resume auto"* ]]
+	goes_on auto
+	is_done "$want"
 }
 
 @test "a full disk costs the checkpoint, not the job" {
-	digits 6000 '"checkpoint_every": 500,'
+	digits 1000 '"checkpoint_every": 10,'
 	want=$(undisturbed)
 	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=/checkpoints/ FS_BUDGET=3000 \
-		ps-ctl run digits.json --json
+		ps-ctl run digits.json --json "${HELD[@]}"
+	wait_for 20 grep -hqs 'no checkpoint: .*No space left' digits.run/server-0.log digits.run/server-1.log
+	let_go
 	is_done "$want"
-	grep -hq 'no checkpoint: .*No space left' digits.run/*.log
 	[ -z "$(find "$C" -name '.step-*' 2>/dev/null)" ]
 	run -0 ps-ctl -C digits.run checkpoint ls
 }
 
 @test "ps-ctl checkpoint while it runs" {
-	digits 100000000
+	digits $ENDLESS
 	begin digits.json
 	wait_for 10 step_is_past 20
 	run -0 ps-ctl -C digits.run checkpoint --json
@@ -218,7 +268,7 @@ is_done() {
 }
 
 @test "SIGUSR1: a checkpoint, and on; SIGTERM of a coordinator: a checkpoint, and the end" {
-	digits 100000000
+	digits $ENDLESS
 	background ps-ctl run digits.json --json
 	wait_for 20 test -S digits.run/ctl.sock
 	wait_for 10 step_is_past 20
@@ -257,4 +307,81 @@ is_done() {
 	[ "$status" -eq 0 ]
 	[ -z "$(steps)" ]
 	none_left "$T"
+}
+
+@test "checkpoints that fail are told by run, by its result, and by runs" {
+	endless
+	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=/checkpoints/ FS_FULL="$T/full" \
+		ps-ctl run lin.json --json --set checkpoint_every=50
+	RUN=$T/lin.run
+	touch full
+	wait_for 30 eval '[ "$(status .checkpoints_failed)" -ge 2 ] 2>/dev/null'
+	wait_for 10 grep -q "warning: a checkpoint could not be written: .*No space left on device" err
+	[ "$(grep -c 'a checkpoint could not be written' err)" -eq 1 ]
+	# The checkpoint that a signal asks for fails, too, and that is said.
+	kill "$pid"
+	finish
+	[ "$status" -eq 143 ]
+	grep -q "warning: there is no checkpoint of this moment: .*No space left on device" err
+	[ "$(field 'checkpoints_failed >= 3' <out)" = true ]
+	[[ $(field checkpoint_error <out) == *"No space left on device"* ]]
+	ps-ctl status -C "$RUN" 2>/dev/null | grep -qE '; [0-9]+ checkpoints failed: .*No space left on device'
+	ps-ctl runs | head -n 1 | grep -q checkpoints_failed
+	ps-ctl runs --json | jq -e '.state == "stopped" and .result.checkpoints_failed >= 3'
+}
+
+@test "runs that have ended are named with what became of them, not as finished" {
+	write_cluster 1
+	ps-ctl run lin >/dev/null 2>&1
+	mkdir empty.run bad.run
+	echo '{"state":"failed","reason":"it was the test"}' >bad.run/result.json
+	run -3 ps-ctl status
+	[[ $output == *"bad.run: failed, empty.run: no result, lin.run: done"* ]]
+	[[ $output != *finished* ]]
+}
+
+ranges_done() {
+	[ "$(http GET /v1/tasks | jq .done)" -ge "$1" ] 2>/dev/null
+}
+
+# Pushes that each dense table has taken, over all generations.
+pushes() {
+	python3 - "$BATS_TEST_DIRNAME/../contrib/python" "$RUN" <<-'END'
+		import sys
+		sys.path.insert(0, sys.argv[1])
+		import psclient
+		cluster = psclient.Cluster(sys.argv[2])
+		print(min(min(cluster.pull(name)[1]) for name in cluster.tables))
+	END
+}
+
+@test "asp and ssp: what is trained on while a checkpoint is written slowly is trained on again after it" {
+	local mode begun
+	[ -e "$BIN/fault/shim.so" ] || skip "the fault kit is not built"
+	write_csv train.csv
+	for mode in asp ssp:3; do
+		cat >slow.json <<-END
+			{ "servers": 2, "workers": 2, "sync": "$mode",
+			  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 3, "batch": 4, "lr": 0.01 } }
+		END
+		touch "$T/hold"
+		rm -f "$T/hold.held"
+		ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=/checkpoints/ FS_HOLD="$T/hold" \
+			begin slow.json "${HELD[@]}"
+		wait_for 20 ranges_done 2
+		background ps-ctl -C "$RUN" checkpoint take
+		wait_for 20 test -e "$T/hold.held"
+		begun=$(http GET /v1/tasks | jq .done)
+		wait_for 60 ranges_done $((begun + 4))
+		rm "$T/hold"
+		finish
+		[ "$status" -eq 0 ]
+		ps-ctl -C "$RUN" stop --discard
+		begin slow.json --resume auto "${HELD[@]}"
+		let_go
+		wait_for 60 state_is done
+		figure "$mode: $(pushes) pushes for 300 batches"
+		[ "$(pushes)" -ge 300 ]
+		ps-ctl -C "$RUN" stop --discard
+	done
 }

@@ -14,46 +14,51 @@ teardown() {
 asleep=()
 
 pid_of() { cat "$RUN/$1.pid"; }
-over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 supervisor() { sed -n 1p "$RUN/lock"; }
 # Seconds of processor time that process $1 has had.
 cpu() { awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / hz }' "/proc/$1/stat"; }
 has_worked() { awk -v a="$(cpu "$1")" -v b="$2" 'BEGIN { exit !(a > b + 0.3) }'; }
 is_gone() { ! kill -s 0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }
 
+epoch_is_past() {
+	[ "$(status .epoch)" -gt "$1" ] 2>/dev/null
+}
+
 kill_coordinator() {
 	local epoch
 	epoch=$(status .epoch)
 	kill -9 "$(pid_of coordinator)"
-	wait_for 10 eval "[ \"\$(status .epoch)\" -gt $epoch ] 2>/dev/null || over"
+	wait_for 20 epoch_is_past "$epoch"
 }
 
 sparse() {
-	local end=${2:-'"steps": 100000000'}
+	local end=${2:-'"steps": '$ENDLESS} pace
+	[ $# -gt 1 ] || pace=$(paced "$ENDLESS" 800)
 	need_data a9a/a9a.gz
 	cat >sparse.json <<-END
-	{ "servers": 2, "workers": 2, "replicas": 2, ${1:-}
+	{ $pace "servers": 2, "workers": 2, "replicas": 2, ${1:-}
 	  "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz", "batch": 16, "optimizer": "adagrad", "lr": 0.1,
 	  $end } }
 	END
 }
 
 @test "killed three times, once with a server: the same bits, no epoch twice" {
-	sparse '"deterministic": true, "on_worker_loss": "wait:30s",' '"steps": 20000'
+	sparse '"deterministic": true, "on_worker_loss": "wait:10m",' '"steps": 500'
 	train sparse.json
 	first=$(res .model_digest)
-	begin sparse.json --max-restarts 9
-	wait_for 20 step_is_past 100
+	begin sparse.json --max-restarts 9 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 10
 	kill_coordinator
-	over || kill_coordinator
+	kill_coordinator
 	kill -9 "$(pid_of server-1)"
-	over || kill_coordinator
+	kill_coordinator
+	let_go
 	wait_for 60 over
 	wait_for 10 test -s "$RUN/result.json"
 	RESULT=$(cat "$RUN/result.json")
 	has .state done
 	has .model_digest "$first"
-	[ "$(grep -c 'goes on where the one before' "$RUN/coordinator.log")" -ge 2 ]
+	[ "$(grep -c 'goes on where the one before' "$RUN/coordinator.log")" -ge 3 ]
 	# In one life; one that was killed may have had in its log what it had not told anybody yet.
 	awk '/goes on where the one before/ { last = 0 }
 		match($0, /epoch [0-9]+:/) { e = substr($0, RSTART + 6) + 0; if (e < last) bad = 1; last = e }
@@ -64,10 +69,11 @@ sparse() {
 
 @test "each range of the data is trained on once, whoever asked for it" {
 	sparse '"sync": "asp",' '"epochs": 8'
-	begin sparse.json --max-restarts 9
-	wait_for 20 step_is_past 50
+	begin sparse.json --max-restarts 9 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 10
 	kill_coordinator
-	over || kill_coordinator
+	kill_coordinator
+	let_go
 	wait_for 60 over
 	wait_for 10 test -s "$RUN/result.json"
 	RESULT=$(cat "$RUN/result.json")
@@ -78,7 +84,8 @@ sparse() {
 @test "while it is away training goes on; a worker that died meanwhile is noticed after" {
 	for sync in bsp asp; do
 		sparse '"lease": "1s",'
-		begin sparse.json --set sync=$sync --set workers=3
+		# Nobody can be asked for steps meanwhile, but full speed shows in the processor's time.
+		begin sparse.json --set sync=$sync --set workers=3 --set quota_pushes=0
 		wait_for 20 step_is_past 50
 		asleep=("$(supervisor)")
 		kill -STOP "${asleep[@]}"
@@ -124,5 +131,48 @@ sparse() {
 	wait_for 10 is_gone "$worker"
 	grep -q 'has begun anew and knows nothing of epoch 1' "$RUN/server-0.log"
 	state_is forming
+	kill -9 "${asleep[@]}"
+}
+
+@test "killed within half a second of its start: the run is done all the same" {
+	run -0 env PS_BIN="$BIN" "$BATS_TEST_DIRNAME/fault/early" 4
+	echo "$output"
+	[[ $output == *"4 runs, 0 failed"* ]]
+	# When its state is good, and the supervisor has not yet seen that the job runs.
+	run -0 env PS_BIN="$BIN" WHEN="the job is running" "$BATS_TEST_DIRNAME/fault/early" 4
+	echo "$output"
+	[[ $output == *"4 runs, 0 failed"* ]]
+	# When the job is done, and the model is yet to be saved.
+	run -0 env PS_BIN="$BIN" WHEN="the job is done" "$BATS_TEST_DIRNAME/fault/early" 2
+	echo "$output"
+	[[ $output == *"2 runs, 0 failed"* ]]
+}
+
+@test "of two coordinators in one run directory the later one goes on, the earlier one ends" {
+	write_csv train.csv
+	cat >lin.json <<-END
+	{ "servers": 2, "workers": 2, "replicas": 2,
+	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 100000000, "batch": 16, "lr": 0.1 } }
+	END
+	begin lin.json
+	wait_for 20 state_is running
+	# Here it lives, and is not ended by a mistake.
+	run -1 ps-serve -C "$RUN" --no-store
+	[[ $output == *"runs on this host already (pid $(pid_of coordinator))"* ]]
+	state_is running
+	# On another host, whose process numbers mean nothing here, it takes over.
+	asleep=("$(supervisor)")
+	kill -STOP "${asleep[@]}"
+	first=$(pid_of coordinator)
+	jq -c '.incarnation = "1" | .boot_id = "elsewhere" | .host = "elsewhere"' "$RUN/coordinator.owner" >owner
+	mv owner "$RUN/coordinator.owner"
+	before=$(cksum <"$RUN/state.json")
+	ps-ctl pause -C "$RUN" >/dev/null 2>&1 || true
+	wait_for 10 is_gone "$first"
+	grep -q 'another coordinator has taken over .* (host elsewhere, pid [0-9]*): this one ends' "$RUN/coordinator.log"
+	[ "$(cksum <"$RUN/state.json")" = "$before" ]
+	background ps-serve -C "$RUN" --no-store
+	wait_for 20 state_is running
+	[ "$(status .epoch)" -gt 1 ]
 	kill -9 "${asleep[@]}"
 }

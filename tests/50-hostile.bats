@@ -71,6 +71,10 @@ hostile() {
 	hostile shared
 }
 
+@test "texts that an error message quotes and cuts are answered, in any alphabet" {
+	hostile texts
+}
+
 @test "values that are not finite are refused by receipt" {
 	hostile nonfinite
 }

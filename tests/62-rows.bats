@@ -87,10 +87,11 @@ below() {
 	wide
 	for mode in bsp asp; do
 		RUN=$T/c.run
-		begin c.json --set row_ids=cached --set replicas=2 --set epochs=100 --set sync=$mode --max-restarts 3
-		wait_for 20 step_is_past 100
+		begin c.json --set row_ids=cached --set replicas=2 --set epochs=100 --set sync=$mode --max-restarts 3 "${HELD_SPARSE[@]}"
+		wait_for 20 step_is_past 10
 		kill -9 "$(cat "$RUN/server-1.pid")"
-		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+		let_go
+		wait_for 60 over
 		RESULT=$(http GET /v1/result)
 		has .state done
 		below .eval.loss 0.3
@@ -126,15 +127,16 @@ below() {
 
 @test "pull_delta: servers and a worker are killed, and the rows are the same" {
 	wide
-	det=(--set deterministic=true --set on_worker_loss=wait:30s --set row_ids=cached --set epochs=100 --set optimizer=ftrl --set l1=1)
+	det=(--set deterministic=true --set on_worker_loss=wait:10m --set row_ids=cached --set epochs=100 --set optimizer=ftrl --set l1=1)
 	train c.json "${det[@]}"
 	want=$(res .model_digest)
 	RUN=$T/c.run
-	begin c.json "${det[@]}" --set pull_delta=true --set replicas=2 --max-restarts 3
-	wait_for 20 step_is_past 100
+	begin c.json "${det[@]}" --set pull_delta=true --set replicas=2 --max-restarts 3 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 10
 	kill -9 "$(cat "$RUN/server-1.pid")"
 	kill -9 "$(cat "$RUN/worker-0.pid")"
-	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	let_go
+	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	has .model_digest "$want"
@@ -187,7 +189,7 @@ below() {
 @test "ps-ctl set: from the step that it says, all or nothing" {
 	wide
 	RUN=$T/c.run
-	begin c.json --set epochs=100000 --set workers=3
+	begin c.json --set epochs=1000000000 --set quota_pushes=800 --set workers=3
 	wait_for 20 step_is_past 50
 	run -0 --separate-stderr ps-ctl set codec=int8 feedback=off filter=threshold:0.0001
 	[[ $output =~ ^codec=int8\ feedback=off\ filter=threshold:0.0001:\ from\ step\ [0-9]+\ on$ ]]
@@ -210,7 +212,7 @@ below() {
 @test "ps-ctl set: a coordinator that is started again goes on by it" {
 	wide
 	RUN=$T/c.run
-	begin c.json --set epochs=100000 --set replicas=2 --max-restarts 3
+	begin c.json --set epochs=1000000000 --set quota_pushes=800 --set replicas=2 --max-restarts 3
 	wait_for 20 step_is_past 50
 	ps-ctl set codec=int8
 	kill -9 "$(cat "$RUN/coordinator.pid")"
@@ -223,16 +225,16 @@ below() {
 @test "ps-ctl set: what one codec has left out goes with the next" {
 	[ -r /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ] || skip "dataset-fashion-mnist is not installed"
 	cat >m.json <<-JSON
-	{ "servers": 1, "workers": 1, "job": { "model": "mlp", "hidden": [64], "steps": 4000, "optimizer": "sgd", "lr": 0.1,
+	{ "servers": 1, "workers": 1, "job": { "model": "mlp", "hidden": [64], "steps": 2500, "optimizer": "sgd", "lr": 0.1,
 	  "data": "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz",
 	  "eval": "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz" } }
 	JSON
 	RUN=$T/m.run
-	begin m.json --set codec=topk:0.001
-	wait_for 20 step_is_past 1000
-	ps-ctl set codec=raw
-	ps-ctl set codec=topk:0.01
-	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	begin m.json --set codec=topk:0.001 "${HELD[@]}"
+	ps-ctl set --at step=1000 codec=raw
+	ps-ctl set --at step=1100 codec=topk:0.01
+	let_go
+	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	at_least .eval.accuracy 0.83

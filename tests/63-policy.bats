@@ -9,7 +9,7 @@ setup() {
 	setup_training
 	ln -s "$BATS_FILE_TMPDIR/tail.svm" .
 	cat >c.json <<-JSON
-	{ "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:30s",
+	{ "servers": 2, "workers": 2, "deterministic": true, "on_worker_loss": "wait:10m",
 	  "job": { "model": "logistic", "data": "tail.svm", "eval": "tail.svm",
 	  "epochs": 4, "batch": 20, "optimizer": "adagrad", "lr": 0.1 } }
 	JSON
@@ -46,10 +46,6 @@ POLICY=admit=3,decay=200,expire=20,memory=64K
 # counted FILTER: of the sparse table, w of logistic and v of fm.
 counted() {
 	http GET /v1/tables | jq -r ".tables[] | select(.id == \"w\" or .id == \"v\") | $1"
-}
-
-over() {
-	[[ $(status .state) =~ ^(done|failed|stopped)$ ]]
 }
 
 @test "sparse: ids that come often get rows, others do not, and the model is as good" {
@@ -100,28 +96,31 @@ over() {
 	POLICY=$POLICY,widen=2@5
 	jq '.job.model = "fm" | .job.factors = 4' c.json >fm.json
 	mv fm.json c.json
-	train c.json --set epochs=20 --set sparse=$POLICY
+	train c.json --set epochs=10 --set sparse=$POLICY
 	want=$(res .model_digest)
-	train c.json --set epochs=20 --set sparse=none
+	train c.json --set epochs=10 --set sparse=none
 	[ "$(res .model_digest)" != "$want" ]
 	# A server that is killed: the others have what its policy goes by.
-	begin c.json --set epochs=20 --set sparse=$POLICY --set servers=3 --set replicas=2 --max-restarts 3
-	wait_for 20 step_is_past 80
+	begin c.json --set epochs=10 --set sparse=$POLICY --set servers=3 --set replicas=2 --max-restarts 3 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 10
 	kill -9 "$(cat "$RUN/server-1.pid")"
+	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	has .model_digest "$want"
 	ps-ctl stop -C "$RUN" >/dev/null
 	# A job that is stopped, and goes on from its checkpoint on fewer servers.
-	begin c.json --set epochs=20 --set sparse=$POLICY --set checkpoint_every=30
-	wait_for 20 step_is_past 100
+	begin c.json --set epochs=10 --set sparse=$POLICY --set checkpoint_every=30 "${HELD_SPARSE[@]}"
+	wait_for 20 step_is_past 40
 	ps-ctl pause -C "$RUN" >/dev/null
 	ps-ctl checkpoint -C "$RUN" >/dev/null
 	was=$(counted '.offered')
 	ps-ctl stop -C "$RUN" >/dev/null
 	ps-ctl checkpoint verify -C "$RUN"
-	begin c.json --set epochs=20 --set sparse=$POLICY --set checkpoint_every=30 --resume auto
+	begin c.json --set epochs=10 --set sparse=$POLICY --set checkpoint_every=30 "${HELD_SPARSE[@]}" --resume auto
+	wait_for 20 step_is_past 40
+	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
@@ -218,7 +217,7 @@ rests() {
 @test "export --since: what has changed, and what is left, makes the whole" {
 	need_numpy
 	for sync in bsp ssp:5; do
-		begin c.json --set epochs=100000 --set batch=1 --set quota_pushes=500 --set sparse=admit=2,expire=100 --set replicas=2 --set deterministic=false --set on_worker_loss=shrink \
+		begin c.json --set epochs=1000000000 --set batch=1 --set quota_pushes=500 --set sparse=admit=2,expire=100 --set replicas=2 --set deterministic=false --set on_worker_loss=shrink \
 			--set sync=$sync
 		# Some hundred steps a second: no more than some of the rows change meanwhile.
 		wait_for 20 step_is_past 150
@@ -246,7 +245,7 @@ rests() {
 }
 
 @test "export --since: where it is not known what changed it says so" {
-	begin c.json --set epochs=100000
+	begin c.json --set epochs=1000000000 --set quota_pushes=800
 	wait_for 20 step_is_past 5
 	run -78 --separate-stderr ps-ctl export w -C "$RUN" --since 5
 	[[ $stderr == *'it is not known when rows change: its policy must have changes, expire or memory'* ]]
@@ -256,12 +255,11 @@ rests() {
 }
 
 @test "checkpoint_deltas: checkpoints of what has changed are small, whole by themselves, and go on in the same bits" {
-	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=800 --set epochs=0 --set keep_last=2 --set checkpoint_deltas=3"
+	local policy=admit=2,sketch=4K,expire=400 run="--set batch=4 --set steps=3000 --set epochs=0 --set keep_last=2 --set checkpoint_deltas=3"
 	train c.json $run --set sparse=$policy
 	want=$(res .model_digest)
-	begin c.json $run --set sparse=$policy --set quota_pushes=1500
-	wait_for 20 step_is_past 300
-	ps-ctl set -C "$RUN" quota_pushes=300 >/dev/null
+	begin c.json $run --set sparse=$policy --set quota_pushes=500
+	wait_for 20 step_is_past 100
 	# A whole one, two of changes to it, of which one is pruned; the whole one stays.
 	for i in 1 2 3; do
 		ps-ctl checkpoint -C "$RUN" >/dev/null
@@ -277,7 +275,9 @@ rests() {
 	for kind in params state; do
 		[ "$(stat -c %s "$newest/server-0.$kind.safetensors")" -lt "$(stat -c %s "$newest/base-server-0.$kind.safetensors")" ]
 	done
-	begin c.json $run --set sparse=$policy --set quota_pushes=1500 --resume "step=$(manifest .step)"
+	begin c.json $run --set sparse=$policy --set quota_pushes=500 --resume "step=$(manifest .step)"
+	wait_for 20 step_is_past "$(manifest .step)"
+	let_go
 	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done

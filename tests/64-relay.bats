@@ -48,7 +48,7 @@ write_sparse() {
 # job NAME STEPS MODEL [members]: two servers, four workers.
 job() {
 	cat >"$1.json" <<-END
-	{ "servers": 2, "workers": 4, "lease": "2s" ${4:-},
+	{ $(paced "$2" 400) "servers": 2, "workers": 4, "lease": "2s" ${4:-},
 	  "job": { $3, "steps": $2, "batch": 8, "optimizer": "sgd", "lr": 0.05 } }
 	END
 }
@@ -96,7 +96,6 @@ cluster() {
 	done
 }
 
-over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
 
 is_done() {
 	wait_for 60 over
@@ -193,7 +192,7 @@ tables() {
 
 @test "tables that come, grow and go beside those that a relay sums" {
 	write_classes
-	job beside 100000000 "$MLP"
+	job beside $ENDLESS "$MLP"
 	cluster beside 2 rack1
 	wait_for 20 step_is_past 10
 	ps-ctl table add emb --rows 100 -C "$RUN"
@@ -209,7 +208,7 @@ tables() {
 
 @test "a relay is killed: training goes on directly, and through the next one" {
 	write_classes
-	job digits 1000000 "$MLP"
+	job digits $ENDLESS "$MLP"
 	cluster digits 2 rack1
 	wait_for 20 step_is_past 50
 	[ "$(http GET /v1/relays | jq '.relays[0].workers')" = 4 ]
@@ -231,7 +230,7 @@ tables() {
 
 @test "a relay that cannot be reached is done without" {
 	write_classes
-	job digits 1000000 "$MLP"
+	job digits $ENDLESS "$MLP"
 	relay_options=(--advertise 127.0.0.1:1)
 	cluster digits 2 rack1
 	wait_for 20 eval '[ "$(http GET /v1/relays | jq -r ".relays[0] | \"\(.state) \(.workers)\"")" = "live 0" ]'
@@ -242,7 +241,7 @@ tables() {
 
 @test "a relay that stands still is done without" {
 	write_classes
-	job digits 1000000 "$MLP"
+	job digits $ENDLESS "$MLP"
 	cluster digits 2 rack1
 	wait_for 20 step_is_past 50
 	kill -STOP "${relays[0]}"
@@ -257,7 +256,7 @@ tables() {
 
 @test "a server with a copy is killed: the relay goes on with the other" {
 	write_classes
-	job digits 1000000 "$MLP" ', "replicas": 2'
+	job digits $ENDLESS "$MLP" ', "replicas": 2'
 	cluster digits 2 rack1
 	wait_for 20 step_is_past 50
 	kill -9 "${server[1]}"
@@ -274,7 +273,7 @@ tables() {
 
 @test "relays are for bsp, and for who may be one" {
 	write_classes
-	job digits 1000000 "$MLP" ', "sync": "asp"'
+	job digits $ENDLESS "$MLP" ', "sync": "asp"'
 	cluster digits 2
 	wait_for 20 step_is_past 5
 	ps-ctl invite -C "$RUN" --role relay -o r.join 2>/dev/null
@@ -286,7 +285,7 @@ tables() {
 	run -5 timeout 20 ps-serve --relay --join s.join --zone rack1
 	[[ "$output" == *"role"* ]]
 	http POST /v1/stop '{"why":"test"}' >/dev/null
-	job parts 1000000 "$MLP" ', "local_steps": 4, "fragments": 2'
+	job parts $ENDLESS "$MLP" ', "local_steps": 4, "fragments": 2'
 	cluster parts 2
 	wait_for 20 step_is_past 5
 	ps-ctl invite -C "$RUN" --role relay -o p.join 2>/dev/null
@@ -296,7 +295,7 @@ tables() {
 
 @test "copies lie in different zones, as long as there are two" {
 	write_classes
-	job copies 1000000 "$MLP" ', "replicas": 2'
+	job copies $ENDLESS "$MLP" ', "replicas": 2'
 	sed -i 's/"servers": 2/"servers": 3/; s/"workers": 4/"workers": 1/' copies.json
 	RUN=$T/copies.run
 	ps-serve copies.json --zone a >coordinator.out 2>&1 3>&- &

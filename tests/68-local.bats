@@ -118,11 +118,13 @@ fashion() {
 	at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
 	# Workers that come and die in mid-training begin with what the servers have.
 	RUN=$T/c.run
-	begin c.json "${hidden[@]}" --set steps=300 --set local_steps=50 --set fragments=5 --set outer=nesterov --set workers=2:3 --max-restarts 5
-	wait_for 20 step_is_past 20
+	begin c.json "${hidden[@]}" --set steps=300 --set local_steps=50 --set fragments=5 --set outer=nesterov --set workers=2:3 --max-restarts 5 \
+		--set quota_pushes=2
+	wait_for 20 step_is_past 2
 	ps-ctl scale workers=3
 	kill -9 "$(worker 1 .pid)"
-	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	let_go
+	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	at_least .eval.accuracy 0.85
@@ -137,7 +139,7 @@ fashion() {
 		accuracy=$(res .eval.accuracy)
 		RUN=$T/c.run
 		begin c.json --set steps=30 --set local_steps=50 --set outer=nesterov --set workers=3 --set backup=1 $also
-		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+		wait_for 60 over
 		RESULT=$(http GET /v1/result)
 		has .state done
 		late=$(http GET /v1/servers | jq '[.servers[].pushes_late] | add')
@@ -162,14 +164,15 @@ still() {
 	train c.json "${tiny[@]}" --set steps=300 --set backup=1
 	still "$loss"
 	RUN=$T/c.run
-	begin c.json "${tiny[@]}" --set steps=2000 --set replicas=2 --max-restarts 3
-	wait_for 20 step_is_past 200
+	begin c.json "${tiny[@]}" --set steps=1000 --set replicas=2 --set lease=10m --max-restarts 3 "${HELD[@]}"
+	wait_for 20 step_is_past 10
 	# Its doubts are open while another is waited for.
 	kill -STOP "$(worker 1 .pid)"
 	kill -9 "$(cat "$RUN/server-1.pid")"
 	wait_for 20 eval 'http GET /v1/events | jq -e ".events | any(.event == \"failover\")" >/dev/null'
 	kill -CONT "$(worker 1 .pid)"
-	wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
+	let_go
+	wait_for 60 over
 	RESULT=$(http GET /v1/result)
 	has .state done
 	still "$loss"
@@ -180,8 +183,8 @@ still() {
 	fashion
 	seq 300 | awk '{ x = $1 / 300; print x "," x * x "," int(x * 2) }' >few.csv
 	cat >few.json <<-END
-	{ "servers": 1, "workers": 3, "job": { "model": "mlp", "hidden": [4], "data": "few.csv?label=last", "steps": 1000000, "batch": 16,
-	  "optimizer": "momentum", "lr": 0.01 }, "local_steps": 4, "fragments": 2 }
+	{ "servers": 1, "workers": 3, "job": { "model": "mlp", "hidden": [4], "data": "few.csv?label=last", "steps": $ENDLESS, "batch": 16,
+	  "optimizer": "momentum", "lr": 0.01 }, "quota_pushes": 200, "local_steps": 4, "fragments": 2 }
 	END
 	begin few.json --max-restarts 1000
 	wait_for 20 step_is_past 100
@@ -212,20 +215,18 @@ still() {
 
 @test "deterministic, a worker killed: the same bits; and what is refused" {
 	digits
-	for c in "deterministic=true local_steps=5 steps=6000 workers=2 on_worker_loss=wait:30s"; do
-		set=()
-		for s in $c; do set+=(--set "$s"); done
-		train c.json "${set[@]}"
-		want=$(res .model_digest)
-		RUN=$T/c.run
-		begin c.json "${set[@]}" --max-restarts 5
-		wait_for 20 step_is_past 20
-		kill -9 "$(worker 1 .pid)"
-		wait_for 60 eval '[[ $(status .state) =~ ^(done|failed|stopped)$ ]]'
-		RESULT=$(http GET /v1/result)
-		has .model_digest "$want"
-		ps-ctl stop >/dev/null
-	done
+	set=(--set deterministic=true --set local_steps=5 --set steps=1000 --set workers=2 --set on_worker_loss=wait:10m)
+	train c.json "${set[@]}"
+	want=$(res .model_digest)
+	RUN=$T/c.run
+	begin c.json "${set[@]}" --max-restarts 5 "${HELD[@]}"
+	wait_for 20 step_is_past 10
+	kill -9 "$(worker 1 .pid)"
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
+	has .model_digest "$want"
+	ps-ctl stop >/dev/null
 	run -78 ps-ctl run c.json --set deterministic=true --set on_worker_loss=wait:30s --set local_steps=5 --set optimizer=adam
 	run -78 ps-ctl run c.json --set outer=nesterov
 	run -78 ps-ctl run c.json --set accumulate=60000 --set local_steps=60000

@@ -69,7 +69,7 @@ write_data() {
 	write_data
 	build linear "$ROOT/contrib/examples/c/linear.c"
 	cat >c.json <<-END
-	{ "workers": 2, "job": { "model": "custom", "command": "./linear", "steps": 100000000, "batch": 10, "lr": 0.01 } }
+	{ $(paced $ENDLESS) "workers": 2, "job": { "model": "custom", "command": "./linear", "steps": $ENDLESS, "batch": 10, "lr": 0.01 } }
 	END
 	begin c.json
 	for change in sync=ssp:2 sync=bsp backup=1 backup=0 sync=asp sync=bsp; do
@@ -86,13 +86,14 @@ write_data() {
 	write_data
 	build linear "$ROOT/contrib/examples/c/linear.c"
 	cat >c.json <<-END
-	{ "workers": 3, "servers": 2, "lease": "2s", "job": { "model": "custom", "command": "./linear", "steps": 60000, "batch": 5 } }
+	{ "workers": 3, "servers": 2, "lease": "2s", "job": { "model": "custom", "command": "./linear", "steps": 1000, "batch": 5 } }
 	END
-	begin c.json
-	wait_for 20 step_is_past 100
+	begin c.json "${HELD[@]}"
+	wait_for 20 step_is_past 10
 	kill -9 "$(worker 1 .pid)"
 	wait_for 10 eval '[ "$(status .workers)" -eq 2 ]'
-	ps-ctl wait --for done --timeout 60s
+	let_go
+	ps-ctl wait --for done --timeout 180s
 	ps-ctl stop >/dev/null
 	none_left "$T"
 }
@@ -122,7 +123,7 @@ write_data() {
 	ps-ctl stop -C store.run >/dev/null
 	# In a job that goes on: cancelled from another thread.
 	cat >d.json <<-END
-	{ "workers": "1:2", "job": { "model": "custom", "command": "./linear", "steps": 100000000, "batch": 10 } }
+	{ $(paced $ENDLESS) "workers": "1:2", "job": { "model": "custom", "command": "./linear", "steps": $ENDLESS, "batch": 10 } }
 	END
 	RUN=$T/d.run
 	begin d.json

@@ -122,8 +122,8 @@ job() {
 	        ps.clock(1)
 	    ps.finish()
 	END
-	job waits.py '"steps": 100000000'
-	begin c.json --set workers=3 --set on_worker_loss=wait:60s
+	job waits.py '"steps": '$ENDLESS
+	begin c.json --set quota_pushes=200 --set workers=3 --set on_worker_loss=wait:60s
 	wait_for 20 step_is_past 20
 	# worker-1 waits for worker-0, in the library.
 	touch sleep.0
@@ -211,11 +211,11 @@ job() {
 	cat >sets.py <<-'END'
 	import pskit
 	with pskit.connect() as ps:
-	    for key, value in (("epochs", 600), ("batch", 50), ("sync", "ssp:2"), ("lr", 0.5), ("optimizer", "momentum"), ("momentum", 0.25)):
+	    for key, value in (("epochs", 200), ("batch", 50), ("sync", "ssp:2"), ("lr", 0.5), ("optimizer", "momentum"), ("momentum", 0.25)):
 	        ps.set(key, value)
 	    ps.begin_with("w", [7, 8, 9])
 	    ps.join("w:3,b:2", examples=400)
-	    assert [ps.setting(k) for k in ("epochs", "sync", "lr", "momentum")] == ["600", "ssp:2", "0.125", "0.25"]
+	    assert [ps.setting(k) for k in ("epochs", "sync", "lr", "momentum")] == ["200", "ssp:2", "0.125", "0.25"]
 	    for task in ps.tasks():
 	        if task.step == 0:
 	            assert ps.param("w").tolist() == [7, 8, 9] or ps.slot and ps.param("w")[0] < 7, ps.param("w")
@@ -227,22 +227,28 @@ job() {
 	cat >c.json <<-'END'
 	{ "workers": 2, "servers": 2, "replicas": 2, "job": { "model": "custom", "command": "/usr/bin/python3 sets.py", "lr": 0.125 } }
 	END
-	begin c.json
-	wait_for 20 step_is_past 100
+	begin c.json "${HELD[@]}"
+	wait_for 20 step_is_past 10
 	kill -9 "$(cat "$RUN/coordinator.pid")"
 	wait_for 20 eval 'grep -q "the coordinator.*again\|coordinator_back\|recover" "$RUN"/events.jsonl "$RUN"/coordinator.log'
-	ps-ctl wait --for done --timeout 60s
-	[ "$(http GET /v1/result | jq .examples)" -ge 240000 ]
+	wait_for 20 state_is running
+	let_go
+	ps-ctl wait --for done --timeout 180s
+	[ "$(http GET /v1/result | jq .examples)" -ge 80000 ]
 	ps-ctl stop >/dev/null
 	none_left "$T"
 	# Stopped, and taken up again: from the checkpoint, and not from the first values.
-	begin c.json --set replicas=1 --set checkpoint_every=50
+	begin c.json --set replicas=1 --set checkpoint_every=10 "${HELD[@]}"
 	wait_for 20 eval 'ls -d "$RUN"/checkpoints/step-* 2>/dev/null | grep -q .'
 	ps-ctl stop >/dev/null
-	train c.json --set replicas=1 --set checkpoint_every=50 --resume auto
+	begin c.json --set replicas=1 --set checkpoint_every=10 "${HELD[@]}" --resume auto
+	wait_for 20 step_is_past 10
+	let_go
+	wait_for 60 over
+	RESULT=$(http GET /v1/result)
 	grep -q 'going on from' "$RUN"/server-0.log
 	has .state done
-	jq -e '.steps > 1000' <<<"$RESULT"
+	jq -e '.steps > 300' <<<"$RESULT"
 }
 
 @test "a worker that comes late goes by what the job has begun with, and says what it wanted" {
@@ -250,7 +256,7 @@ job() {
 	import os, pskit, sys
 	lr, batch = sys.argv[1:]
 	with pskit.connect(log=lambda level, text: print(text), log_level=1) as ps:
-	    for key, value in (("lr", lr), ("batch", batch), ("epochs", 1000000)):
+	    for key, value in (("lr", lr), ("batch", batch), ("epochs", 1000000000)):
 	        ps.set(key, value)
 	    ps.begin_with("w", [float(lr)])
 	    ps.join("w:1", examples=1000)

@@ -89,7 +89,8 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	place=$(place_of "$(jq -r .pid <<<"$(ps-ctl -C "$RUN" status --json | jq -c 'select(.id == "server-1")')")")
 	[ "$(stat -c %a "$place")" = 700 ] && [ "$(stat -c %a "$place"/server-1.join)" = 600 ]
 	ps-ctl -C "$RUN" scale workers=4
-	[ "$(host_of worker-3)" = 127.0.0.2 ]
+	# All five slots are taken, and those of 127.0.0.2 are a limit.
+	[ "$(host_of worker-3)" = 127.0.0.3 ]
 	all+=" $(members)"
 	ps-ctl -C "$RUN" stop
 	gone $all
@@ -106,7 +107,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	wait_for 20 step_is_past 5
 	run ! none_elsewhere
 	place=$(place_of "$(worker 0 .pid)")
-	kill -9 "$(cat lin.run/lock)"
+	kill -9 "$(sed -n 1p lin.run/lock)"
 	wait_for 10 none_elsewhere
 	wait_for 10 test ! -e "$place"
 }
@@ -121,7 +122,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	old=$(worker 1 .pid)
 	kill -9 "$(cat lin.run/worker-1.pid)"
 	wait_for 10 gone "$old"
-	ps-ctl -C "$RUN" wait --for done --timeout 60s
+	ps-ctl -C "$RUN" wait --for done --timeout 180s
 	grep -q 'starting worker-1 again' lin.run/supervisor.log
 	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
 	ps-ctl -C "$RUN" stop
@@ -201,4 +202,20 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	ps-ctl run lin.json --set listen=0.0.0.0:0 --set servers=2 >/dev/null 2>&1
 	grep -q 'data plane on 0.0.0.0:\([0-9]*\) (by the configuration), told to others as [0-9.]*:\1 (of the interface)' lin.run/server-0.log
 	run ! grep -q 'told to others as 0' lin.run/server-1.log
+}
+
+@test "a name of ssh_config is a host, and slots that are written are a limit" {
+	write_cluster 2
+	sshd_start 127.0.0.2
+	printf 'Host far-one\nHostName 127.0.0.2\nHostKeyAlias [127.0.0.2]:%s\n' "$port" | cat - ssh/config >ssh/both
+	export PS_RSH="ssh -o BatchMode=yes -F $T/ssh/both"
+	ps-ctl run lin.json --set hosts=far-one --json >out 2>err || { cat err; false; }
+	[ "$(field state <out)" = done ]
+	printf 'far-one slots=2\n' >few
+	run -78 --separate-stderr ps-ctl run lin.json --hostfile few
+	[[ $stderr == *"1 server and 2 workers need 3 slots, and the hosts have 2"* ]]
+	printf 'far-one slots=3\n' >enough
+	ps-ctl run lin.json --hostfile enough --json >out 2>err || { cat err; false; }
+	[ "$(field state <out)" = done ]
+	kill "$sshd"
 }

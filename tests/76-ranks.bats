@@ -97,18 +97,20 @@ ends() {
 }
 
 @test "all ranks are told to stop: a checkpoint, exit code 75, and it goes on from there to the same bits" {
-	write_cluster 600
+	write_cluster 80
 	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
 	RUN=$T/lin.run
-	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true; done
-	wait_for 20 step_is_past 100
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true "${HELD[@]}"; done
+	wait_for 20 step_is_past 10
 	kill -TERM "${rank[@]}"
 	ends 0 75
 	ends 1 0
 	ends 2 0
 	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
-	[ "$at" -gt 100 ]
-	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true --resume auto --run-id r2; done
+	[ "$at" -gt 10 ]
+	for n in 0 1 2; do by_hand $n --servers 1 --set deterministic=true "${HELD[@]}" --resume auto --run-id r2; done
+	wait_for 20 step_is_past "$at"
+	let_go
 	for n in 0 1 2; do ends $n 0; done
 	grep -rq 'going on from .*step-0*'"$at" lin.run/server-0.log
 	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
@@ -120,21 +122,23 @@ digest_of() { sed -n 's/^{.*"model_digest":"\([0-9a-f]*\)".*/\1/p' "$1" | tail -
 
 @test "a batch job for Slurm: told to stop it saves, is queued again, and ends in the same bits" {
 	slurm_start
-	write_cluster 600
+	write_cluster 80
 	mkdir "a b's"
 	mv lin.json train.csv "a b's/"
 	cd "a b's"
 	want=$(ps-ctl run lin.json --set deterministic=true --set workers=2 --set name=here --json 2>/dev/null | field model_digest)
 	RUN=$PWD/lin.run
-	ps-ctl start lin.json --emit sbatch --set deterministic=true --set workers=2 >job
+	ps-ctl start lin.json --emit sbatch --set deterministic=true --set workers=2 "${HELD[@]}" >job
 	sh -n job
 	grep -qx '#SBATCH --ntasks=3' job
 	job=$(sbatch --parsable -N 2 job)
-	wait_for 30 step_is_past 100
+	wait_for 30 step_is_past 10
 	scancel -s TERM "$job"
 	wait_for 30 eval 'scontrol show job $job | grep -q "Restarts=1"'
 	at=$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq .step)
-	[ "$at" -gt 100 ]
+	[ "$at" -gt 10 ]
+	wait_for 30 step_is_past "$at"
+	let_go
 	job_is_done() { scontrol show job "$job" | grep -q 'JobState=COMPLETED'; }
 	wait_for 60 job_is_done || { scontrol show job "$job"; cat lin-"$job".log; false; }
 	[ "$(jq -r .model_digest lin.run/result.json)" = "$want" ]
@@ -212,9 +216,9 @@ Service/demo StatefulSet/demo-coordinator StatefulSet/demo-server Job/demo-worke
 	run -78 ps-ctl launch -f lin.json --rank 3 --world-size 3 --run-id x
 	[[ $output == *'there is no rank 3 of 3'* ]]
 	run -78 ps-ctl launch -f lin.json --rank 1 --world-size 2 --servers 2 --run-id x
-	[[ $output == *'leave no worker'* ]]
+	[[ $output == *'2 ranks, of which 2 are servers, leave no worker'* ]]
 	run -78 ps-ctl launch -f lin.json --role worker --rank 7 --run-id x
-	[[ $output == *'there are only 1 servers and 2 workers'* ]]
+	[[ $output == *'there are only 1 server and 2 workers'* ]]
 	run -124 ps-ctl launch -f lin.json --rank 1 --world-size 2 --run-id x --timeout 0.2s
 	[[ $output == *"rank 0 has left no $T/lin.run/launch/x/worker-0.join after"* ]]
 	[ ! -e lin.run ]

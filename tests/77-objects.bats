@@ -130,7 +130,7 @@ refused() {
 	grep -q "stands still; again" err
 	# Not for ever.
 	fault 99 '"method": "GET", "do": "503"'
-	refused 6 "HTTP 503, SlowDown" ps-ctl object cat $P/data --timeout 500ms
+	refused 6 "HTTP 503, SlowDown" ps-ctl object cat $P/data --timeout 3s
 	rm "$S"/faults/*
 }
 
@@ -149,7 +149,7 @@ refused() {
 	[ "$(grep -c 'partNumber=2.* - 503' "$S/requests")" -eq 1 ]
 	ps-ctl object cat $P/big | cmp - big
 	fault 99 '"method": "PUT", "path": "partNumber=2", "do": "503"'
-	refused 6 "503" ps-ctl object put big $P/never --timeout 300ms
+	refused 6 "503" ps-ctl object put big $P/never --timeout 3s
 	grep -q "DELETE .*/never?uploadId=" "$S/requests"
 	rm "$S"/faults/*
 	fault 1 '"method": "PUT", "path": "partNumber=3", "do": "stall", "bytes": 0'
@@ -250,16 +250,23 @@ here() {
 	none_left "$T"
 }
 
+# goes_on: ck.json, which was HELD, from its newest checkpoint; it is let go when it is under way.
+goes_on() {
+	background ps-ctl run ck.json --json "${HELD[@]}" --resume auto
+	wait_for 20 eval '[ -S ck.run/ctl.sock ] && state_is running'
+	let_go
+	finish
+	RESULT=$(tail -n 1 out)
+	[ "$status" -eq 0 ] || { cat out err; false; }
+}
+
 @test "a job that was stopped goes on elsewhere, to the same bits" {
-	saving 4000 200
+	saving 1000 50
 	ps-ctl run ck.json --set name=whole --set checkpoint_to=none --set checkpoint_every=0 --json 2>/dev/null >out
 	want=$(field model_digest <out)
-	background ps-ctl run ck.json --json
-	wait_for 20 test -S ck.run/ctl.sock
-	ps-ctl -C ck.run wait --for step=300
-	ps-ctl -C ck.run pause
-	wait_for 20 grep -q "\"checkpoint_stored\".*$P/ck/step-" ck.run/events.jsonl
-	ps-ctl -C ck.run resume
+	RUN=$T/ck.run
+	background ps-ctl run ck.json --json "${HELD[@]}"
+	wait_for 20 grep -qs "\"checkpoint_stored\".*$P/ck/step-" ck.run/events.jsonl
 	kill "$pid"
 	finish
 	[ "$status" -eq 75 ]
@@ -268,20 +275,22 @@ here() {
 	[ "$(stored | awk '{ print $NF }')" = "$last" ]
 	# Of a host that has never seen it.
 	mv ck.run gone
-	refused 78 "had other values of job.steps" ps-ctl run ck.json --set steps=100 --resume auto
+	refused 78 "had other values of job.steps" ps-ctl run ck.json --set steps=100 "${HELD[@]}" --resume auto
 	[ ! -e ck.run ]
-	train ck.json --resume auto
+	goes_on
 	has .model_digest "$want"
 	grep -q "going on from .*/ck.run/checkpoints/step-0*$last\$" ck.run/*.log
 	# The host before has an older one, and takes that which the store has.
 	rm -rf ck.run
 	mv gone ck.run
-	train ck.json --resume auto
+	# Without a quota, as was set when that checkpoint was made.
+	RESULT=$(ps-ctl run ck.json --json "${HELD[@]}" --resume auto 2>err | tail -n 1)
+	has .state done
 	has .model_digest "$want"
 	! grep -q "going on from .*/step-0*$last\$" ck.run/*.log
 	# A run of its own, from one that is named.
 	from=$P/ck/step-$(printf %012d "$(stored | awk '{ print $1 }')")
-	train ck.json --set name=branch --set steps=4200 --resume "$from"
+	train ck.json --set name=branch --set steps=1200 --resume "$from"
 	grep -q "going on from .*/branch.run/begin/${from##*/}" branch.run/*.log
 	refused 4 "there is no such object" ps-ctl run ck.json --set name=other --resume "$P/ck/step-000000099999"
 	[ ! -e other.run ]
@@ -298,7 +307,8 @@ here() {
 
 @test "a writer that is killed leaves no checkpoint; the next one mends it; damage is passed over" {
 	saving 4000 200
-	train ck.json --set checkpoint_to=none
+	# Slowly enough for several checkpoints, since none begins while another is being written.
+	train ck.json --set checkpoint_to=none --set quota_pushes=1500
 	# shellcheck disable=SC2046
 	set -- $(here)
 	older=$(printf 'step-%012d' "$1") newest=$(printf 'step-%012d' "${@: -1}")
@@ -352,7 +362,7 @@ here() {
 	ps-ctl -C ck.run checkpoint push >/dev/null
 	[ "$(stored)" = "$(here)" ]
 
-	background ps-serve ck.json --set name=alone --set servers=1 --set steps=1000000 --set workers=1
+	background ps-serve ck.json --set name=alone --set servers=1 --set steps=$ENDLESS --set workers=1
 	wait_for 10 test -S alone.run/ctl.sock
 	ps-work train -C alone.run 2>/dev/null &
 	pids+=($!)

@@ -64,6 +64,12 @@ named() {
 	[ "$missing" -eq 0 ]
 }
 
+# Where a table is too wide its last column has a word a line.
+@test "ps-metrics(7) fits a terminal of 80 columns" {
+	mandoc -T utf8 -O width=78 man/ps-metrics.7 | col -bx >"$BATS_TEST_TMPDIR/page"
+	[ -z "$(grep -nE '^ {60,}[^ ]+$|^.{81,}$' "$BATS_TEST_TMPDIR/page")" ]
+}
+
 @test "every page passes mandoc's lint" {
 	run mandoc -Tlint -W warning man/*
 	echo "$output"
@@ -142,9 +148,9 @@ named() {
 }
 
 @test "every key of the cluster file, with type, default, bounds and live or fixed" {
-	names KEY lib/conf/conf.def | named ps-cluster.5 '^\.It Cm @ Pq '
+	names KEY lib/cluster/conf/conf.def | named ps-cluster.5 '^\.It Cm @ Pq '
 	[ "$(grep -c '^\.It Cm [a-z0-9_.]* Pq .*\(live\|fixed\)$' man/ps-cluster.5)" \
-		-eq "$(names KEY lib/conf/conf.def | wc -l)" ]
+		-eq "$(names KEY lib/cluster/conf/conf.def | wc -l)" ]
 	declare -A says types
 	while read -r line; do
 		line=${line#.It Cm }
@@ -152,7 +158,7 @@ named() {
 	done < <(grep '^\.It Cm [a-z0-9_.]* Pq ' man/ps-cluster.5)
 	while IFS='|' read -r type text; do
 		types[$type]=$text
-	done < <(sed -n 's/.*TYPE(\([A-Z0-9_]*\), "\([^"]*\)".*/\1|\2/p' lib/conf/conf_key.h)
+	done < <(sed -n 's/.*TYPE(\([A-Z0-9_]*\), "\([^"]*\)".*/\1|\2/p' lib/cluster/conf/conf_key.h)
 	bad=0
 	while IFS='|' read -r name type deflt low high live; do
 		line=${says[$name]}
@@ -169,27 +175,27 @@ named() {
 		esac
 		want=${want/from ABOVE0/above 0} want=${want/to BELOW1/below 1}
 		[ "$line" = "$want ${live,,}" ] || { echo "$name: the page has \"$line\", the code \"$want ${live,,}\""; bad=1; }
-	done < <(tr '\n' ' ' < lib/conf/conf.def | sed 's/KEY(/\n&/g' |
+	done < <(tr '\n' ' ' < lib/cluster/conf/conf.def | sed 's/KEY(/\n&/g' |
 		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\([^"]*\)", *\([^,]*\), *\([^,]*\), *\([A-Z]*\),.*/\1|\2|\3|\4|\5|\6/p')
 	[ "$bad" -eq 0 ]
 }
 
 @test "models with their tables, update rules, schedules, readers, modes, codecs" {
-	names MODEL lib/model/model.def | named ps-work.1 '^\.It Cm @$'
-	names MODEL lib/model/model.def | named ps-cluster.5 '\b@\b'
+	names MODEL lib/learn/model/model.def | named ps-work.1 '^\.It Cm @$'
+	names MODEL lib/learn/model/model.def | named ps-cluster.5 '\b@\b'
 	"$bin/ps-ctl" list models --json | jq -r .tables | grep -oE '\b[wb][0-9]*\b' | sort -u |
 		named ps-work.1 '^\.It Cm (.* , )?@( |$)'
-	names RULE lib/optim/optim.def | named ps-work.1 '^\.It Cm @$'
-	names RULE lib/optim/optim.def | named ps-cluster.5 '\b@\b'
-	names SCHEDULE lib/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
-	names READER lib/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
-	names MODE lib/sync/sync.def | named ps-consistency.7 '^\.It Cm @(:S)?$'
-	names CODEC lib/codec/codec.def | named ps-protocol.7 'Sy @$'
-	names CODEC lib/codec/codec.def | named ps-cluster.5 '\b@\b'
+	names RULE lib/learn/optim/optim.def | named ps-work.1 '^\.It Cm @$'
+	names RULE lib/learn/optim/optim.def | named ps-cluster.5 '\b@\b'
+	names SCHEDULE lib/learn/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
+	names READER lib/learn/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
+	names MODE lib/cluster/sync/sync.def | named ps-consistency.7 '^\.It Cm @(:S)?$'
+	names CODEC lib/learn/codec/codec.def | named ps-protocol.7 'Sy @$'
+	names CODEC lib/learn/codec/codec.def | named ps-cluster.5 '\b@\b'
 }
 
 @test "options of data paths" {
-	sed -n 's/^static const char \*const keys\[\] = { \(.*\) };/\1/p' lib/data/data_uri.c | tr -d '",' | tr ' ' '\n' |
+	sed -n 's/^static const char \*const keys\[\] = { \(.*\) };/\1/p' lib/learn/data/data_uri.c | tr -d '",' | tr ' ' '\n' |
 		grep . | named ps-cluster.5 '^\.It Cm @= '
 }
 
@@ -200,31 +206,31 @@ named() {
 		grep -qx "\.Ss $method $path" man/ps-http.7 || { echo "no $method $path"; false; }
 		case $roles in 0) roles=all ;; *) roles=${roles//|/ } ;; esac
 		grep -q "^\.It $method Ta $path Ta $roles Ta" man/ps-http.7 || { echo "$path: roles are $roles"; false; }
-	done < <(sed -n 's/^ROUTE("\([A-Z]*\)", *"\([^"]*\)", *[a-z_]*, *\([^ ,]*\),.*/\1 \2 \3/p' lib/server/routes.def)
-	[ "$n" -eq "$(grep -c '^ROUTE' lib/server/routes.def)" ]
+	done < <(sed -n 's/^ROUTE("\([A-Z]*\)", *"\([^"]*\)", *[a-z_]*, *\([^ ,]*\),.*/\1 \2 \3/p' lib/role/coordinator/routes.def)
+	[ "$n" -eq "$(grep -c '^ROUTE' lib/role/coordinator/routes.def)" ]
 	[ "$n" -eq "$(grep -cE '^\.Ss (GET|POST) ' man/ps-http.7)" ]
 }
 
 @test "events" {
-	grep -ohE 'coord_event\(c, "[a-z_]+"' lib/coord/*.c | cut -d'"' -f2 | sort -u | named ps-http.7 '\b@\b'
+	grep -ohE 'coord_event\(c, "[a-z_]+"' lib/cluster/coord/*.c | cut -d'"' -f2 | sort -u | named ps-http.7 '\b@\b'
 }
 
 # NUMBER Ta NAME, as the .def file pairs them.
 @test "numbers and names on the wire" {
-	sed -n 's/^MSG(\([A-Z_]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/wire/messages.def | grep . > "$BATS_TEST_TMPDIR/rows"
-	sed -n 's/^SUITE([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/auth/suite.def >> "$BATS_TEST_TMPDIR/rows"
-	sed -n 's/^HS_STATUS(\([A-Z]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/auth/hs_status.def >> "$BATS_TEST_TMPDIR/rows"
-	sed -n 's/^ROLE([^,]*, *"\([^"]*\)", *\([1-9]\),.*/\2 Ta \1/p' lib/auth/role.def >> "$BATS_TEST_TMPDIR/rows"
-	sed -n 's/^ERR([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/base/err.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^MSG(\([A-Z_]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/net/wire/messages.def | grep . > "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^SUITE([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/net/auth/suite.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^HS_STATUS(\([A-Z]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/net/auth/hs_status.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^ROLE([^,]*, *"\([^"]*\)", *\([1-9]\),.*/\2 Ta \1/p' lib/net/auth/role.def >> "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^ERR([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/base/core/err.def >> "$BATS_TEST_TMPDIR/rows"
 	[ "$(wc -l < "$BATS_TEST_TMPDIR/rows")" -gt 50 ]
 	named ps-protocol.7 '^\.It @ Ta ' < "$BATS_TEST_TMPDIR/rows"
-	sed -n 's/^ERR([^,]*, *"\([^"]*\)".*/\1/p' lib/base/err.def | grep -vx ok | named ps-http.7 '^\.It [0-9]* Ta .*\b@\b'
+	sed -n 's/^ERR([^,]*, *"\([^"]*\)".*/\1/p' lib/base/core/err.def | grep -vx ok | named ps-http.7 '^\.It [0-9]* Ta .*\b@\b'
 }
 
 @test "what ps-ctl doctor looks at" {
 	{
 		names CAUSE cmd/ctl/doctor_causes.def
-		sed -n 's/.*doctor_\(say\|well\)(d, [^"]*"\([a-z]*\)".*/\2/p' cmd/ctl/doctor*.c | grep .
+		sed -n 's/.*doctor_\(add_finding\|add_ok\)(d, [^"]*"\([a-z]*\)".*/\2/p' cmd/ctl/doctor*.c | grep .
 	} | sort -u > "$BATS_TEST_TMPDIR/checks"
 	[ "$(wc -l < "$BATS_TEST_TMPDIR/checks")" -gt 15 ]
 	sed -n '/^\.Ss doctor/,/^\.Ss pause/p' man/ps-ctl.1 > "$BATS_TEST_TMPDIR/section"
@@ -234,7 +240,7 @@ named() {
 }
 
 @test "what a receipt may say" {
-	grep -oE 'PUSH_[A-Z]+' lib/shard/shard.h | sed -n 's/^PUSH_//p' | tr A-Z a-z | sort -u > "$BATS_TEST_TMPDIR/status"
+	grep -oE 'PUSH_[A-Z]+' lib/cluster/shard/shard.h | sed -n 's/^PUSH_//p' | tr A-Z a-z | sort -u > "$BATS_TEST_TMPDIR/status"
 	named ps-consistency.7 '^\.It Cm @$' < "$BATS_TEST_TMPDIR/status"
 	named ps-protocol.7 'Ta @ Ta' < "$BATS_TEST_TMPDIR/status"
 	seq 1 11 | sed 's/^/P/' | named ps-consistency.7 '^\.It @$'
@@ -242,7 +248,7 @@ named() {
 
 @test "exit codes of the programs" {
 	for page in ps-ctl.1 ps-stat.1 ps-work.1 ps-serve.8; do
-		sed -n 's/^ERR([^,]*, *"[^"]*", *[0-9]*, *\([0-9]*\),.*/\1/p' lib/base/err.def | sort -un | named "$page" '^\.It @$'
+		sed -n 's/^ERR([^,]*, *"[^"]*", *[0-9]*, *\([0-9]*\),.*/\1/p' lib/base/core/err.def | sort -un | named "$page" '^\.It @$'
 		grep -qx '\.It 128+N' "man/$page"
 	done
 }

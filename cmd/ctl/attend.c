@@ -8,31 +8,34 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "launch/daemon.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/signals.h"
+#include "supervisor/daemon.h"
 
-int attend_signals(void)
+int attend_open_signals(void)
 {
-	static const int watched[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 };
+	static const int watched[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 }, ignored[] = { SIGUSR2, 0 };
 	sigset_t set;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
 		sigaddset(&set, watched[i]);
+	signals_ignore_stray(ignored);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-int attend_signal(int signals)
+int attend_read_signal(int signals)
 {
 	struct signalfd_siginfo si;
 
 	return read(signals, &si, sizeof si) == (ssize_t)sizeof si ? (int)si.ssi_signo : 0;
 }
 
-/* argv for execv: of what lies beside us by its path, of the rest by env(1). */
-static const char **resolve(const char *bin, char *const *words, char **path)
+/* Make an argv for execv: a program in our own directory is called by its path (*path, to be
+ * freed), any other name without "/" through env(1), which searches PATH. */
+static const char **resolve_program(const char *bin, char *const *words, char **path)
 {
 	bool plain = !strchr(words[0], '/'), beside;
 	const char **argv;
@@ -50,7 +53,7 @@ static const char **resolve(const char *bin, char *const *words, char **path)
 	return argv;
 }
 
-enum err_code attend_start(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
+enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
                             struct err *e)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -66,7 +69,7 @@ enum err_code attend_start(const char *id, const char *dir, char *const *words, 
 	if (rc == ERR_OK)
 		rc = launch_new(NULL, set, e);
 	if (rc == ERR_OK) {
-		argv = resolve(bin, words, &path);
+		argv = resolve_program(bin, words, &path);
 		spec.argv = (char *const *)argv;
 		rc = launch_start(*set, &spec, child, e);
 	}
@@ -78,7 +81,7 @@ enum err_code attend_start(const char *id, const char *dir, char *const *words, 
 	return rc;
 }
 
-int attend_code(const struct launch_set *set, size_t child)
+int attend_exit_code(const struct launch_set *set, size_t child)
 {
 	struct launch_event how = launch_status(set, child);
 

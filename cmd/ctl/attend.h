@@ -3,20 +3,22 @@
 
 #include <stddef.h>
 
-#include "base/err.h"
-#include "launch/launch.h"
+#include "core/err.h"
+#include "core/launch.h"
 
-/* What ps-ctl remote and launch have in common: one program that this process stands for. */
+/* One program that this process represents: it gets our output, our signals decide about its end,
+ * and its exit code becomes ours.  Used by ps-ctl remote and launch. */
 
-/* SIGTERM, SIGINT, SIGHUP and SIGUSR1 are read from the descriptor from here on. */
-int attend_signals(void);
-int attend_signal(int signals);
-/* Start it, in dir (NULL: here), with our standard output and error and nothing to read.  A name
- * without "/" is a program from beside this one, else of the PATH.  deaf: as of struct launch_spec.  It dies with us, and what it has started
- * with it. */
-enum err_code attend_start(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
+/* Block SIGTERM, SIGINT, SIGHUP and SIGUSR1, and return a descriptor that they are read from. */
+int attend_open_signals(void);
+/* Wait for the next signal on that descriptor.  0: none could be read. */
+int attend_read_signal(int signals);
+/* Start the program in dir (NULL: here), with our standard output and error and an empty standard
+ * input. A name without "/" is looked up in the directory of this program, then in PATH.  deaf:
+ * see struct launch_spec.  The program and its descendants die with this process. */
+enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
                             struct err *e);
-/* The exit code that tells how it ended: its own, or 128+N. */
-int attend_code(const struct launch_set *set, size_t child);
+/* The exit code for how it ended: its own, or 128+N after signal N. */
+int attend_exit_code(const struct launch_set *set, size_t child);
 
 #endif

@@ -3,16 +3,17 @@
 #include <float.h>
 #include <string.h>
 
-#include "base/err.h"
 #include "codec/codec.h"
 #include "conf/conf_key.h"
+#include "core/err.h"
 #include "ctl.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 
-/* conf.def excludes 0 and 1 by the numbers next to them. */
-static void put_bounds(json_t *o, const struct conf_key *k)
+/* Adds the range of a numeric key.  conf.def writes "greater than 0" as a minimum just above 0, and
+ * "less than 1" as a maximum just below 1; the catalog shows these as "above" and "below". */
+static void add_option_bounds(json_t *o, const struct conf_key *k)
 {
 	if (k->min == k->max)
 		return;
@@ -26,7 +27,7 @@ static void put_bounds(json_t *o, const struct conf_key *k)
 		json_object_set_new(o, "max", json_real(k->max));
 }
 
-static json_t *options(void)
+static json_t *list_options(void)
 {
 	json_t *list = json_array();
 	size_t n;
@@ -37,7 +38,7 @@ static json_t *options(void)
 		                      "type", conf_type_name(k[i].type), "default", k[i].deflt, "live",
 		                      (int)k[i].live);
 
-		put_bounds(o, &k[i]);
+		add_option_bounds(o, &k[i]);
 		if (k[i].choices)
 			json_object_set_new(o, "choices", json_string(k[i].choices));
 		json_array_append_new(list, o);
@@ -45,9 +46,12 @@ static json_t *options(void)
 	return list;
 }
 
-static json_t *models(void)
+static json_t *list_models(void)
 {
-	static const char *const target[] = { "a real number", "0 or 1", "a class" };
+	static const char *const target[] = {
+		[MODEL_REAL] = "a real number", [MODEL_TWO] = "0 or 1", [MODEL_CLASSES] = "a class",
+		[MODEL_WORDS] = "the words nearby", [MODEL_OUTSIDE] = "what the program wants",
+	};
 	const struct model_info *m;
 	json_t *list = json_array();
 
@@ -58,7 +62,7 @@ static json_t *models(void)
 	return list;
 }
 
-static json_t *optimizers(void)
+static json_t *list_optimizers(void)
 {
 	static const char *const uses[] = { "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta",
 		                            "l1" };
@@ -79,7 +83,7 @@ static json_t *optimizers(void)
 	return list;
 }
 
-static json_t *codecs(void)
+static json_t *list_codecs(void)
 {
 	const struct codec *c;
 	json_t *list = json_array();
@@ -90,7 +94,7 @@ static json_t *codecs(void)
 	return list;
 }
 
-static json_t *schedules(void)
+static json_t *list_schedules(void)
 {
 	json_t *list = json_array();
 
@@ -100,44 +104,44 @@ static json_t *schedules(void)
 	return list;
 }
 
-static void add(json_t *list, const char *name, const char *help)
+static void add_catalog_item(json_t *list, const char *name, const char *help)
 {
 	json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "help", help));
 }
 
-static json_t *modes(void)
+static json_t *list_modes(void)
 {
 	json_t *list = json_array();
 
-#define MODE(name, number, help) add(list, #name, help);
+#define MODE(name, number, help) add_catalog_item(list, #name, help);
 #include "sync/sync.def"
 #undef MODE
 	return list;
 }
 
-static json_t *readers(void)
+static json_t *list_readers(void)
 {
 	json_t *list = json_array();
 
-#define READER(name, title, help) add(list, #name, help);
+#define READER(name, title, help) add_catalog_item(list, #name, help);
 #include "data/reader.def"
 #undef READER
 	return list;
 }
 
-static json_t *subcommands(void)
+static json_t *list_subcommands(void)
 {
 	json_t *list = json_array();
 	const struct ctl_cmd *cmd;
 
 	for (size_t i = 0; (cmd = ctl_at(i)) != NULL; i++)
-		add(list, cmd->name, cmd->usage.about);
+		add_catalog_item(list, cmd->name, cmd->usage.about);
 	return list;
 }
 
-/* The documented ones: every code of the first eight families in err.def, and
- * the one that is no error of ours. */
-static json_t *exit_codes(void)
+/* Lists the documented exit codes: every code of err.def up to ERR_STOPPED (later ones are
+ * internal), and 128+N, which the shell reports for a process that a signal ended. */
+static json_t *list_exit_codes(void)
 {
 	json_t *list = json_array();
 	char number[16];
@@ -145,24 +149,24 @@ static json_t *exit_codes(void)
 #define ERR(id, name, code_number, exit_code, text) \
 	if (ERR_##id <= ERR_STOPPED) { \
 		snprintf(number, sizeof number, "%d", exit_code); \
-		add(list, number, exit_code == 0 ? "done, or true" : text); \
+		add_catalog_item(list, number, exit_code == 0 ? "done, or true" : text); \
 	}
-#include "base/err.def"
+#include "core/err.def"
 #undef ERR
-	add(list, "128+N", "ended by signal N");
+	add_catalog_item(list, "128+N", "ended by signal N");
 	return list;
 }
 
 static const struct catalog table[] = {
-	{ "options", "option", options },
-	{ "models", "model", models },
-	{ "optimizers", "optimizer", optimizers },
-	{ "codecs", "codec", codecs },
-	{ "modes", "mode", modes },
-	{ "schedules", "schedule", schedules },
-	{ "readers", "reader", readers },
-	{ "subcommands", "subcommand", subcommands },
-	{ "exit-codes", "exit_code", exit_codes },
+	{ "options", "option", list_options },
+	{ "models", "model", list_models },
+	{ "optimizers", "optimizer", list_optimizers },
+	{ "codecs", "codec", list_codecs },
+	{ "modes", "mode", list_modes },
+	{ "schedules", "schedule", list_schedules },
+	{ "readers", "reader", list_readers },
+	{ "subcommands", "subcommand", list_subcommands },
+	{ "exit-codes", "exit_code", list_exit_codes },
 };
 
 const struct catalog *catalog_at(size_t i)

@@ -1,20 +1,24 @@
 #ifndef CTL_CATALOG_H
 #define CTL_CATALOG_H
 
-#include <jansson.h>
 #include <stddef.h>
 
-/* What there is to choose from, from the tables that the programs themselves
- * go by: each kind is a JSON array of objects with "name" and "help" first. */
+#include "core/json.h"
+
+/* The catalog behind ps-ctl list and ps-ctl show: everything that a user can choose from (options,
+ * models, optimizers, codecs, ...).  It is made from the same tables that the programs use, so it
+ * cannot be out of date.  Each kind is listed as a JSON array of objects whose first members are
+ * "name" and "help". */
 struct catalog {
 	const char *plural, *kind;      /* "options", "option" */
 	json_t *(*list)(void);          /* a new reference */
 };
 
-/* NULL past the last, or for an unknown plural. */
+/* Find a kind by its index, or by its plural.  Return NULL past the last kind, or for an unknown
+ * plural. */
 const struct catalog *catalog_at(size_t i);
 const struct catalog *catalog_find(const char *plural);
-/* "options|models|..." as it stands in catalog.c. */
+/* All plurals, in the order of the table in catalog.c. */
 #define CATALOG_NAMES "options|models|optimizers|codecs|modes|schedules|readers|subcommands|exit-codes"
 
 #endif

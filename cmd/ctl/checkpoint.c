@@ -2,18 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "checkpoint.h"
 #include "ckpt/dirs.h"
 #include "ckpt/read.h"
-#include "checkpoint.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "object/uri.h"
+#include "rundir/rundir.h"
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
@@ -24,7 +25,40 @@ static const struct opt opts[] = {
 
 /* ---- where checkpoints are ---------------------------------------------------------- */
 
-/* Living or not: they are files.  NULL and e when no run is meant. */
+/* True when dir contains the files by which a run directory is recognized. */
+static bool looks_like_run_dir(const char *dir)
+{
+	char *lock = rundir_path(dir, "lock"), *config = rundir_path(dir, "cluster.json");
+	bool is = access(lock, F_OK) == 0 && access(config, F_OK) == 0;
+
+	free(config);
+	free(lock);
+	return is;
+}
+
+/* rundir_find() failed with e: replace its message by one that says what the user could have
+ * meant. */
+static void explain_no_run(const char *named, struct err *e)
+{
+	const char *where = named ? named : ".";
+	char *path[] = { mem_strdup(where), path_join(where, ".."), path_join(where, "../..") };
+	char *found = NULL;
+
+	for (size_t i = 0; !found && i < CTL_COUNT(path); i++)
+		if (looks_like_run_dir(path[i]))
+			found = path[i];
+	if (found)
+		err_set(e, e->code, "%s lies in a run directory: name that, with -C %s", where, found);
+	else if (e->code == ERR_NOTREADY)
+		err_set(e, e->code, "several runs are here: name one with -C DIR (ps-ctl runs lists them)");
+	else if (!named)
+		err_set(e, e->code, "there is no run here (no *.run directory in \".\"): name a run directory with -C DIR");
+	else if (access(named, F_OK) == 0)
+		err_set(e, e->code, "-C: \"%s\" is no run directory", named);
+	for (size_t i = 0; i < CTL_COUNT(path); i++)
+		free(path[i]);
+}
+
 char *checkpoint_dir(const struct checkpoint_options *o, struct err *e)
 {
 	char *run = NULL, *dir = NULL;
@@ -33,13 +67,16 @@ char *checkpoint_dir(const struct checkpoint_options *o, struct err *e)
 	if (run && (rc == ERR_OK || rc == ERR_NOTREADY)) {
 		dir = rundir_path(run, "checkpoints");
 		*e = (struct err){ 0 };
+	} else if (rc == ERR_NOTFOUND || rc == ERR_NOTREADY) {
+		explain_no_run(o->dir, e);
 	}
 	free(run);
 	return dir;
 }
 
-/* "1000", "step-000000001000" or a path, as a path of something that is there. */
-static enum err_code resolve(const struct checkpoint_options *o, const char *word, char **path, struct err *e)
+/* Finds the checkpoint that a word names: a step ("1000", "step-000000001000") or a path.  *path
+ * must be freed; the directory exists. */
+static enum err_code resolve_checkpoint(const struct checkpoint_options *o, const char *word, char **path, struct err *e)
 {
 	bool is_step = false;
 	char name[64], *dir;
@@ -77,16 +114,16 @@ static enum err_code resolve(const struct checkpoint_options *o, const char *wor
 
 /* ---- take ------------------------------------------------------------------------------ */
 
-static int take(const struct checkpoint_options *o, int nargs, char **args)
+static int take_checkpoint(const struct checkpoint_options *o, int nargs, char **args)
 {
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
-	enum err_code rc = ctl_ask(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer, &e);
+	enum err_code rc = ctl_request(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer, &e);
 
 	(void)nargs;
 	(void)args;
 	if (rc == ERR_OK && o->json)
-		ctl_line("checkpoint", answer);
+		ctl_print_line("checkpoint", answer);
 	else if (rc == ERR_OK)
 		printf("%lld\n", (long long)json_int(answer, "step", 0));
 	json_decref(answer);
@@ -96,7 +133,7 @@ static int take(const struct checkpoint_options *o, int nargs, char **args)
 
 /* ---- ls and verify ----------------------------------------------------------------------- */
 
-static json_t *entry_json(const struct ckpt_entry *c)
+static json_t *checkpoint_to_json(const struct ckpt_entry *c)
 {
 	return json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:o, s:o}", "step", (json_int_t)c->step, "path", c->path,
 	                 "state", c->whole ? "whole" : "damaged", "why", c->why ? json_string(c->why) : json_null(),
@@ -106,36 +143,39 @@ static json_t *entry_json(const struct ckpt_entry *c)
 	                 "eval", c->eval ? json_incref(c->eval) : json_null());
 }
 
-static void print_eval(const json_t *eval)
+static void print_checkpoint_eval(const json_t *eval)
 {
 	const char *key, *between = "";
+	char figure[32];
 	json_t *v;
 
 	json_object_foreach((json_t *)eval, key, v)
 		if (json_is_number(v) && strcmp(key, "examples") != 0) {
-			printf("%s%s %.4g", between, key, json_number_value(v));
+			num_digits(json_number_value(v), 4, figure);
+			printf("%s%s %s", between, key, figure);
 			between = ", ";
 		}
 }
 
-static void print_entry(const struct ckpt_entry *c)
+static void print_checkpoint_entry(const struct ckpt_entry *c)
 {
 	char size[16];
 
 	num_human((double)c->bytes, size);
-	printf("%12llu  %-8s %8s  %-24s  ", (unsigned long long)c->step, c->whole ? "whole" : "damaged", size,
+	printf("%12llu  %-8s %7sB  %-24s  ", (unsigned long long)c->step, c->whole ? "whole" : "damaged", size,
 	       c->created ? c->created : "-");
 	if (c->why)
 		fputs(c->why, stdout);
 	else if (c->eval)
-		print_eval(c->eval);
+		print_checkpoint_eval(c->eval);
 	else
 		putchar('-');
 	putchar('\n');
 }
 
-/* *dir is where they were looked for. */
-static enum err_code list_all(const struct checkpoint_options *o, bool every_byte, char **dir, struct ckpt_entry **list,
+/* Lists the checkpoints of the run.  *dir becomes their directory, to be freed; it is set on
+ * errors, too. */
+static enum err_code list_run_checkpoints(const struct checkpoint_options *o, bool every_byte, char **dir, struct ckpt_entry **list,
                               size_t *n, struct err *e)
 {
 	*list = NULL;
@@ -149,17 +189,17 @@ void checkpoint_print(const struct checkpoint_options *o, const struct ckpt_entr
 	if (n > 0 && !o->json)
 		printf("%12s  %-8s %8s  %-24s  %s\n", "STEP", "STATE", "SIZE", "CREATED", "EVAL");
 	for (size_t i = 0; i < n; i++) {
-		json_t *line = entry_json(&list[i]);
+		json_t *line = checkpoint_to_json(&list[i]);
 
 		if (o->json)
-			ctl_line("checkpoint", line);
+			ctl_print_line("checkpoint", line);
 		else
-			print_entry(&list[i]);
+			print_checkpoint_entry(&list[i]);
 		json_decref(line);
 	}
 }
 
-static int ls(const struct checkpoint_options *o, int nargs, char **args)
+static int list_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct ckpt_entry *list;
 	struct err e = { 0 };
@@ -169,7 +209,7 @@ static int ls(const struct checkpoint_options *o, int nargs, char **args)
 
 	if (nargs > 0)
 		return checkpoint_ls_store(o, args[0]);
-	rc = list_all(o, false, &dir, &list, &n, &e);
+	rc = list_run_checkpoints(o, false, &dir, &list, &n, &e);
 	if (rc == ERR_OK)
 		checkpoint_print(o, list, n);
 	ckpt_list_free(list, n);
@@ -177,8 +217,8 @@ static int ls(const struct checkpoint_options *o, int nargs, char **args)
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-/* What it holds, to be compared with the result of a run. */
-static enum err_code digest_of_model(const char *path, char hex[static 65], struct err *e)
+/* Computes the digest of the model in a checkpoint, in the form of model_digest in result.json. */
+static enum err_code digest_checkpoint_model(const char *path, char hex[static 65], struct err *e)
 {
 	struct ckpt_reader *r;
 	enum err_code rc = ckpt_open(path, &r, e);
@@ -189,22 +229,23 @@ static enum err_code digest_of_model(const char *path, char hex[static 65], stru
 	return rc;
 }
 
-/* One line about one that was read whole; true when it is. */
-static bool tell(const struct checkpoint_options *o, struct ckpt_entry *c)
+/* Prints one line about a checkpoint whose every byte was read.  Returns true when it is
+ * undamaged. */
+static bool report_verified(const struct checkpoint_options *o, struct ckpt_entry *c)
 {
 	struct err e = { 0 };
 	char hex[65], size[16];
 	json_t *line;
 
-	if (c->whole && digest_of_model(c->path, hex, &e) != ERR_OK) {
+	if (c->whole && digest_checkpoint_model(c->path, hex, &e) != ERR_OK) {
 		c->whole = false;
 		c->why = mem_strdup(e.msg);
 	}
 	num_human((double)c->bytes, size);
 	if (o->json) {
-		line = entry_json(c);
+		line = checkpoint_to_json(c);
 		json_object_set_new(line, "model_digest", c->whole ? json_string(hex) : json_null());
-		ctl_line("checkpoint", line);
+		ctl_print_line("checkpoint", line);
 		json_decref(line);
 	} else if (c->whole) {
 		printf("step %llu: whole, %s, model %s\n", (unsigned long long)c->step, size, hex);
@@ -214,7 +255,7 @@ static bool tell(const struct checkpoint_options *o, struct ckpt_entry *c)
 	return c->whole;
 }
 
-static int verify_all(const struct checkpoint_options *o)
+static int verify_run_checkpoints(const struct checkpoint_options *o)
 {
 	struct ckpt_entry *list;
 	struct err e = { 0 };
@@ -223,17 +264,17 @@ static int verify_all(const struct checkpoint_options *o)
 	char *dir;
 	size_t n;
 
-	rc = list_all(o, true, &dir, &list, &n, &e);
+	rc = list_run_checkpoints(o, true, &dir, &list, &n, &e);
 	if (rc == ERR_OK && n == 0)
 		rc = err_set(&e, ERR_NOTFOUND, "there are no checkpoints in %s", dir);
 	for (size_t i = 0; i < n; i++)
-		good = tell(o, &list[i]) && good;
+		good = report_verified(o, &list[i]) && good;
 	ckpt_list_free(list, n);
 	free(dir);
 	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
 }
 
-static int verify(const struct checkpoint_options *o, int nargs, char **args)
+static int verify_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct ckpt_entry c = { 0 };
 	struct err e = { 0 };
@@ -242,12 +283,12 @@ static int verify(const struct checkpoint_options *o, int nargs, char **args)
 	enum err_code rc;
 
 	if (nargs == 0)
-		return verify_all(o);
-	rc = resolve(o, args[0], &path, &e);
+		return verify_run_checkpoints(o);
+	rc = resolve_checkpoint(o, args[0], &path, &e);
 	if (rc == ERR_OK)
 		rc = ckpt_look(path, true, &c, &e);
 	if (rc == ERR_OK)
-		good = tell(o, &c);
+		good = report_verified(o, &c);
 	ckpt_entry_release(&c);
 	free(path);
 	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
@@ -259,7 +300,7 @@ struct differing {
 	bool json, same, headed;
 };
 
-static void print_difference(void *ctx, const struct ckpt_difference *d)
+static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 {
 	struct differing *x = ctx;
 	const char *state = !d->in_a ? "only in B" : !d->in_b ? "only in A" : !d->same_shape ? "other shape" :
@@ -272,7 +313,7 @@ static void print_difference(void *ctx, const struct ckpt_difference *d)
 		                 "values", (json_int_t)d->values, "differ", (json_int_t)d->differ,
 		                 "max_abs", json_of_num(d->max_abs), "rms", json_of_num(d->rms),
 		                 "rows_only_a", (json_int_t)d->rows_only_a, "rows_only_b", (json_int_t)d->rows_only_b);
-		ctl_line("difference", line);
+		ctl_print_line("difference", line);
 		json_decref(line);
 		return;
 	}
@@ -285,7 +326,7 @@ static void print_difference(void *ctx, const struct ckpt_difference *d)
 	       (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
 }
 
-static int diff(const struct checkpoint_options *o, int nargs, char **args)
+static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct differing x = { .json = o->json, .same = true };
 	struct ckpt_reader *r[2] = { NULL, NULL };
@@ -296,13 +337,13 @@ static int diff(const struct checkpoint_options *o, int nargs, char **args)
 	for (int i = 0; rc == ERR_OK && i < 2; i++) {
 		char *path;
 
-		rc = resolve(o, args[i], &path, &e);
+		rc = resolve_checkpoint(o, args[i], &path, &e);
 		if (rc == ERR_OK)
 			rc = ckpt_open(path, &r[i], &e);
 		free(path);
 	}
 	if (rc == ERR_OK)
-		rc = ckpt_diff(r[0], r[1], print_difference, &x, &e);
+		rc = ckpt_diff(r[0], r[1], print_table_difference, &x, &e);
 	ckpt_close(r[0]);
 	ckpt_close(r[1]);
 	return rc != ERR_OK ? ctl_fail(&e) : x.same ? 0 : 1;
@@ -310,8 +351,9 @@ static int diff(const struct checkpoint_options *o, int nargs, char **args)
 
 /* ---- rm ------------------------------------------------------------------------------------ */
 
-/* All are looked for before the first is removed. */
-static int rm(const struct checkpoint_options *o, int nargs, char **args)
+/* Resolves all names before it removes the first checkpoint, so that a typing error removes
+ * nothing. */
+static int remove_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	char **path = mem_array((size_t)nargs, sizeof *path);
 	struct err e = { 0 };
@@ -322,7 +364,7 @@ static int rm(const struct checkpoint_options *o, int nargs, char **args)
 		return checkpoint_rm_store(o, nargs, args);
 	}
 	for (int i = 0; rc == ERR_OK && i < nargs; i++)
-		rc = resolve(o, args[i], &path[i], &e);
+		rc = resolve_checkpoint(o, args[i], &path[i], &e);
 	for (int i = 0; rc == ERR_OK && i < nargs; i++)
 		rc = ckpt_remove(path[i], &e);
 	for (int i = 0; i < nargs; i++)
@@ -331,7 +373,7 @@ static int rm(const struct checkpoint_options *o, int nargs, char **args)
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-/* ---- which ---------------------------------------------------------------------------------- */
+/* ---- actions -------------------------------------------------------------------------------- */
 
 static const struct action {
 	const char *name;
@@ -339,16 +381,16 @@ static const struct action {
 	const char *wants;
 	int (*run)(const struct checkpoint_options *o, int nargs, char **args);
 } actions[] = {
-	{ "take", 0, 0, "nothing more", take },
-	{ "ls", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", ls },
-	{ "verify", 0, 1, "at most one STEP or PATH", verify },
-	{ "diff", 2, 2, "two of STEP or PATH", diff },
-	{ "rm", 1, -1, "one STEP or more, or of a store their names", rm },
+	{ "take", 0, 0, "nothing more", take_checkpoint },
+	{ "ls", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", list_checkpoints },
+	{ "verify", 0, 1, "at most one STEP or PATH", verify_checkpoints },
+	{ "diff", 2, 2, "two of STEP or PATH", diff_checkpoints },
+	{ "rm", 1, -1, "one STEP or more, or of a store their names", remove_checkpoints },
 	{ "push", 0, 1, "at most one s3://BUCKET/PREFIX/NAME", checkpoint_push },
 	{ "fetch", 1, 2, "FROM, and at most one directory", checkpoint_fetch },
 };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_checkpoint(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct checkpoint_options o = { .timeout = 60 * NSEC_PER_SEC };
 	const struct action *a;
@@ -357,12 +399,12 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (nargs == 0)
-		return take(&o, 0, NULL);
+		return take_checkpoint(&o, 0, NULL);
 	a = CTL_ACTION(self, argv[1], actions);
 	if (!a)
 		return 2;
 	if (nargs - 1 < a->min || (a->max >= 0 && nargs - 1 > a->max))
-		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
 	return a->run(&o, nargs - 1, argv + 2);
 }
 
@@ -382,5 +424,5 @@ const struct ctl_cmd ctl_cmd_checkpoint = {
 		            "  ps-ctl checkpoint diff 1000 2000\n"
 		            "  ps-ctl checkpoint ls s3://bucket/runs/fashion\n",
 	},
-	run,
+	run_checkpoint,
 };

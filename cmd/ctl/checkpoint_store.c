@@ -2,27 +2,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
 #include "checkpoint.h"
 #include "ckpt/store.h"
 #include "conf/conf.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "object/uri.h"
+#include "rundir/rundir.h"
 #include "store.h"
 
 #define CONFIG_MAX (1u << 20)
 
-static int end(struct object_client *c, enum err_code rc, const struct err *e)
+static int finish_store_action(struct object_client *c, enum err_code rc, const struct err *e)
 {
 	object_client_free(c);
 	return rc == ERR_OK ? 0 : ctl_fail(e);
 }
 
-/* AT as it is written, but for slashes at its end: fresh. */
-static char *place(const char *at)
+/* Returns a copy of an object store's name without trailing slashes. */
+static char *strip_slashes(const char *at)
 {
 	size_t n = strlen(at);
 
@@ -36,7 +36,7 @@ int checkpoint_ls_store(const struct checkpoint_options *o, const char *at)
 	struct object_client *c = NULL;
 	struct ckpt_entry *list = NULL;
 	struct err e = { 0 };
-	char *where = place(at);
+	char *where = strip_slashes(at);
 	size_t n = 0;
 	enum err_code rc = uri_is_s3(at) ? store_open(o->timeout, &c, &e) :
 	                   err_set(&e, ERR_USAGE, "ls takes s3://BUCKET/PREFIX/NAME, or nothing more; got \"%s\"", at);
@@ -47,7 +47,7 @@ int checkpoint_ls_store(const struct checkpoint_options *o, const char *at)
 		checkpoint_print(o, list, n);
 	ckpt_list_free(list, n);
 	free(where);
-	return end(c, rc, &e);
+	return finish_store_action(c, rc, &e);
 }
 
 int checkpoint_rm_store(const struct checkpoint_options *o, int n, char **names)
@@ -57,17 +57,17 @@ int checkpoint_rm_store(const struct checkpoint_options *o, int n, char **names)
 	enum err_code rc = store_open(o->timeout, &c, &e);
 
 	for (int i = 0; rc == ERR_OK && i < n; i++) {
-		char *name = place(names[i]);
+		char *name = strip_slashes(names[i]);
 
 		rc = ckpt_store_remove(c, name, &e);
 		free(name);
 	}
-	return end(c, rc, &e);
+	return finish_store_action(c, rc, &e);
 }
 
 /* ---- push -------------------------------------------------------------------------------- */
 
-static enum err_code config_of(const struct checkpoint_options *o, struct conf *conf, struct err *e)
+static enum err_code load_run_config(const struct checkpoint_options *o, struct conf *conf, struct err *e)
 {
 	char *run = NULL, *path = NULL;
 	json_t *j = NULL;
@@ -84,7 +84,7 @@ static enum err_code config_of(const struct checkpoint_options *o, struct conf *
 	return rc;
 }
 
-static void stored(void *ctx, const char *name, const struct ckpt_entry *entry)
+static void print_stored(void *ctx, const char *name, const struct ckpt_entry *entry)
 {
 	const struct checkpoint_options *o = ctx;
 	json_t *line;
@@ -92,7 +92,7 @@ static void stored(void *ctx, const char *name, const struct ckpt_entry *entry)
 	if (o->json) {
 		line = json_pack("{s:I, s:s, s:I}", "step", (json_int_t)entry->step, "path", name, "size_bytes",
 		                 (json_int_t)entry->bytes);
-		ctl_line("stored", line);
+		ctl_print_line("stored", line);
 		json_decref(line);
 	} else {
 		puts(name);
@@ -106,11 +106,11 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 	char *dir = NULL, *at = NULL;
 	struct err e = { 0 };
 	struct conf conf;
-	enum err_code rc = config_of(o, &conf, &e);
+	enum err_code rc = load_run_config(o, &conf, &e);
 
 	if (rc != ERR_OK)
 		return ctl_fail(&e);
-	at = nargs > 0 ? place(args[0]) : conf_store(&conf);
+	at = nargs > 0 ? strip_slashes(args[0]) : conf_checkpoint_uri(&conf);
 	dir = checkpoint_dir(o, &e);
 	if (!dir)
 		rc = e.code;
@@ -120,22 +120,22 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 		rc = store_open(o->timeout, &c, &e);
 	if (rc == ERR_OK)
 		rc = ckpt_store_push(c, dir, at, &(struct ckpt_keep){ .last = (size_t)conf.keep_last, .best = (size_t)conf.keep_best,
-		                     .every = (uint64_t)conf.keep_every }, stored, (void *)o, &e);
+		                     .every = (uint64_t)conf.keep_every }, print_stored, (void *)o, &e);
 	free(at);
 	free(dir);
 	conf_release(&conf);
-	return end(c, rc, &e);
+	return finish_store_action(c, rc, &e);
 }
 
 /* ---- fetch ------------------------------------------------------------------------------- */
 
-static void passed_over(void *ctx, const char *path, const char *why)
+static void warn_of_skipped(void *ctx, const char *path, const char *why)
 {
 	(void)ctx;
 	fprintf(stderr, "ps-ctl: warning: %s is passed over: %s\n", path, why);
 }
 
-static void begins(void *ctx, const char *name, uint64_t bytes)
+static void note_fetching(void *ctx, const char *name, uint64_t bytes)
 {
 	char size[16];
 
@@ -144,8 +144,9 @@ static void begins(void *ctx, const char *name, uint64_t bytes)
 	fprintf(stderr, "ps-ctl: note: fetching %s (%s)\n", name, size);
 }
 
-/* A cluster that lives makes checkpoints there: nobody else may. */
-static char *dir_of_run(const struct checkpoint_options *o, struct err *e)
+/* Returns RUN/checkpoints, to be freed.  Fails for a running cluster, which writes checkpoints
+ * there itself: a fetched one could collide with its next one. */
+static char *fetch_destination(const struct checkpoint_options *o, struct err *e)
 {
 	char *run = NULL, *dir = NULL;
 
@@ -166,13 +167,13 @@ int checkpoint_fetch(const struct checkpoint_options *o, int nargs, char **args)
 	struct err e = { 0 };
 	enum err_code rc;
 
-	dir = nargs > 1 ? mem_strdup(args[1]) : dir_of_run(o, &e);
+	dir = nargs > 1 ? mem_strdup(args[1]) : fetch_destination(o, &e);
 	rc = dir ? store_open(o->timeout, &c, &e) : e.code;
 	if (rc == ERR_OK)
-		rc = ckpt_store_fetch(c, args[0], dir, o->newer, &(struct ckpt_fetching){ passed_over, begins, NULL }, &path, &e);
+		rc = ckpt_store_fetch(c, args[0], dir, o->newer, &(struct ckpt_fetching){ warn_of_skipped, note_fetching, NULL }, &path, &e);
 	if (path)
 		puts(path);
 	free(path);
 	free(dir);
-	return end(c, rc, &e);
+	return finish_store_action(c, rc, &e);
 }

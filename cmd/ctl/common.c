@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/suggest.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/suggest.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 static const struct ctl_cmd *const table[] = {
 #define CTL(name) &ctl_cmd_##name,
@@ -55,7 +55,7 @@ int ctl_fail(const struct err *e)
 	return err_exit_code(e->code);
 }
 
-int ctl_misuse(const struct ctl_cmd *self, const char *fmt, ...)
+int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -83,21 +83,22 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", names[i]);
 	if (near)
-		ctl_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", word, near);
+		ctl_report_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", word, near);
 	else
-		ctl_misuse(self, "there is no \"%.60s\"; there are %s", word, (char *)list.data);
+		ctl_report_misuse(self, "there is no \"%.60s\"; there are %s", word, (char *)list.data);
 	buf_release(&list);
 	return NULL;
 }
 
-json_t *ctl_event(const char *kind, const json_t *object)
+json_t *ctl_make_event(const char *kind, const json_t *object)
 {
 	json_t *line = json_event(kind);
 	const json_t *ts = json_object_get(object, "ts");
 	const char *name;
 	json_t *value;
 
-	/* The cluster's own stamp says when the figures were true. */
+	/* A "ts" of the object replaces ours: it is the time at which the cluster took these
+	 * figures. */
 	if (json_is_string(ts))
 		json_object_set(line, "ts", (json_t *)ts);
 	json_object_foreach((json_t *)object, name, value)
@@ -106,9 +107,9 @@ json_t *ctl_event(const char *kind, const json_t *object)
 	return line;
 }
 
-void ctl_line(const char *kind, const json_t *object)
+void ctl_print_line(const char *kind, const json_t *object)
 {
-	json_t *line = ctl_event(kind, object);
+	json_t *line = ctl_make_event(kind, object);
 	char *text = json_text(line);
 
 	puts(text);
@@ -139,7 +140,7 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 	return rc;
 }
 
-enum err_code ctl_ask(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
+enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
     struct err *e)
 {
 	struct http_client *client = NULL;
@@ -171,7 +172,7 @@ enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e)
 	return rc == ERR_NOTREADY && *dir ? ERR_OK : rc;
 }
 
-enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *look, void *ctx, struct err *e)
+enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look, void *ctx, struct err *e)
 {
 	int64_t end = clock_now() + timeout, rev = -1;
 
@@ -180,7 +181,7 @@ enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *l
 		bool done = false;
 		enum err_code rc = ctl_next_status(client, &rev, &s, e);
 
-		/* A coordinator that is slow to answer may answer yet. */
+		/* A coordinator that is merely slow may answer the next request: wait until the end. */
 		if (rc == ERR_TIMEOUT)
 			continue;
 		if (!rc)
@@ -192,7 +193,7 @@ enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *l
 	return err_set(e, ERR_TIMEOUT, "not within %.0f s", (double)timeout / NSEC_PER_SEC);
 }
 
-void ctl_count(double v, char out[static 16])
+void ctl_format_count(double v, char out[static 16])
 {
 	static const char unit[] = " kMGTP";
 	size_t i = 0;
@@ -203,11 +204,6 @@ void ctl_count(double v, char out[static 16])
 		snprintf(out, 16, "%.3g", v);
 	else
 		snprintf(out, 16, v < 99.95 ? "%.1f%c" : "%.0f%c", v, unit[i]);
-}
-
-const char *ctl_plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 pid_t ctl_read_pid(const char *dir, const char *id)
@@ -227,7 +223,7 @@ pid_t ctl_read_pid(const char *dir, const char *id)
 	return (pid_t)pid;
 }
 
-bool ctl_supervised(const char *dir)
+bool ctl_is_supervised(const char *dir)
 {
 	char path[40];
 	struct buf name = BUF_INIT;

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "report_read.h"
 #include "report_table.h"
 
 #define RUNS_MAX 16
-/* At how many steps the curves are shown. */
+/* Number of steps at which curves are printed. */
 #define STEPS 10
 
 struct options {
@@ -23,16 +23,17 @@ static const struct opt opts[] = {
 
 struct comparison {
 	bool json;
-	struct run_info run[RUNS_MAX];
-	struct run_point *point[RUNS_MAX];
+	struct report_run run[RUNS_MAX];
+	struct report_sample *point[RUNS_MAX];
 	size_t npoints[RUNS_MAX];
 	size_t n;
 };
 
 /* ---- output -------------------------------------------------------------------------- */
 
-/* Rows are {"name": or "step":, "values": [...]}, one value a run; the array is taken over. */
-static void show_lines(const struct comparison *c, const char *kind, json_t *rows)
+/* Prints rows as JSON Lines.  A row is {"name" or "step": ..., "values": [...]} with one value for
+ * each run.  Takes over the reference to rows. */
+static void print_rows_json(const struct comparison *c, const char *kind, json_t *rows)
 {
 	json_t *runs = json_array(), *row;
 	size_t i;
@@ -41,47 +42,50 @@ static void show_lines(const struct comparison *c, const char *kind, json_t *row
 		json_array_append_new(runs, json_string(c->run[i].dir));
 	json_array_foreach(rows, i, row) {
 		json_object_set(row, "runs", runs);
-		ctl_line(kind, row);
+		ctl_print_line(kind, row);
 	}
 	json_decref(runs);
 	json_decref(rows);
 }
 
-static void show_table(const struct comparison *c, const char *first, bool exact, json_t *rows)
+/* Prints rows as a table, one column for each run.  With `exact`, values are printed in full, as
+ * settings need it; otherwise numbers are rounded.  Takes over the reference to rows. */
+static void print_rows_table(const struct comparison *c, const char *first, bool exact, json_t *rows)
 {
-	struct text_table t = TEXT_TABLE(1 + c->n);
+	struct report_text_table t = TEXT_TABLE(1 + c->n);
 	const json_t *row, *v;
 	size_t i, k;
 
-	text_table_add(&t, mem_strdup(first));
+	report_text_table_add(&t, mem_strdup(first));
 	for (i = 0; i < c->n; i++)
-		text_table_add(&t, mem_strdup(c->run[i].name));
+		report_text_table_add(&t, mem_strdup(c->run[i].name));
 	json_array_foreach(rows, i, row) {
 		const json_t *step = json_object_get(row, "step");
 
-		text_table_add(&t, step ? figure_text(step) : mem_strdup(json_str(row, "name", "")));
+		report_text_table_add(&t, step ? report_figure_text(step) : mem_strdup(json_str(row, "name", "")));
 		json_array_foreach(json_object_get(row, "values"), k, v)
-			text_table_add(&t, exact && !json_is_null(v) ? run_value_text(v) : figure_text(v));
+			report_text_table_add(&t, exact && !json_is_null(v) ? report_value_text(v) : report_figure_text(v));
 	}
-	text_table_print(&t);
+	report_text_table_print(&t);
 	json_decref(rows);
 }
 
-static void add_row(json_t *rows, const char *name, json_t *values)
+static void add_figure_row(json_t *rows, const char *name, json_t *values)
 {
 	json_array_append_new(rows, json_pack("{s:s, s:o}", "name", name, "values", values));
 }
 
-static json_t *or_null(const json_t *v)
+static json_t *value_or_null(const json_t *v)
 {
 	return v ? json_incref((json_t *)v) : json_null();
 }
 
 /* ---- settings and results ------------------------------------------------------------ */
 
-static json_t *settings(const struct comparison *c)
+/* Makes a row for each setting in which the runs differ. */
+static json_t *settings_rows(const struct comparison *c)
 {
-	json_t *keys = run_info_differing(c->run, c->n), *rows = json_array();
+	json_t *keys = report_run_differing_settings(c->run, c->n), *rows = json_array();
 	const json_t *key;
 	size_t i;
 
@@ -89,16 +93,17 @@ static json_t *settings(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, or_null(json_object_get(c->run[k].settings, json_string_value(key))));
-		add_row(rows, json_string_value(key), values);
+			json_array_append_new(values, value_or_null(json_object_get(c->run[k].settings, json_string_value(key))));
+		add_figure_row(rows, json_string_value(key), values);
 	}
 	json_decref(keys);
 	return rows;
 }
 
-static json_t *results(const struct comparison *c)
+/* Makes a row for each figure of the results, and one for the digest of the model. */
+static json_t *results_rows(const struct comparison *c)
 {
-	json_t *figures = figure_names(c->run, c->n), *rows = json_array();
+	json_t *figures = report_figure_names(c->run, c->n), *rows = json_array();
 	const json_t *name;
 	size_t i;
 
@@ -107,8 +112,8 @@ static json_t *results(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, or_null(figure_of(c->run[k].result, json_string_value(name))));
-		add_row(rows, json_string_value(name), values);
+			json_array_append_new(values, value_or_null(report_figure(c->run[k].result, json_string_value(name))));
+		add_figure_row(rows, json_string_value(name), values);
 	}
 	json_decref(figures);
 	return rows;
@@ -116,11 +121,11 @@ static json_t *results(const struct comparison *c)
 
 /* ---- curves -------------------------------------------------------------------------- */
 
-/* The training loss at a step, between two points of which one knew it before and one
- * after; NaN where there are no such. */
-static double loss_at(const struct run_point *p, size_t n, double step)
+/* Interpolates the training loss at a step linearly between the neighbouring points.  Returns NaN
+ * when the step is outside of the points whose loss is known. */
+static double interpolate_loss(const struct report_sample *p, size_t n, double step)
 {
-	const struct run_point *before = NULL;
+	const struct report_sample *before = NULL;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!isfinite(p[i].train_loss) || !isfinite(p[i].step))
@@ -140,7 +145,8 @@ static double loss_at(const struct run_point *p, size_t n, double step)
 	return NAN;
 }
 
-/* The steps that all runs have gone through while their loss was known. */
+/* Finds the range of steps for which the loss of every run is known.  Returns false when there is
+ * none. */
 static bool common_steps(const struct comparison *c, double *first, double *last)
 {
 	*first = 0;
@@ -149,7 +155,7 @@ static bool common_steps(const struct comparison *c, double *first, double *last
 		double lo = INFINITY, hi = -INFINITY;
 
 		for (size_t i = 0; i < c->npoints[k]; i++) {
-			const struct run_point *p = &c->point[k][i];
+			const struct report_sample *p = &c->point[k][i];
 
 			if (!isfinite(p->train_loss) || !isfinite(p->step))
 				continue;
@@ -162,12 +168,14 @@ static bool common_steps(const struct comparison *c, double *first, double *last
 	return *first <= *last && isfinite(*last);
 }
 
-static void add_step(json_t *rows, const char *name, double step, json_t *values)
+static void add_step_row(json_t *rows, const char *name, double step, json_t *values)
 {
 	json_array_append_new(rows, json_pack("{s:s, s:I, s:o}", "name", name, "step", (json_int_t)step, "values", values));
 }
 
-static json_t *losses(const struct comparison *c)
+/* Makes rows of the training loss at up to STEPS steps, spread evenly over the range that all runs
+ * have in common. */
+static json_t *loss_curve_rows(const struct comparison *c)
 {
 	json_t *rows = json_array();
 	double first, last, before = -1;
@@ -177,26 +185,26 @@ static json_t *losses(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, json_of_num(loss_at(c->point[k], c->npoints[k], fmax(step, first))));
+			json_array_append_new(values, json_of_num(interpolate_loss(c->point[k], c->npoints[k], fmax(step, first))));
 		if (step > before)
-			add_step(rows, "train_loss", step, json_incref(values));
+			add_step_row(rows, "train_loss", step, json_incref(values));
 		before = step;
 		json_decref(values);
 	}
 	return rows;
 }
 
-/* What was found when the model of that step was judged, or null. */
-static json_t *eval_at(const struct run_point *p, size_t n, double step, const char *key)
+/* Returns one figure of the evaluation at a step, or JSON null when there was none. */
+static json_t *eval_at(const struct report_sample *p, size_t n, double step, const char *key)
 {
 	for (size_t i = 0; i < n; i++)
 		if (p[i].eval && fabs(p[i].eval_step - step) < 0.5)
-			return or_null(json_object_get(p[i].eval, key));
+			return value_or_null(json_object_get(p[i].eval, key));
 	return json_null();
 }
 
-/* At the steps at which all were judged. */
-static json_t *evals(const struct comparison *c, const char *name)
+/* Collects one figure ("eval.NAME") at the steps at which every run was evaluated. */
+static json_t *eval_curve_rows(const struct comparison *c, const char *name)
 {
 	const char *key = name + strlen("eval.");
 	json_t *rows = json_array();
@@ -214,7 +222,7 @@ static json_t *evals(const struct comparison *c, const char *name)
 			json_array_append_new(values, v);
 		}
 		if (all) {
-			add_step(rows, name, step, json_incref(values));
+			add_step_row(rows, name, step, json_incref(values));
 			before = step;
 		}
 		json_decref(values);
@@ -227,11 +235,11 @@ static void show_curve(const struct comparison *c, const char *name, json_t *row
 	char *title;
 
 	if (c->json) {
-		show_lines(c, "curve", rows);
+		print_rows_json(c, "curve", rows);
 	} else if (json_array_size(rows)) {
 		title = mem_printf("%s at step", name);
 		putchar('\n');
-		show_table(c, title, false, rows);
+		print_rows_table(c, title, false, rows);
 		free(title);
 	} else {
 		json_decref(rows);
@@ -240,40 +248,40 @@ static void show_curve(const struct comparison *c, const char *name, json_t *row
 
 static void show_curves(const struct comparison *c)
 {
-	json_t *figures = figure_names(c->run, c->n);
+	json_t *figures = report_figure_names(c->run, c->n);
 	const json_t *figure;
 	size_t i;
 
-	show_curve(c, "train_loss", losses(c));
+	show_curve(c, "train_loss", loss_curve_rows(c));
 	json_array_foreach(figures, i, figure) {
 		const char *name = json_string_value(figure);
 
 		if (strncmp(name, "eval.", 5) == 0)
-			show_curve(c, name, evals(c, name));
+			show_curve(c, name, eval_curve_rows(c, name));
 	}
 	json_decref(figures);
 }
 
-static void show(const struct comparison *c)
+static void show_comparison(const struct comparison *c)
 {
-	json_t *rows = settings(c);
+	json_t *rows = settings_rows(c);
 
 	if (c->json) {
-		show_lines(c, "setting", rows);
-		show_lines(c, "figure", results(c));
+		print_rows_json(c, "setting", rows);
+		print_rows_json(c, "figure", results_rows(c));
 	} else {
 		if (json_array_size(rows) == 0)
 			puts("the settings are the same");
 		else
-			show_table(c, "setting", true, json_incref(rows));
+			print_rows_table(c, "setting", true, json_incref(rows));
 		json_decref(rows);
 		putchar('\n');
-		show_table(c, "result", false, results(c));
+		print_rows_table(c, "result", false, results_rows(c));
 	}
 	show_curves(c);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_compare(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct comparison c = { 0 };
@@ -286,16 +294,16 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	c.json = o.json;
 	for (int i = 0; !rc && i < nargs; i++) {
-		rc = run_info_read(argv[i + 1], &c.run[i], &e);
+		rc = report_run_read(argv[i + 1], &c.run[i], &e);
 		if (!rc)
-			c.point[i] = run_points(c.run[i].dir, &c.npoints[i], &epoch);
+			c.point[i] = report_samples_read(c.run[i].dir, &c.npoints[i], &epoch);
 		c.n += !rc;
 	}
 	if (!rc)
-		show(&c);
+		show_comparison(&c);
 	for (size_t i = 0; i < c.n; i++) {
-		run_points_free(c.point[i], c.npoints[i]);
-		run_info_release(&c.run[i]);
+		report_samples_free(c.point[i], c.npoints[i]);
+		report_run_release(&c.run[i]);
 	}
 	return rc ? ctl_fail(&e) : 0;
 }
@@ -312,5 +320,5 @@ const struct ctl_cmd ctl_cmd_compare = {
 		.examples = "  ps-ctl compare lin.run.1 lin.run\n"
 		            "  ps-ctl compare a.run b.run --json | jq -c 'select(.kind == \"setting\")'\n",
 	},
-	run,
+	run_compare,
 };

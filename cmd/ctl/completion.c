@@ -5,17 +5,17 @@
 
 #include "ctl.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_completion(const struct ctl_cmd *self, int argc, char **argv)
 {
 	int nargs, code;
 
-	/* The words of another command line, options among them. */
+	/* The words belong to another command line: their options must not be parsed as ours. */
 	if (argc > 3 && strcmp(argv[1], "words") == 0 && strcmp(argv[2], "--") == 0)
 		return completion_words(argc - 3, argv + 3);
 	if (!ctl_parse(self, NULL, argc, argv, &nargs, &code))
 		return code;
 	if (!completion_script(argv[1]))
-		return ctl_misuse(self, "there is no completion for \"%.60s\"; there is for bash, zsh and fish", argv[1]);
+		return ctl_report_misuse(self, "there is no completion for \"%.60s\"; there is for bash, zsh and fish", argv[1]);
 	fputs(completion_script(argv[1]), stdout);
 	return 0;
 }
@@ -31,5 +31,5 @@ const struct ctl_cmd ctl_cmd_completion = {
 		.min_args = 1, .max_args = 1,
 		.examples = "  . <(ps-ctl completion bash)\n  ps-ctl completion fish | source\n",
 	},
-	run,
+	run_completion,
 };

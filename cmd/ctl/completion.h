@@ -4,37 +4,43 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Completion of the four programs' command lines, for all shells: a shell hands over the
- * words so far, and gets what the last one may become, a line each, "WORD\tHELP".  Lines that
- * begin with ":" tell the shell what to do besides: ":files", ":dirs" and ":json" offer such
- * files, ":nospace" lets the word go on.  What a living cluster is asked for comes last, and
- * has COMPLETION_MS, so that no shell hangs. */
+/* Completion of the four programs' command lines, for all shells.  A shell's script runs `ps-ctl
+ * completion words -- WORD ...` with the words typed so far, and gets candidates for the last one,
+ * one "WORD\tHELP" a line.  Lines that begin with ":" are instructions to the script: ":files",
+ * ":dirs" and ":json" make it offer such files, too; ":nospace" makes it append no space.
+ * Candidates that come from a running cluster are printed last: after COMPLETION_MS the process is
+ * killed, so that no shell hangs, and the candidates printed before are still used. */
 #define COMPLETION_MS 300
 
-/* word: the program's name first, the one to be completed last.  0. */
+/* Prints candidates for the last of n words; the first is the program's name.  Always returns 0,
+ * which is the exit code. */
 int completion_words(int n, char **word);
-/* The script of a shell, or NULL. */
+/* Returns the script of a shell ("bash", "zsh", "fish"), or NULL for any other. */
 const char *completion_script(const char *shell);
 
 /* ---- inside ---- */
 
-/* After so long this process is killed, whatever it does, and so is a program that it becomes. */
+/* Lets SIGALRM kill this process after ms milliseconds.  The limit survives execv(). */
 void completion_limit(int ms);
 
-/* completion_offer.c: what one word may become.  prefix: what of `word` stays as it is. */
+/* completion_offer.c prints the candidates for one word.  offer() prints a candidate when it begins
+ * with the word; completion_offer_split() does that for each of "A|B|C" or "A,B,C", with `prefix` put in
+ * front. */
 struct offer {
-	const char *word;               /* as far as it is typed */
+	const char *word;               /* the word, as far as it is typed */
 	const char *cluster;            /* -C, or NULL */
 };
 void offer(const struct offer *o, const char *candidate, const char *help);
-void offer_split(const struct offer *o, const char *prefix, const char *choices);
-/* Keys of the cluster file, with "=", and values of one whose "=" is typed. */
-void offer_keys(const struct offer *o, bool live_only);
-/* Names of a list that ps-ctl list has. */
-void offer_catalog(const struct offer *o, const char *plural);
-void offer_run_dirs(const struct offer *o);
-/* Of the living cluster: "server-0", "worker-1"; its tables. */
-void offer_ids(const struct offer *o, bool workers);
-void offer_tables(const struct offer *o);
+void completion_offer_split(const struct offer *o, const char *prefix, const char *choices);
+/* Offers "KEY=" for the keys of the cluster file (live_only: those that ps-ctl set can change), or
+ * the values of a key when the word has a "=" already. */
+void completion_offer_keys(const struct offer *o, bool live_only);
+/* Offers the names that `ps-ctl list PLURAL` prints. */
+void completion_offer_catalog(const struct offer *o, const char *plural);
+void completion_offer_run_dirs(const struct offer *o);
+/* Ask the running cluster: offer the ids of its servers (and workers), or the names of its
+ * tables. */
+void completion_offer_ids(const struct offer *o, bool workers);
+void completion_offer_tables(const struct offer *o);
 
 #endif

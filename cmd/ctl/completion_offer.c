@@ -5,17 +5,18 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "catalog.h"
 #include "completion.h"
 #include "conf/conf_key.h"
-#include "model/model.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
+#include "model/model.h"
 
 void offer(const struct offer *o, const char *candidate, const char *help)
 {
-	/* A name of a file or a table may hold what a line or a terminal cannot. */
+	/* Names of files and tables may contain control characters, which would break the line or the
+	 * terminal. */
 	for (const char *p = candidate; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			return;
@@ -23,8 +24,9 @@ void offer(const struct offer *o, const char *candidate, const char *help)
 		printf("%s\t%s\n", candidate, help ? help : "");
 }
 
-/* "bsp|ssp:S|asp", "none|backup,codec": what a user has to fill in ends the word. */
-void offer_split(const struct offer *o, const char *prefix, const char *choices)
+/* choices is like "bsp|ssp:S|asp" or "none|backup,codec".  Of "ssp:S" only "ssp:" is offered: the
+ * user types the rest. */
+void completion_offer_split(const struct offer *o, const char *prefix, const char *choices)
 {
 	while (*choices) {
 		size_t n = strcspn(choices, "|,"), fixed = strcspn(choices, ":|,");
@@ -38,7 +40,7 @@ void offer_split(const struct offer *o, const char *prefix, const char *choices)
 	}
 }
 
-void offer_catalog(const struct offer *o, const char *plural)
+void completion_offer_catalog(const struct offer *o, const char *plural)
 {
 	const struct catalog *c = catalog_find(plural);
 	json_t *list = c ? c->list() : NULL;
@@ -52,6 +54,8 @@ void offer_catalog(const struct offer *o, const char *plural)
 
 /* ---- keys ---------------------------------------------------------------------------- */
 
+/* Offers the values of a key whose "=" is typed.  Of a list, only the part after the last comma is
+ * completed. */
 static void offer_value(const struct offer *o)
 {
 	const char *is = strchr(o->word, '='), *comma = strrchr(is, ',');
@@ -67,7 +71,7 @@ static void offer_value(const struct offer *o)
 			free(candidate);
 		}
 	} else if (k && (k->choices || k->type == CONF_BOOL)) {
-		offer_split(o, prefix, k->choices ? k->choices : "true|false");
+		completion_offer_split(o, prefix, k->choices ? k->choices : "true|false");
 	} else if (k && k->type == CONF_PATHS) {
 		puts(":files");
 	}
@@ -75,7 +79,7 @@ static void offer_value(const struct offer *o)
 	free(prefix);
 }
 
-void offer_keys(const struct offer *o, bool live_only)
+void completion_offer_keys(const struct offer *o, bool live_only)
 {
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
@@ -97,21 +101,21 @@ void offer_keys(const struct offer *o, bool live_only)
 	}
 }
 
-/* ---- names of what is there ---------------------------------------------------------- */
+/* ---- run directories, and members of the running cluster ----------------------------- */
 
-static int is_run(const struct dirent *d)
+static int is_run_entry(const struct dirent *d)
 {
 	const char *at = strstr(d->d_name, ".run");
 
 	return d->d_name[0] != '.' && at && (!at[4] || at[4] == '.');
 }
 
-void offer_run_dirs(const struct offer *o)
+void completion_offer_run_dirs(const struct offer *o)
 {
 	const char *slash = strrchr(o->word, '/');
 	char *folder = slash ? mem_printf("%.*s", (int)(slash + 1 - o->word), o->word) : mem_strdup("");
 	struct dirent **entry;
-	int n = scandir(*folder ? folder : ".", &entry, is_run, versionsort);
+	int n = scandir(*folder ? folder : ".", &entry, is_run_entry, versionsort);
 
 	puts(":dirs");
 	for (int i = 0; i < n; i++) {
@@ -138,13 +142,14 @@ void completion_limit(int ms)
 	setitimer(ITIMER_REAL, &at, NULL);
 }
 
-/* What the cluster answers, or NULL. */
-static json_t *ask(const struct offer *o, const char *path)
+/* Returns the running cluster's answer to GET path, or NULL.  Starts the time limit of this
+ * process. */
+static json_t *get_for_completion(const struct offer *o, const char *path)
 {
 	struct http_client *client = NULL;
 	json_t *answer = NULL;
 
-	/* What is known already is to be had whatever becomes of this. */
+	/* Print the candidates found so far: the time limit may kill this process. */
 	fflush(stdout);
 	completion_limit(COMPLETION_MS);
 	if (ctl_reach(o->cluster, &client, NULL) == ERR_OK)
@@ -155,7 +160,7 @@ static json_t *ask(const struct offer *o, const char *path)
 
 static void offer_members(const struct offer *o, const char *path, const char *list, const char *key, const char *about)
 {
-	json_t *answer = ask(o, path);
+	json_t *answer = get_for_completion(o, path);
 	const json_t *item;
 	size_t i;
 
@@ -164,14 +169,14 @@ static void offer_members(const struct offer *o, const char *path, const char *l
 	json_decref(answer);
 }
 
-void offer_ids(const struct offer *o, bool workers)
+void completion_offer_ids(const struct offer *o, bool workers)
 {
 	offer_members(o, "/v1/servers", "servers", "id", "state");
 	if (workers)
 		offer_members(o, "/v1/workers", "workers", "id", "state");
 }
 
-void offer_tables(const struct offer *o)
+void completion_offer_tables(const struct offer *o)
 {
 	offer_members(o, "/v1/tables", "tables", "id", NULL);
 }

@@ -4,18 +4,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
 #include "catalog.h"
 #include "completion.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "ctl.h"
 
 #define OPTIONS_MAX 64
 #define FIELDS 5
-/* A program that is asked for its options reads nothing and waits for nobody. */
+/* Time limit of a program that is asked for its options; it only prints them. */
 #define PROGRAM_MS 2000
 
-/* A line of PROGRAM [SUB] --ps-options. */
+/* An option, as one line of `PROGRAM [SUB] --ps-options` describes it: tab-separated fields. */
 struct option {
 	char *text;
 	char *field[FIELDS];            /* "--set", "s", "KEY=VALUE", choices, help */
@@ -23,18 +23,19 @@ struct option {
 
 struct line {
 	struct offer offer;
-	const char *program, *sub;      /* sub: "" when it is the word itself, or there is none */
+	const char *program, *sub;      /* sub: "" if absent, or still being typed */
 	char **word;
-	int n, at;                      /* at: the first word behind the subcommand */
-	int operands;                   /* before the word */
+	int n, at;                      /* at: index of the first word after the subcommand */
+	int operands;                   /* number of operands before the word */
 	struct option option[OPTIONS_MAX];
 	size_t noptions;
 };
 
-/* ---- what the programs say ----------------------------------------------------------- */
+/* ---- asking the programs -------------------------------------------------------------- */
 
-/* What `PROGRAM [SUB] QUESTION` prints; NULL when it cannot be asked. */
-static FILE *ask(const struct line *l, const char *question, pid_t *pid)
+/* Starts `PROGRAM [SUB] QUESTION`, and returns a stream of its output, or NULL when it cannot be
+ * started. close_program() ends it. */
+static FILE *ask_program(const struct line *l, const char *question, pid_t *pid)
 {
 	char *bin = path_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
 	const char *argv[] = { l->program, *l->sub ? l->sub : question, *l->sub ? question : NULL, NULL };
@@ -61,7 +62,7 @@ static FILE *ask(const struct line *l, const char *question, pid_t *pid)
 	return f;
 }
 
-static void answered(FILE *f, pid_t pid)
+static void close_program(FILE *f, pid_t pid)
 {
 	if (f)
 		fclose(f);
@@ -69,10 +70,11 @@ static void answered(FILE *f, pid_t pid)
 		waitpid(pid, NULL, 0);
 }
 
+/* Asks the program for its options, and stores those that are well-formed. */
 static void load_options(struct line *l)
 {
 	pid_t pid;
-	FILE *f = ask(l, "--ps-options", &pid);
+	FILE *f = ask_program(l, "--ps-options", &pid);
 	char *text = NULL;
 	size_t cap = 0;
 
@@ -92,14 +94,14 @@ static void load_options(struct line *l)
 		l->noptions++;
 	}
 	free(text);
-	answered(f, pid);
+	close_program(f, pid);
 }
 
-/* Words that `PROGRAM --ps-complete` names: its subcommands, its options. */
+/* Offers the words that `PROGRAM --ps-complete` prints: its subcommands and options. */
 static void offer_program(const struct line *l)
 {
 	pid_t pid;
-	FILE *f = ask(l, "--ps-complete", &pid);
+	FILE *f = ask_program(l, "--ps-complete", &pid);
 	char *text = NULL;
 	size_t cap = 0;
 
@@ -112,18 +114,18 @@ static void offer_program(const struct line *l)
 		}
 	}
 	free(text);
-	answered(f, pid);
+	close_program(f, pid);
 }
 
-/* ---- where we are -------------------------------------------------------------------- */
+/* ---- parsing the words---------------------------------------------------------------- */
 
 static bool takes_value(const struct option *o)
 {
 	return strcmp(o->field[2], "-") != 0 || strcmp(o->field[3], "-") != 0;
 }
 
-/* The option that a word is, by either name; NULL. */
-static const struct option *find(const struct line *l, const char *word)
+/* Finds the option with this long or short name, or returns NULL. */
+static const struct option *find_option(const struct line *l, const char *word)
 {
 	for (size_t i = 0; i < l->noptions; i++) {
 		const struct option *o = &l->option[i];
@@ -134,20 +136,20 @@ static const struct option *find(const struct line *l, const char *word)
 	return NULL;
 }
 
-static bool is_cluster(const char *word)
+static bool is_cluster_option(const char *word)
 {
 	return strcmp(word, "-C") == 0 || strcmp(word, "--cluster") == 0;
 }
 
-/* The subcommand, and where its words begin. */
-static void find_sub(struct line *l)
+/* Finds the subcommand, and the index of the first word after it. */
+static void find_subcommand(struct line *l)
 {
 	bool has_subs = strcmp(l->program, "ps-ctl") == 0 || strcmp(l->program, "ps-work") == 0;
 
 	l->sub = "";
 	l->at = 1;
 	for (int i = 1; has_subs && i < l->n - 1; i++) {
-		if (is_cluster(l->word[i]) && i + 1 < l->n - 1)
+		if (is_cluster_option(l->word[i]) && i + 1 < l->n - 1)
 			l->offer.cluster = l->word[++i];
 		else if (l->word[i][0] != '-') {
 			l->sub = l->word[i];
@@ -157,11 +159,11 @@ static void find_sub(struct line *l)
 	}
 }
 
-/* The option whose value the last word is, else NULL; counts operands on the way. */
-static const struct option *find_value(struct line *l)
+/* Returns the option whose value is the last word, or NULL.  Counts the operands before it. */
+static const struct option *find_option_before_word(struct line *l)
 {
 	for (int i = l->at; i < l->n - 1; i++) {
-		const struct option *o = find(l, l->word[i]);
+		const struct option *o = find_option(l, l->word[i]);
 
 		if (!o || !takes_value(o)) {
 			l->operands += l->word[i][0] != '-';
@@ -176,30 +178,31 @@ static const struct option *find_value(struct line *l)
 	return NULL;
 }
 
-/* ---- what may stand there ------------------------------------------------------------ */
+/* ---- candidates ---------------------------------------------------------------------- */
 
+/* Offers values for an option: its own choices, or what its name or its placeholder tells. */
 static void offer_option_value(const struct line *l, const struct option *o)
 {
 	const char *name = o->field[0] + 2, *arg = o->field[2];
 
 	if (strcmp(o->field[3], "-") != 0)
-		offer_split(&l->offer, "", o->field[3]);
+		completion_offer_split(&l->offer, "", o->field[3]);
 	else if (strcmp(name, "role") == 0)
-		offer_split(&l->offer, "", CTL_ROLES);
+		completion_offer_split(&l->offer, "", CTL_ROLES);
 	else if (strcmp(name, "model") == 0)
-		offer_catalog(&l->offer, "models");
+		completion_offer_catalog(&l->offer, "models");
 	else if (strcmp(name, "codec") == 0)
-		offer_catalog(&l->offer, "codecs");
+		completion_offer_catalog(&l->offer, "codecs");
 	else if (strcmp(name, "for") == 0) {
 		puts(":nospace");
-		offer_split(&l->offer, "", "done|ready|step=|workers=|loss-below=");
+		completion_offer_split(&l->offer, "", "done|ready|step=|workers=|loss-below=");
 	} else if (strcmp(name, "resume") == 0) {
-		offer_split(&l->offer, "", "auto|none|step=");
+		completion_offer_split(&l->offer, "", "auto|none|step=");
 		puts(":dirs");
 	} else if (strncmp(arg, "KEY=", 4) == 0)
-		offer_keys(&l->offer, false);
+		completion_offer_keys(&l->offer, false);
 	else if (strcmp(o->field[1], "C") == 0)
-		offer_run_dirs(&l->offer);
+		completion_offer_run_dirs(&l->offer);
 	else if (strcmp(arg, "DIR") == 0 || strcmp(arg, "FOLDER") == 0)
 		puts(":dirs");
 	else if (strcmp(arg, "FILE") == 0 || strcmp(arg, "PATH") == 0)
@@ -223,6 +226,7 @@ static const char EVENTS[] = ""
 #undef EVENT
     ;
 
+/* Offers operands of a subcommand of ps-ctl. */
 static void offer_ctl_operand(const struct line *l)
 {
 	const struct offer *o = &l->offer;
@@ -230,51 +234,51 @@ static void offer_ctl_operand(const struct line *l)
 	if (is_one_of(l->sub, "run start sweep plan doctor"))
 		puts(":json");
 	else if (is_one_of(l->sub, "report compare"))
-		offer_run_dirs(o);
+		completion_offer_run_dirs(o);
 	else if (is_one_of(l->sub, "runs init"))
 		puts(":dirs");
 	else if (strcmp(l->sub, "set") == 0)
-		offer_keys(o, true);
+		completion_offer_keys(o, true);
 	else if (strcmp(l->sub, "scale") == 0) {
 		puts(":nospace");
-		offer_split(o, "", "servers=|workers=");
+		completion_offer_split(o, "", "servers=|workers=");
 	} else if (strcmp(l->sub, "logs") == 0)
-		offer_ids(o, true);
+		completion_offer_ids(o, true);
 	else if (strcmp(l->sub, "drain") == 0)
-		offer_ids(o, false);
+		completion_offer_ids(o, false);
 	else if (strcmp(l->sub, "export") == 0) {
 		offer(o, "all", "the whole model");
-		offer_tables(o);
+		completion_offer_tables(o);
 	} else if (strcmp(l->sub, "freeze") == 0 || (strcmp(l->sub, "table") == 0 && l->operands == 1))
-		offer_tables(o);
+		completion_offer_tables(o);
 	else if (strcmp(l->sub, "table") == 0 && l->operands == 0)
-		offer_split(o, "", "add|grow|drop");
+		completion_offer_split(o, "", "add|grow|drop");
 	else if (strcmp(l->sub, "key") == 0 && l->operands == 0)
-		offer_split(o, "", "add|revoke|release|list|rotate-psk");
+		completion_offer_split(o, "", "add|revoke|release|list|rotate-psk");
 	else if (strcmp(l->sub, "get") == 0 && l->operands == 0)
-		offer_split(o, "", "config");
+		completion_offer_split(o, "", "config");
 	else if (strcmp(l->sub, "get") == 0)
-		offer_catalog(o, "options");
+		completion_offer_catalog(o, "options");
 	else if (strcmp(l->sub, "events") == 0)
-		offer_split(o, "", EVENTS);
+		completion_offer_split(o, "", EVENTS);
 	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
-		offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
+		completion_offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
 	else if (strcmp(l->sub, "object") == 0 && l->operands == 0)
-		offer_split(o, "", "ls|cat|put|rm");
+		completion_offer_split(o, "", "ls|cat|put|rm");
 	else if (strcmp(l->sub, "list") == 0)
-		offer_split(o, "", CATALOG_NAMES);
+		completion_offer_split(o, "", CATALOG_NAMES);
 	else if (strcmp(l->sub, "show") == 0) {
-		offer_catalog(o, "options");
-		offer_catalog(o, "models");
-		offer_catalog(o, "optimizers");
-		offer_catalog(o, "codecs");
-		offer_catalog(o, "modes");
-		offer_catalog(o, "schedules");
-		offer_catalog(o, "readers");
+		completion_offer_catalog(o, "options");
+		completion_offer_catalog(o, "models");
+		completion_offer_catalog(o, "optimizers");
+		completion_offer_catalog(o, "codecs");
+		completion_offer_catalog(o, "modes");
+		completion_offer_catalog(o, "schedules");
+		completion_offer_catalog(o, "readers");
 	} else if (strcmp(l->sub, "completion") == 0)
-		offer_split(o, "", "bash|zsh|fish");
+		completion_offer_split(o, "", "bash|zsh|fish");
 	else if (strcmp(l->sub, "help") == 0)
-		offer_catalog(o, "subcommands");
+		completion_offer_catalog(o, "subcommands");
 }
 
 static void offer_operand(const struct line *l)
@@ -290,7 +294,7 @@ static void offer_operand(const struct line *l)
 	else if (strcmp(l->program, "ps-serve") == 0)
 		puts(":json");
 	else if (strcmp(l->program, "ps-work") == 0 && is_one_of(l->sub, "pull push"))
-		offer_tables(&l->offer);
+		completion_offer_tables(&l->offer);
 	else if (strcmp(l->program, "ps-work") == 0)
 		puts(":files");
 	else if (l->operands == 0)
@@ -298,22 +302,24 @@ static void offer_operand(const struct line *l)
 			offer(&l->offer, views[i], NULL);
 }
 
-static void complete(struct line *l)
+/* Offers what the last word can be: a subcommand, the value of an option, an option or an
+ * operand. */
+static void complete_line(struct line *l)
 {
 	const struct option *o;
 	const char *is = strchr(l->offer.word, '=');
 	bool has_subs = strcmp(l->program, "ps-ctl") == 0 || strcmp(l->program, "ps-work") == 0;
 
-	find_sub(l);
+	find_subcommand(l);
 	if (has_subs && !*l->sub) {
-		if (l->n > 2 && is_cluster(l->word[l->n - 2]))
-			offer_run_dirs(&l->offer);
+		if (l->n > 2 && is_cluster_option(l->word[l->n - 2]))
+			completion_offer_run_dirs(&l->offer);
 		else
 			offer_program(l);
 		return;
 	}
 	load_options(l);
-	o = find_value(l);
+	o = find_option_before_word(l);
 	if (o) {
 		offer_option_value(l, o);
 	} else if (l->offer.word[0] == '-' && !is) {
@@ -332,9 +338,9 @@ int completion_words(int n, char **word)
 	l.offer.word = n > 1 ? word[n - 1] : "";
 	if (n < 2 || !is_one_of(l.program, "ps-ctl ps-serve ps-stat ps-work"))
 		return 0;
-	/* Lines go out as they are known. */
+	/* Flush each line: the time limit may kill this process. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	complete(&l);
+	complete_line(&l);
 	for (size_t i = 0; i < l.noptions; i++)
 		free(l.option[i].text);
 	return 0;

@@ -1,19 +1,23 @@
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/opt.h"
+#include "core/clock.h"
+#include "core/err.h"
+#include "core/json.h"
+#include "core/opt.h"
 #include "http/client.h"
 
-/* A subcommand.  usage has its operands, options and help; run gets argv with
- * the subcommand's name as argv[0], and returns the program's exit code. */
+/* Shared by the subcommands of ps-ctl: their table (ctl.def), parsing of options, error messages,
+ * output as JSON Lines, and requests to the cluster's control socket.  ps-ctl has one thread;
+ * nothing here is locked.
+ *
+ * A subcommand is one struct.  usage has its operands, options and help; run gets argv with the
+ * subcommand's name as argv[0], and returns the program's exit code. */
 struct ctl_cmd {
 	const char *name;
 	struct opt_spec usage;
@@ -24,13 +28,14 @@ struct ctl_cmd {
 #include "ctl.def"
 #undef CTL
 
-/* In the order of the table; NULL past the last, or for an unknown name. */
+/* Find a subcommand by its index in ctl.def, or by its name; NULL past the last, or for an unknown
+ * name. */
 const struct ctl_cmd *ctl_at(size_t i);
 const struct ctl_cmd *ctl_find(const char *name);
-/* "did you mean", or NULL. */
+/* Returns the subcommand whose name is most like this one, for "did you mean", or NULL. */
 const char *ctl_suggest(const char *name);
 
-/* Options that many subcommands have, of struct type with this field. */
+/* Options that many subcommands have.  The value is stored in `field` of struct `type`. */
 #define CTL_OPT_CLUSTER(type, field) \
 	{ "cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
 	  "the cluster's run directory; else $PS_CLUSTER, else the one that runs here", NULL, 0, 0 }
@@ -45,53 +50,57 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_RESTARTS(type, field) \
 	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
 	  "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", NULL, 0, 1000000 }
-/* What a key may be for, as choices. */
+/* The roles that a key can have, as choices of an option. */
 #define CTL_ROLES "worker|server|relay|monitor|reader|admin"
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* opt_parse with the subcommand's table.  False: end with *code. */
+/* Parses the options of a subcommand into *o.  False: exit with *code. */
 bool ctl_parse(const struct ctl_cmd *self, void *o, int argc, char **argv, int *nargs, int *code);
-/* "ps-ctl: MESSAGE" on stderr; the documented exit code of e. */
+/* Prints "ps-ctl: MESSAGE" to stderr, and returns the documented exit code for e. */
 int ctl_fail(const struct err *e);
-/* A wrong use that the option table cannot see: "ps-ctl run: ..."; 2. */
-int ctl_misuse(const struct ctl_cmd *self, const char *fmt, ...)
+/* Reports a wrong use that the option table cannot detect, as "ps-ctl run: ..." on stderr.  Returns
+ * 2, the exit code. */
+int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What a subcommand does, by the word that is its first operand: that of an array of structs which
- * begin with their name; NULL: there is none, and it was said ("did you mean"). */
+/* Finds the action of a subcommand that its first operand names, as "ls" of ps-ctl checkpoint ls.
+ * actions is an array of n structs of `size` bytes whose first member is their name.  For an
+ * unknown word, reports it ("did you mean ...?") and returns NULL. */
 #define CTL_ACTION(self, word, actions) ctl_action(self, word, actions, CTL_COUNT(actions), sizeof *(actions))
 const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n, size_t size);
 
-/* One line of output, flushed, with "v", "ts" and "kind" in front. */
-void ctl_line(const char *kind, const json_t *object);
-/* v, ts and kind, then the members of object; a new reference. */
-json_t *ctl_event(const char *kind, const json_t *object);
+/* Prints ctl_make_event() as one line to stdout, and flushes it. */
+void ctl_print_line(const char *kind, const json_t *object);
+/* Returns a new object with the members "v", "ts" and "kind", then those of `object`.  An object
+ * with a "ts" of its own keeps it. */
+json_t *ctl_make_event(const char *kind, const json_t *object);
 
-/* A client of the cluster's control socket. */
+/* Makes a client of the control socket of the run directory dir. */
 enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e);
-/* The same of the cluster at dir, or that which CTL_OPT_CLUSTER tells when dir is NULL. */
+/* Makes a client of the running cluster that -C names (dir), or of the one that $PS_CLUSTER or the
+ * current directory tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
-/* One question to it; body is borrowed, or NULL, and answer may be. */
-enum err_code ctl_ask(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
+/* Sends one request to the cluster of ctl_reach().  body is borrowed and may be NULL; answer may be
+ * NULL; timeout is in ns. */
+enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
     struct err *e);
-/* The run directory that CTL_OPT_CLUSTER tells, to be freed: of a run that has ended, too. */
+/* Finds the run directory that -C names, running or not.  *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
-/* How long a question that is answered at once may take. */
+/* Timeout of a request that the coordinator answers at once. */
 #define CTL_CALL (5 * NSEC_PER_SEC)
-/* The cluster's status, a new reference: at first (*rev below 0) as it is, then when it has
- * changed since *rev, or after 0.2 s.  Leaves its own in *rev. */
+/* Gets the cluster's status as a new reference, and its revision in *rev.  Returns at once when
+ * *rev is negative; otherwise waits until the status is newer than *rev, for at most 0.2 s. */
 enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e);
-/* Look at the status, as it changes, until look() has seen enough: *done, or an error of its
- * own.  ERR_TIMEOUT: not in that time. */
-typedef enum err_code ctl_look(void *ctx, const json_t *status, bool *done, struct err *e);
-enum err_code ctl_until(struct http_client *client, int64_t timeout, ctl_look *look, void *ctx, struct err *e);
-/* For people: "1.2M", "18.2k", "431", "0.25" (base 1000). */
-void ctl_count(double v, char out[static 16]);
-/* "1 server", "2 servers". */
-const char *ctl_plural(int64_t n);
-/* The number in DIR/ID.pid, 0 when there is none. */
+/* Calls look() with each new status until it sets *done or returns an error, which is then
+ * returned. ERR_TIMEOUT: neither happened within `timeout` ns. */
+typedef enum err_code ctl_status_fn(void *ctx, const json_t *status, bool *done, struct err *e);
+enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look, void *ctx, struct err *e);
+/* Formats a number for people, base 1000: "1.2M", "18.2k", "431", "0.25". */
+void ctl_format_count(double v, char out[static 16]);
+/* Returns the process id in DIR/ID.pid, or 0 when there is none. */
 pid_t ctl_read_pid(const char *dir, const char *id);
-/* Is the cluster run by a ps-ctl, which is to write result.json? */
-bool ctl_supervised(const char *dir);
+/* True when a ps-ctl supervises the cluster: that process starts the others and will write
+ * result.json. */
+bool ctl_is_supervised(const char *dir);
 
 #endif

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 #define BROWSER "xdg-open"
 
@@ -22,12 +22,12 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "open", 'o', OPT_FLAG, offsetof(struct options, open), NULL, "open it in the browser, by " BROWSER, NULL, 0, 0 },
+	{ "open", 0, OPT_FLAG, offsetof(struct options, open), NULL, "open it in the browser, by " BROWSER, NULL, 0, 0 },
 	{ "read-only", 'r', OPT_FLAG, offsetof(struct options, read_only), NULL, "a session that can change nothing", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-static enum err_code ask(const struct options *o, const char *dir, json_t **answer, struct err *e)
+static enum err_code request_session(const struct options *o, const char *dir, json_t **answer, struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:b}", "read_only", o->read_only);
@@ -57,9 +57,10 @@ static enum err_code run_browser(const char *file, struct err *e)
 	    err_set(e, ERR_FAILED, BROWSER " found no browser: open the address by hand");
 }
 
-/* The address holds a secret, and arguments can be seen by all users of a host: the browser is
- * given a file of ours, which leads there. */
-static enum err_code open_it(const char *dir, const char *address, struct err *e)
+/* Opens the dashboard in a browser.  The address contains a secret, and every user of the host can
+ * see a process's arguments: so the browser gets the name of a private file, which redirects to the
+ * address. */
+static enum err_code open_dashboard(const char *dir, const char *address, struct err *e)
 {
 	char *path = rundir_path(dir, "dashboard.html");
 	char *file = path_absolute(path);
@@ -76,10 +77,11 @@ static enum err_code open_it(const char *dir, const char *address, struct err *e
 	return rc;
 }
 
-static enum err_code dashboard(const struct options *o, const char *dir, struct err *e)
+/* Prints the address of a new session, which works once, and opens it with --open. */
+static enum err_code show_dashboard(const struct options *o, const char *dir, struct err *e)
 {
 	json_t *answer = NULL, *line;
-	enum err_code rc = ask(o, dir, &answer, e);
+	enum err_code rc = request_session(o, dir, &answer, e);
 	int64_t seconds = json_int(answer, "seconds", 0);
 	char *address;
 
@@ -88,7 +90,7 @@ static enum err_code dashboard(const struct options *o, const char *dir, struct 
 	address = mem_printf("http://%s/#%s", json_str(answer, "address", ""), json_str(answer, "token", ""));
 	if (o->json) {
 		line = json_pack("{s:s, s:I}", "address", address, "seconds", (json_int_t)seconds);
-		ctl_line("dashboard", line);
+		ctl_print_line("dashboard", line);
 		json_decref(line);
 	} else {
 		puts(address);
@@ -96,13 +98,13 @@ static enum err_code dashboard(const struct options *o, const char *dir, struct 
 		fprintf(stderr, "opens once, within %lld s, on this host%s\n", (long long)seconds, o->read_only ? "; to read" : "");
 	}
 	if (o->open)
-		rc = open_it(dir, address, e);
+		rc = open_dashboard(dir, address, e);
 	free(address);
 	json_decref(answer);
 	return rc;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_dashboard(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err e = { 0 };
@@ -114,7 +116,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	rc = rundir_find(o.dir, &dir, &e);
 	if (rc == ERR_OK)
-		rc = dashboard(&o, dir, &e);
+		rc = show_dashboard(&o, dir, &e);
 	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
@@ -130,5 +132,5 @@ const struct ctl_cmd ctl_cmd_dashboard = {
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl dashboard\n  ps-ctl dashboard --open --read-only\n",
 	},
-	run,
+	run_dashboard,
 };

@@ -6,16 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/plain.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/plain.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "local.h"
+#include "rundir/rundir.h"
 
 #define PATIENCE (5 * NSEC_PER_SEC)
-/* Whoever glances sees to signals and children afterwards. */
+/* Timeout of a request in doctor_glance(): its caller handles no signals and no ended children
+ * meanwhile. */
 #define GLANCE (NSEC_PER_SEC / 2)
 
 struct options {
@@ -32,9 +33,9 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- findings ------------------------------------------------------------------------ */
 
-void doctor_say(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
+void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
     const char *remedy, const char *fmt, ...)
 {
 	char text[900];
@@ -47,7 +48,7 @@ void doctor_say(struct doctor *d, enum doctor_level level, enum doctor_weight we
 	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about), mem_strdup(text), mem_strdup(remedy) };
 }
 
-void doctor_well(struct doctor *d, const char *check, const char *fmt, ...)
+void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...)
 {
 	char text[300];
 	va_list ap;
@@ -58,10 +59,10 @@ void doctor_well(struct doctor *d, const char *check, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, check, "", "", "%s", text);
+	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, check, "", "", "%s", text);
 }
 
-void doctor_words(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text)
+void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text)
 {
 	static const struct {
 		const char *check, *says, *remedy;
@@ -72,10 +73,10 @@ void doctor_words(struct doctor *d, enum doctor_level level, enum doctor_weight 
 	};
 	size_t i = 0;
 
-	/* The last matches everything. */
+	/* The last cause has an empty text, which matches everything: the loop ends. */
 	while (!strstr(text, causes[i].says))
 		i++;
-	doctor_say(d, level, weight, causes[i].check, about, causes[i].remedy, "%s", text);
+	doctor_add_finding(d, level, weight, causes[i].check, about, causes[i].remedy, "%s", text);
 }
 
 void doctor_release(struct doctor *d)
@@ -90,19 +91,19 @@ void doctor_release(struct doctor *d)
 	*d = (struct doctor){ 0 };
 }
 
-static int rank(const struct doctor_finding *f)
+static int finding_rank(const struct doctor_finding *f)
 {
 	return (int)f->level * 8 + (int)f->weight;
 }
 
-/* Insertion: what was found first stays first among equals, and there are few. */
+/* Insertion sort: it is stable, and there are few findings. */
 enum doctor_level doctor_sort(struct doctor *d)
 {
 	for (size_t i = 1; i < d->n; i++) {
 		struct doctor_finding f = d->list[i];
 		size_t at = i;
 
-		for (; at > 0 && rank(&d->list[at - 1]) < rank(&f); at--)
+		for (; at > 0 && finding_rank(&d->list[at - 1]) < finding_rank(&f); at--)
 			d->list[at] = d->list[at - 1];
 		d->list[at] = f;
 	}
@@ -111,7 +112,7 @@ enum doctor_level doctor_sort(struct doctor *d)
 
 static const char *const level_name[] = { "ok", "warn", "fail" };
 
-static void print(const struct doctor_finding *f, bool json)
+static void print_finding(const struct doctor_finding *f, bool json)
 {
 	json_t *o;
 
@@ -121,13 +122,13 @@ static void print(const struct doctor_finding *f, bool json)
 	}
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level], "about", f->about, "text", f->text,
 	    "remedy", f->remedy);
-	ctl_line("check", o);
+	ctl_print_line("check", o);
 	json_decref(o);
 }
 
-/* ---- what is to be looked at ------------------------------------------------------------ */
+/* ---- examinations ----------------------------------------------------------------------- */
 
-static void look(struct doctor *d, bool quick)
+static void examine_cluster(struct doctor *d, bool quick)
 {
 	enum err_code rc = d->alive ? ctl_connect(d->dir, &d->client, NULL) : ERR_UNREACH;
 
@@ -142,20 +143,21 @@ static void look(struct doctor *d, bool quick)
 		doctor_lines(d);
 }
 
-/* What fails before there is a run directory, and one that is there already. */
+/* Examines a cluster file: whether it could be started, and a run directory of its name if there is
+ * one. */
 static int examine_file(struct doctor *d, const struct options *o, const char *file)
 {
 	struct conf conf;
 	struct err e = { 0 };
 	char *dir = NULL;
-	enum err_code rc = local_load(file, &o->set, NULL, &conf, &dir, &e);
+	enum err_code rc = local_load_conf(file, &o->set, NULL, &conf, &dir, &e);
 
 	if (rc == ERR_NOTFOUND || rc == ERR_USAGE)
 		return ctl_fail(&e);
 	if (rc) {
 		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
 
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
 		    data ? "put the data there, or name where it is: --set data=PATH" : "ps-ctl show KEY tells about a key", "%s", e.msg);
 		return 0;
 	}
@@ -163,7 +165,7 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 	d->alive = rundir_is_alive(dir, NULL);
 	doctor_file(d, &conf);
 	if (d->alive)
-		look(d, o->quick);
+		examine_cluster(d, o->quick);
 	else if (access(dir, F_OK) == 0)
 		doctor_past(d, DOCTOR_WARN);
 	conf_release(&conf);
@@ -182,13 +184,13 @@ static int examine_run(struct doctor *d, const struct options *o)
 		return ctl_fail(&e);
 	d->dir = dir;
 	d->alive = rundir_is_alive(dir, NULL);
-	look(d, o->quick);
+	examine_cluster(d, o->quick);
 	d->dir = NULL;
 	free(dir);
 	return 0;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct doctor d = { .patience = PATIENCE };
@@ -197,9 +199,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if ((nargs != 0) + (o.dir != NULL) + (o.join != NULL) > 1)
-		code = ctl_misuse(self, "a cluster FILE, -C DIR or --join FILE: one of them");
+		code = ctl_report_misuse(self, "a cluster FILE, -C DIR or --join FILE: one of them");
 	else if (o.set.n && !nargs)
-		code = ctl_misuse(self, "--set needs a cluster file to change");
+		code = ctl_report_misuse(self, "--set needs a cluster file to change");
 	else if (o.join)
 		doctor_join(&d, o.join);
 	else
@@ -207,7 +209,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!code) {
 		code = doctor_sort(&d) == DOCTOR_FAIL ? 1 : 0;
 		for (size_t i = 0; i < d.n; i++)
-			print(&d.list[i], o.json);
+			print_finding(&d.list[i], o.json);
 	}
 	doctor_release(&d);
 	opt_list_release(&o.set);
@@ -218,7 +220,7 @@ void doctor_glance(const char *dir, struct progress *p)
 {
 	struct doctor d = { .dir = dir, .alive = true, .patience = GLANCE };
 
-	look(&d, true);
+	examine_cluster(&d, true);
 	doctor_sort(&d);
 	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++)
 		progress_say(p, "doctor: %s %s: %s; %s", level_name[d.list[i].level], d.list[i].check, d.list[i].text, d.list[i].remedy);
@@ -239,5 +241,5 @@ const struct ctl_cmd ctl_cmd_doctor = {
 		            "  ps-ctl doctor | head -n 1            # the cluster that runs here\n"
 		            "  ps-ctl doctor --join w.join          # on another host, before ps-work train --join w.join\n",
 	},
-	run,
+	run_doctor,
 };

@@ -1,19 +1,20 @@
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "conf/conf.h"
+#include "core/json.h"
 #include "http/client.h"
 #include "progress.h"
 
-/* What is wrong with a cluster, or would be: findings, the worst first, each with what is to be
- * done.  Each doctor_*.c looks at one thing; all add to one list. */
+/* ps-ctl doctor: finds what is wrong with a cluster, or would be wrong with one that is to be
+ * started, and says what to do about it.  Each doctor_*.c examines one subject, and adds its
+ * findings to one list, which is printed with the worst first.  One thread. */
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
-/* Of findings of one level the causes come before what they bring about. */
+/* Order of findings of one level: causes are printed before their effects. */
 enum doctor_weight { DOCTOR_EFFECT, DOCTOR_PLAIN, DOCTOR_CAUSE };
 
 struct doctor_finding {
@@ -24,45 +25,53 @@ struct doctor_finding {
 };
 
 struct doctor {
-	const char *dir;                /* run directory; NULL: none */
-	bool alive;                     /* its cluster runs */
-	struct http_client *client;     /* NULL: nobody to ask */
-	int64_t patience;               /* of a question, ns */
+	const char *dir;                /* run directory; NULL if none */
+	bool alive;                     /* its cluster is running */
+	struct http_client *client;     /* of the coordinator; NULL if it cannot be asked */
+	int64_t patience;               /* timeout of a request, ns */
 	struct doctor_finding *list;
 	size_t n;
 };
 
-__attribute__((format(printf, 7, 8))) void doctor_say(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
+/* Adds a finding.  check must be a constant; `about` is a process, a path or ""; remedy may be
+ * "". */
+__attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
     const char *check, const char *about, const char *remedy, const char *fmt, ...);
-/* Has this check found nothing?  Then say what is well. */
-__attribute__((format(printf, 3, 4))) void doctor_well(struct doctor *d, const char *check, const char *fmt, ...);
-/* A process's or a job's own words for how it failed: to the check that they belong to. */
-void doctor_words(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text);
+/* Adds a finding of level DOCTOR_OK, unless this check has found something before. */
+__attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...);
+/* Adds the message with which a process or a job failed; doctor_causes.def tells its check and its
+ * remedy. */
+void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text);
 void doctor_release(struct doctor *d);
-/* The worst level. */
+/* Sorts the findings, the worst first.  Returns the worst level. */
 enum doctor_level doctor_sort(struct doctor *d);
 
-/* doctor_files.c: keys, their modes, the room on the disk */
+/* doctor_files.c: keys and the modes of their files, free space on the disk of dir. */
 void doctor_keys(struct doctor *d);
 void doctor_disk(struct doctor *d, const char *dir);
-/* doctor_past.c: how the last run, or its processes, ended; a failure is of this level */
+/* doctor_past.c: how the last run, or its processes, ended.  A failure is reported with this
+ * level. */
 void doctor_past(struct doctor *d, enum doctor_level level);
-/* What the processes of this host that still live have open, seen from outside.  One that was started
- * by hand has no pid file, but the coordinator has the lock. */
+/* Checks the open descriptors of the run's processes on this host by /proc.  They are found by
+ * their pid files; a coordinator that was started by hand has none, and is found by its lock. */
 void doctor_processes(struct doctor *d);
-/* The last words in the log of a process of the run directory; fresh, or NULL. */
+/* Returns the last error message in the log of a process, to be freed, or NULL. */
 char *doctor_last_words(const struct doctor *d, const char *id);
-/* doctor_conf.c: a cluster file, before anything runs; what the processes inherit from this one */
+/* doctor_conf.c: checks a cluster file before anything runs, and the limits that its processes
+ * would inherit from this one.  doctor_descriptors() checks one process: limit is its
+ * RLIMIT_NOFILE; open is the number of descriptors it has open, or -1 if unknown; others is the
+ * number of peers that may be connected to it. */
 void doctor_file(struct doctor *d, const struct conf *c);
 void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open, uint64_t others);
-/* doctor_live.c: what the coordinator tells of everybody */
+/* doctor_live.c: what the coordinator reports about all processes. */
 void doctor_live(struct doctor *d);
-/* doctor_lines.c: every worker tries its lines to the servers */
+/* doctor_lines.c: every worker measures its links to the servers. */
 void doctor_lines(struct doctor *d);
-/* doctor_join.c: from a join file's host */
+/* doctor_join.c: whether this host can join the cluster with this join file. */
 void doctor_join(struct doctor *d, const char *file);
 
-/* For a start that takes long: what fails or warns, a line each; nothing that takes long itself. */
+/* Explains a start that takes long: prints each warning and failure as a line.  Skips the slow
+ * checks. */
 void doctor_glance(const char *dir, struct progress *p);
 
 #endif

@@ -10,34 +10,32 @@
 #include <unistd.h>
 
 #include "auth/keyring.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
 #include "ckpt/dirs.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
-/* What lies in the run directory. */
-
-/* Less room than this is none. */
+/* A disk with less space than this counts as full. */
 #define ROOM_MIN (1u << 20)
 
 /* ---- keys ------------------------------------------------------------------------------ */
 
-static void check_private(struct doctor *d, const char *path)
+static void check_dir_is_private(struct doctor *d, const char *path)
 {
 	struct stat st;
 
 	if (stat(path, &st) || !(st.st_mode & 077))
 		return;
-	doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path, "run that chmod; the cluster's secrets were open to others: a new run has new ones",
+	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path, "run that chmod; the cluster's secrets were open to others: a new run has new ones",
 	    "others may enter %s (mode %04o): chmod 700 %s", path, (unsigned)st.st_mode & 07777, path);
 }
 
-/* "worker-1.key" must be a worker's. */
-static bool role_fits(const char *name, enum role role)
+/* True when a key with this file name may have this role: "worker-1.key" must be a worker's. */
+static bool role_fits_name(const char *name, enum role role)
 {
 	const char *kind = role_name(role);
 	size_t n = strlen(kind);
@@ -51,14 +49,15 @@ static void say_not_admitted(struct doctor *d, const char *name, const struct ke
 	char text[48], remedy[900];
 
 	key_to_text(key->pk, text);
-	/* Of another name nobody knows what it is for. */
+	/* The names of keys tell their roles.  For any other name the user has to fill in the role. */
 	snprintf(remedy, sizeof remedy, "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
 	    strncmp(name, "worker-", 7) == 0 ? "worker" : strcmp(name, "admin") == 0 ? "admin" :
 	    strncmp(name, "server-", 7) == 0 || strcmp(name, "coordinator") == 0 ? "server" : "ROLE", text, name, d->dir);
-	doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy, "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
+	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy, "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
 }
 
-static void check_key(struct doctor *d, const struct keyring *ring, const char *name)
+/* Checks one secret key: its file, whether authorized_keys admits it, and with which role. */
+static void check_secret_key(struct doctor *d, const struct keyring *ring, const char *name)
 {
 	char *path = mem_printf("%s/keys/%s.key", d->dir, name);
 	const struct keyring_entry *entry;
@@ -66,24 +65,24 @@ static void check_key(struct doctor *d, const struct keyring *ring, const char *
 	struct err e = { 0 };
 
 	if (key_pair_load(path, &key, &e)) {
-		doctor_words(d, DOCTOR_FAIL, DOCTOR_CAUSE, name, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, name, e.msg);
 	} else {
 		entry = keyring_find(ring, key.pk, 0);
 		if (!entry)
 			say_not_admitted(d, name, &key);
 		else if (!keyring_find(ring, key.pk, clock_wall() / NSEC_PER_SEC))
-			doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "put a later expires= into keys/authorized_keys and send the coordinator SIGHUP",
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "put a later expires= into keys/authorized_keys and send the coordinator SIGHUP",
 			    "%s's key has expired", name);
-		else if (!role_fits(name, entry->role))
-			doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
+		else if (!role_fits_name(name, entry->role))
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
 			    "%s's key has the role %s in authorized_keys", name, role_name(entry->role));
 		key_pair_wipe(&key);
 	}
 	free(path);
 }
 
-/* All that lie there; how many. */
-static unsigned check_all(struct doctor *d, const struct keyring *ring, const char *keys)
+/* Checks every secret key in a directory.  Returns their number. */
+static unsigned check_secret_keys(struct doctor *d, const struct keyring *ring, const char *keys)
 {
 	DIR *dir = opendir(keys);
 	struct dirent *f;
@@ -94,7 +93,7 @@ static unsigned check_all(struct doctor *d, const struct keyring *ring, const ch
 		size_t len = strlen(name);
 
 		if (strcmp(f->d_name + len, ".key") == 0) {
-			check_key(d, ring, name);
+			check_secret_key(d, ring, name);
 			n++;
 		}
 		free(name);
@@ -112,15 +111,15 @@ void doctor_keys(struct doctor *d)
 	uint8_t psk[KEY_BYTES];
 	unsigned n = 0;
 
-	check_private(d, d->dir);
-	check_private(d, keys);
+	check_dir_is_private(d, d->dir);
+	check_dir_is_private(d, keys);
 	if (psk_load(secret, psk, &e))
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk", "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk", "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
 	if (keyring_load(list, &ring, &e))
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys", "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys", "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
 	else
-		n = check_all(d, ring, keys);
-	doctor_well(d, "keys", "%u key%s, all admitted; nobody else can read them", n, ctl_plural(n));
+		n = check_secret_keys(d, ring, keys);
+	doctor_add_ok(d, "keys", "%u key%s, all admitted; nobody else can read them", n, NUM_S(n));
 	keyring_free(ring);
 	explicit_bzero(psk, sizeof psk);
 	free(keys);
@@ -130,8 +129,9 @@ void doctor_keys(struct doctor *d)
 
 /* ---- the disk ---------------------------------------------------------------------------- */
 
-/* What one more checkpoint takes: as the last one, else what the servers hold; 0: not known. */
-static uint64_t checkpoint_size(const struct doctor *d, const char *dir)
+/* Estimates the bytes of the next checkpoint: the size of the last one, else the memory that the
+ * servers report.  0 when neither is known. */
+static uint64_t estimate_checkpoint_size(const struct doctor *d, const char *dir)
 {
 	char *path = rundir_path(dir, "checkpoints");
 	struct ckpt_entry *list = NULL;
@@ -151,8 +151,8 @@ static uint64_t checkpoint_size(const struct doctor *d, const char *dir)
 	return size;
 }
 
-/* As a checkpoint is: a file that nobody sees before it is whole. */
-static bool is_writable(struct doctor *d, const char *dir)
+/* Reports a directory in which nothing can be written.  Tries it with a file that has no name. */
+static bool check_dir_is_writable(struct doctor *d, const char *dir)
 {
 	int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 	bool full, other;
@@ -162,7 +162,7 @@ static bool is_writable(struct doctor *d, const char *dir)
 	other = fd < 0;
 	full = !other && write(fd, "", 1) != 1;
 	if (other || full)
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or choose another place: df -h shows how much there is",
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or choose another place: df -h shows how much there is",
 		    "nothing can be written to %s: %s", dir, strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -171,24 +171,24 @@ static bool is_writable(struct doctor *d, const char *dir)
 
 void doctor_disk(struct doctor *d, const char *dir)
 {
-	uint64_t need = checkpoint_size(d, dir), room;
+	uint64_t need = estimate_checkpoint_size(d, dir), room;
 	char left[16], wants[16];
 	struct statvfs fs;
 
 	if (statvfs(dir, &fs)) {
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "", "cannot look at %s: %s", dir, strerror(errno));
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "", "cannot look at %s: %s", dir, strerror(errno));
 		return;
 	}
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
 	num_human((double)room, left);
 	num_human((double)need, wants);
-	if (!is_writable(d, dir))
+	if (!check_dir_is_writable(d, dir))
 		return;
 	if (room < ROOM_MIN || room < need)
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or set keep_last lower: df -h shows how much there is",
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or set keep_last lower: df -h shows how much there is",
 		    "%s has %sB left, and a checkpoint takes %sB", dir, left, wants);
 	else if (room / 3 < need)
-		doctor_say(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir, "make room there, or set keep_last lower",
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir, "make room there, or set keep_last lower",
 		    "%s has %sB left, which is less than three checkpoints of %sB", dir, left, wants);
-	doctor_well(d, "disk", "%s has %sB left%s%s%s", dir, left, need ? "; a checkpoint takes " : "", need ? wants : "", need ? "B" : "");
+	doctor_add_ok(d, "disk", "%s has %sB left%s%s%s", dir, left, need ? "; a checkpoint takes " : "", need ? wants : "", need ? "B" : "");
 }

@@ -3,53 +3,57 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "client/identity.h"
-#include "client/probe.h"
+#include "core/clock.h"
+#include "core/json.h"
 #include "ctl.h"
+#include "session/identity.h"
+#include "session/probe.h"
 
-/* On another host, with the file that is to be used there. */
+#define STATUS_WAIT (5 * NSEC_PER_SEC)
 
-/* False: it knows us, and does not want us. */
-static bool try_coordinator(struct doctor *d, const struct identity *id)
+/* Connects to the coordinator's data port with the key of the join file, and measures the link.
+ * Returns ERR_AUTH or ERR_FORBIDDEN when the coordinator refuses us, ERR_UNREACH when it cannot be
+ * reached. */
+static enum err_code try_coordinator(struct doctor *d, const struct identity *id)
 {
 	struct hs_client_info info = { .slot = UINT32_MAX, .role = ROLE_WORKER };
 	struct probe_result r;
 	char text[700], up[16], down[16];
 
 	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
-	probe_line(id->data, &id->conn, id->server_key, &info, NULL, &r);
-	ctl_count(r.up, up);
-	ctl_count(r.down, down);
+	probe_link(id->data, &id->conn, id->server_key, &info, NULL, &r);
+	ctl_format_count(r.up, up);
+	ctl_format_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
-		doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, "lines", id->data, "", "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "lines", id->data, "", "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",
 		    id->data, up, down, r.rtt * 1e3);
 	} else if (r.stage == PROBE_TRANSFER) {
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", id->data,
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", id->data,
 		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass",
 		    "the coordinator at %s shakes hands, and gets no large records: %s", id->data, r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {
 		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", id->data, id->name, r.why.msg);
-		doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name, "have a new join file made on the coordinator's host: ps-ctl invite", "%s", text);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name, "have a new join file made on the coordinator's host: ps-ctl invite", "%s", text);
 	} else {
 		snprintf(text, sizeof text, "the coordinator at %s: %s", id->data, r.why.msg);
-		doctor_words(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, text);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, text);
 	}
-	return r.why.code != ERR_AUTH && r.why.code != ERR_FORBIDDEN;
+	return r.why.code;
 }
 
-/* Signed questions also tell when the clocks differ. */
-static void ask_coordinator(struct doctor *d, const struct identity *id)
+/* Asks the coordinator by HTTP what it reports about the cluster.  Requests are signed, so this
+ * also detects clocks that differ.  When the data port was `unreached` and HTTP is, too, that
+ * failure has been reported. */
+static void ask_coordinator(struct doctor *d, const struct identity *id, bool unreached)
 {
 	struct http_target target = { .addr = id->http, .server_pk = id->server_key, .keys = &id->conn.hs.key, .psk = id->conn.hs.psk };
 	struct err e = { 0 };
 
 	if (!*id->http)
-		doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "", "the file names no control plane: nothing more can be asked from here");
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "", "the file names no control plane: nothing more can be asked from here");
 	else if (http_client_new(&target, &d->client, &e))
-		doctor_words(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
-	else
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
+	else if (!unreached || http_call(d->client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, NULL, &e) != ERR_UNREACH)
 		doctor_live(d);
 }
 
@@ -57,13 +61,15 @@ void doctor_join(struct doctor *d, const char *file)
 {
 	struct identity id = { .dirfd = -1 };
 	struct err e = { 0 };
+	enum err_code code;
 
 	if (identity_from_join(file, &id, &e)) {
-		doctor_words(d, DOCTOR_FAIL, DOCTOR_CAUSE, file, e.msg);
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, file, e.msg);
 		return;
 	}
-	doctor_say(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "", "%s is the join file of %s, and nobody else can read it", file, id.name);
-	if (try_coordinator(d, &id))
-		ask_coordinator(d, &id);
+	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "", "%s is the join file of %s, and nobody else can read it", file, id.name);
+	code = try_coordinator(d, &id);
+	if (code != ERR_AUTH && code != ERR_FORBIDDEN)
+		ask_coordinator(d, &id, code == ERR_UNREACH);
 	identity_release(&id);
 }

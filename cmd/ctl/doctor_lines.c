@@ -4,18 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
 
-/* The lines from the workers to the servers, tried by the workers themselves (client/probe.h). */
+/* The links from the workers to the servers, measured by the workers themselves
+ * (session/probe.h). */
 
 #define PACE_MS 100
-/* For one line a worker may need so long, and for all of them together. */
+/* How long all measurements together may take.  One broken link can use all of it. */
 #define LONG (20 * NSEC_PER_SEC)
-/* Bytes a second: a line is slow below this, or when it is so much slower than the one in the middle
- * and not good all the same.  What does not leave the host is as slow as the host is busy. */
+/* Bytes a second.  A link is slow below SLOW, or when it is SLOWER times slower than the median
+ * link and below GOOD.  Links within a host are never reported: their rate only shows how busy the
+ * host is. */
 #define SLOW 1e6
 #define SLOWER 4.0
 #define GOOD 20e6
@@ -28,32 +31,32 @@ struct line {
 struct lines {
 	struct line *line;
 	size_t n;
-	double middle, least, most;     /* bytes a second; of the slower direction of each line */
+	double middle, least, most;     /* bytes a second, in the slower direction */
 	double model;                   /* bytes of all parameters */
 };
 
-static double rate(const json_t *found)
+static double slower_rate(const json_t *found)
 {
 	double up = json_num(found, "up_bytes_per_second", 0), down = json_num(found, "down_bytes_per_second", 0);
 
 	return up < down ? up : down;
 }
 
-static bool is_whole(const json_t *found)
+static bool is_measured(const json_t *found)
 {
 	return strcmp(json_str(found, "stage", ""), "done") == 0;
 }
 
-static int by_rate(const void *a, const void *b)
+static int compare_rates(const void *a, const void *b)
 {
-	double x = rate(((const struct line *)a)->found), y = rate(((const struct line *)b)->found);
+	double x = slower_rate(((const struct line *)a)->found), y = slower_rate(((const struct line *)b)->found);
 
 	return (x > y) - (x < y);
 }
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
-static void say_broken(struct doctor *d, const struct line *l)
+static void report_broken_link(struct doctor *d, const struct line *l)
 {
 	static const struct {
 		const char *stage, *how, *remedy;
@@ -67,54 +70,55 @@ static void say_broken(struct doctor *d, const struct line *l)
 
 	for (size_t i = 0; i < CTL_COUNT(kinds); i++)
 		if (strcmp(kinds[i].stage, stage) == 0)
-			doctor_say(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", l->worker, kinds[i].remedy, "%s %s %s (%s): %s", l->worker, kinds[i].how,
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", l->worker, kinds[i].remedy, "%s %s %s (%s): %s", l->worker, kinds[i].how,
 			    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), json_str(l->found, "error", ""));
 }
 
-static void say_slow(struct doctor *d, const struct lines *s, const struct line *l)
+static void report_slow_link(struct doctor *d, const struct lines *s, const struct line *l)
 {
-	double x = rate(l->found);
+	double x = slower_rate(l->found);
 	char up[16], down[16], usual[16], model[80] = "";
 
 	if (*json_str(l->found, "address", "") == '/' || (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle)))
 		return;
-	ctl_count(json_num(l->found, "up_bytes_per_second", 0), up);
-	ctl_count(json_num(l->found, "down_bytes_per_second", 0), down);
-	ctl_count(s->middle, usual);
+	ctl_format_count(json_num(l->found, "up_bytes_per_second", 0), up);
+	ctl_format_count(json_num(l->found, "down_bytes_per_second", 0), down);
+	ctl_format_count(s->middle, usual);
 	if (s->model > 0)
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
-	doctor_say(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
+	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
 	    "ethtool DEV and iperf3 tell what the line is capable of; codec, pull_codec and local_steps send less (ps-bandwidth(7))",
 	    "%s's line to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s", l->worker,
 	    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down, 1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
 }
 
-static void say(struct doctor *d, struct lines *s)
+/* Reports broken links, then slow ones, which are measured against the median.  Sorts s->line. */
+static void report_links(struct doctor *d, struct lines *s)
 {
 	char least[16], most[16];
 	size_t whole = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (is_whole(s->line[i].found))
+		if (is_measured(s->line[i].found))
 			s->line[whole++] = s->line[i];
 		else
-			say_broken(d, &s->line[i]);
+			report_broken_link(d, &s->line[i]);
 	}
 	if (!whole)
 		return;
-	qsort(s->line, whole, sizeof *s->line, by_rate);
-	s->middle = rate(s->line[whole / 2].found);
+	qsort(s->line, whole, sizeof *s->line, compare_rates);
+	s->middle = slower_rate(s->line[whole / 2].found);
 	for (size_t i = 0; i < whole; i++)
-		say_slow(d, s, &s->line[i]);
-	ctl_count(rate(s->line[0].found), least);
-	ctl_count(rate(s->line[whole - 1].found), most);
-	doctor_well(d, "lines", "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole, ctl_plural((int64_t)whole),
+		report_slow_link(d, s, &s->line[i]);
+	ctl_format_count(slower_rate(s->line[0].found), least);
+	ctl_format_count(slower_rate(s->line[whole - 1].found), most);
+	doctor_add_ok(d, "lines", "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole, NUM_S((int64_t)whole),
 	    least, most);
 }
 
-/* ---- what is asked ---------------------------------------------------------------------------- */
+/* ---- measurements ---------------------------------------------------------------------------- */
 
-static bool all_done(const json_t *probes, int64_t number)
+static bool all_workers_done(const json_t *probes, int64_t number)
 {
 	const json_t *w;
 	size_t i;
@@ -125,8 +129,9 @@ static bool all_done(const json_t *probes, int64_t number)
 	return json_int(probes, "number", 0) == number;
 }
 
-/* Until all have answered, or for as long as it may take. */
-static json_t *await(struct doctor *d, int64_t number)
+/* Polls until all workers have finished probe `number`, or LONG is over.  Returns the last answer,
+ * or NULL when the coordinator did not answer. */
+static json_t *await_probes(struct doctor *d, int64_t number)
 {
 	int64_t end = clock_now() + LONG;
 	json_t *probes = NULL;
@@ -134,14 +139,14 @@ static json_t *await(struct doctor *d, int64_t number)
 	for (;;) {
 		json_decref(probes);
 		probes = NULL;
-		if (http_call(d->client, "GET", "/v1/probe", NULL, d->patience, NULL, &probes, NULL) || all_done(probes, number) ||
+		if (http_call(d->client, "GET", "/v1/probe", NULL, d->patience, NULL, &probes, NULL) || all_workers_done(probes, number) ||
 		    clock_now() > end)
 			return probes;
 		poll(NULL, 0, PACE_MS);
 	}
 }
 
-static double parameters(struct doctor *d)
+static double total_parameter_bytes(struct doctor *d)
 {
 	json_t *answer = NULL, *s;
 	double bytes = 0;
@@ -154,7 +159,7 @@ static double parameters(struct doctor *d)
 	return bytes;
 }
 
-static void take(struct doctor *d, const json_t *probes, struct lines *s)
+static void collect_links(struct doctor *d, const json_t *probes, struct lines *s)
 {
 	const json_t *w, *found;
 	size_t i, k;
@@ -163,7 +168,7 @@ static void take(struct doctor *d, const json_t *probes, struct lines *s)
 		const char *id = json_str(w, "id", "?");
 
 		if (!json_flag(w, "done"))
-			doctor_say(d, DOCTOR_WARN, DOCTOR_PLAIN, "lines", id, "is it stopped? ps-stat why tells who has not been heard of",
+			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "lines", id, "is it stopped? ps-stat why tells who has not been heard of",
 			    "%s has not tried its lines within %d s", id, (int)(LONG / NSEC_PER_SEC));
 		json_array_foreach(json_object_get(w, "servers"), k, found) {
 			s->line = mem_regrow(s->line, s->n + 1, sizeof *s->line);
@@ -180,14 +185,14 @@ void doctor_lines(struct doctor *d)
 	enum err_code rc = http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL, &answer, &e);
 
 	if (rc == ERR_OK)
-		probes = await(d, json_int(answer, "number", 0));
+		probes = await_probes(d, json_int(answer, "number", 0));
 	if (rc == ERR_OK && !probes)
-		doctor_say(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the coordinator does not say any more what the workers find");
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the coordinator does not say any more what the workers find");
 	if (rc)
-		doctor_say(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the workers cannot be asked: %s", e.msg);
-	s.model = probes ? parameters(d) : 0;
-	take(d, probes, &s);
-	say(d, &s);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the workers cannot be asked: %s", e.msg);
+	s.model = probes ? total_parameter_bytes(d) : 0;
+	collect_links(d, probes, &s);
+	report_links(d, &s);
 	free(s.line);
 	json_decref(body);
 	json_decref(answer);

@@ -1,6 +1,6 @@
 #include "moving.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_drain(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct moving_options o;
 	int nargs, code;
@@ -19,5 +19,5 @@ const struct ctl_cmd ctl_cmd_drain = {
 		.opts = moving_opts, .nopts = MOVING_OPTS, .min_args = 1, .max_args = 1,
 		.examples = "  ps-ctl drain server-1\n",
 	},
-	run,
+	run_drain,
 };

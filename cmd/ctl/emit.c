@@ -4,21 +4,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/hosts.h"
-#include "base/mem.h"
-#include "launch/daemon.h"
-#include "launch/rsh.h"
+#include "conf/hosts.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "supervisor/daemon.h"
+#include "supervisor/rsh.h"
 
-static int64_t ranks(const struct conf *c)
+static int64_t count_ranks(const struct conf *c)
 {
 	return c->servers + (conf_trains(c) ? c->workers.max : 0);
 }
 
 typedef void quote(const char *text, struct buf *out);
 
-/* An option on a line of its own, when it was given. */
-static void option(struct buf *out, quote *as, const char *name, const char *value)
+/* Appends an option on a line of its own, unless its value is NULL. */
+static void put_launch_option(struct buf *out, quote *as, const char *name, const char *value)
 {
 	if (!value)
 		return;
@@ -26,26 +26,26 @@ static void option(struct buf *out, quote *as, const char *name, const char *val
 	as(value, out);
 }
 
-/* What was said of the run, to be said again. */
-static void options(const struct emit *m, quote *as, struct buf *out)
+/* Appends the options of ps-ctl start that the emitted command must repeat. */
+static void put_launch_options(const struct emit *m, quote *as, struct buf *out)
 {
-	option(out, as, "--bind", m->place->bind);
-	option(out, as, "--iface", m->place->iface);
+	put_launch_option(out, as, "--bind", m->place->bind);
+	put_launch_option(out, as, "--iface", m->place->iface);
 	for (size_t i = 0; i < m->set->n; i++)
-		option(out, as, "--set", m->set->item[i]);
+		put_launch_option(out, as, "--set", m->set->item[i]);
 	buf_puts(out, "\n");
 }
 
-/* What each rank is to run, continued on lines of their own. */
-static void launch_line(const struct emit *m, struct buf *out)
+/* Appends the command that every rank runs; each of its options has a line of its own. */
+static void put_launch_line(const struct emit *m, struct buf *out)
 {
 	rsh_quote(m->program, out);
 	buf_printf(out, " launch --servers %lld --resume auto --file ", (long long)m->conf->servers);
 	rsh_quote(m->file, out);
-	options(m, rsh_quote, out);
+	put_launch_options(m, rsh_quote, out);
 }
 
-static void go_there(const struct emit *m, struct buf *out)
+static void put_change_directory(const struct emit *m, struct buf *out)
 {
 	buf_puts(out, "cd ");
 	rsh_quote(m->here, out);
@@ -54,40 +54,41 @@ static void go_there(const struct emit *m, struct buf *out)
 
 /* ---- Slurm ----------------------------------------------------------------------------- */
 
-static void sbatch(const struct emit *m, struct buf *out)
+static void put_sbatch(const struct emit *m, struct buf *out)
 {
-	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name, (long long)ranks(m->conf));
+	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name, (long long)count_ranks(m->conf));
 	buf_printf(out, "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n", m->conf->name);
 	buf_puts(out, "# A minute before the time is over: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
-	go_there(m, out);
+	put_change_directory(m, out);
 	buf_puts(out, "# A worker that is lost is the cluster's matter, and no reason to end the others.\nsrun -K0 -W0 ");
-	launch_line(m, out);
+	put_launch_line(m, out);
 	buf_puts(out, "code=$?\n# It goes on from its checkpoint when there is room again.\n"
 	              "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
 }
 
 /* ---- MPI ------------------------------------------------------------------------------- */
 
-static void mpirun(const struct emit *m, struct buf *out)
+static void put_mpirun(const struct emit *m, struct buf *out)
 {
 	struct hosts hosts = { NULL, 0 };
 
 	for (size_t i = 0; i < m->conf->hosts.n; i++)
 		hosts_add(&hosts, m->conf->hosts.item[i], NULL);
 	buf_puts(out, "#!/bin/sh\n");
-	go_there(m, out);
-	buf_printf(out, "exec mpirun -n %lld", (long long)ranks(m->conf));
+	put_change_directory(m, out);
+	buf_printf(out, "exec mpirun -n %lld", (long long)count_ranks(m->conf));
 	for (size_t i = 0; i < hosts.n; i++)
 		buf_printf(out, "%s%s:%lld", i ? "," : " --host ", hosts.item[i].name, (long long)hosts.item[i].slots);
 	buf_puts(out, " ");
-	launch_line(m, out);
+	put_launch_line(m, out);
 	hosts_release(&hosts);
 }
 
 /* ---- systemd --------------------------------------------------------------------------- */
 
-/* systemd.syntax(7) and systemd.service(5): quotes, backslashes, specifiers and variables. */
-static void unit_quote(const char *text, struct buf *out)
+/* Appends an argument, quoted as systemd.syntax(7) and systemd.service(5) demand: quotes,
+ * backslashes, specifiers (%) and variables ($). */
+static void put_unit_quoted(const char *text, struct buf *out)
 {
 	buf_puts(out, "\"");
 	for (; *text; text++) {
@@ -100,8 +101,8 @@ static void unit_quote(const char *text, struct buf *out)
 	buf_puts(out, "\"");
 }
 
-/* Of a path, which is not quoted. */
-static void unit_path(struct buf *out, const char *path)
+/* Appends the path of a WorkingDirectory=, where systemd takes no quotes but expands specifiers. */
+static void put_unit_path(struct buf *out, const char *path)
 {
 	for (; *path; path++) {
 		if (*path == '%')
@@ -110,20 +111,20 @@ static void unit_path(struct buf *out, const char *path)
 	}
 }
 
-static void systemd(const struct emit *m, struct buf *out)
+static void put_systemd(const struct emit *m, struct buf *out)
 {
 	char *hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;
 
 	buf_printf(out, "[Unit]\nDescription=pskit cluster %s\nWants=network-online.target\nAfter=network-online.target\n\n", m->conf->name);
 	buf_puts(out, "[Service]\nType=exec\nWorkingDirectory=");
-	unit_path(out, m->here);
+	put_unit_path(out, m->here);
 	buf_puts(out, "\nExecStart=");
-	unit_quote(m->program, out);
+	put_unit_quoted(m->program, out);
 	buf_puts(out, " run --resume auto ");
-	unit_quote(m->file, out);
-	option(out, unit_quote, "--hostfile", hostfile);
-	option(out, unit_quote, "--advertise", m->place->advertise);
-	options(m, unit_quote, out);
+	put_unit_quoted(m->file, out);
+	put_launch_option(out, put_unit_quoted, "--hostfile", hostfile);
+	put_launch_option(out, put_unit_quoted, "--advertise", m->place->advertise);
+	put_launch_options(m, put_unit_quoted, out);
 	buf_puts(out, "# Stopped, with a checkpoint, is no failure; what is wrong with the file stays wrong.\n"
 	              "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
 	              "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
@@ -137,9 +138,9 @@ static const struct form {
 	const char *name;
 	void (*put)(const struct emit *m, struct buf *out);
 } forms[] = {
-	{ "sbatch", sbatch },
-	{ "systemd", systemd },
-	{ "mpirun", mpirun },
+	{ "sbatch", put_sbatch },
+	{ "systemd", put_systemd },
+	{ "mpirun", put_mpirun },
 };
 
 enum err_code emit(const char *form, const struct conf *conf, const char *file, const struct opt_list *set,

@@ -1,18 +1,18 @@
 #include "emit.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "auth/keys.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "client/identity.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "session/identity.h"
 
-/* A cluster for Kubernetes, as one List: the coordinator's pod, a stateful set of servers, an indexed job
- * of workers, and the keys of all, which are made here. */
+/* A cluster for Kubernetes, as one List: a stateful set with the coordinator's pod, a stateful set
+ * of servers, an indexed job of workers, and Secrets with the keys of all of them, which are
+ * generated here. */
 
 #define DATA_PORT 7070
 #define HTTP_PORT 7071
@@ -23,19 +23,19 @@ struct kube {
 	const char *name, *image;
 	struct key_pair coordinator;
 	uint8_t psk[KEY_BYTES];
-	json_t *items, *keys, *joins;   /* keys: the coordinator's secret; joins: the others' */
-	char *address;                  /* of the coordinator, without port */
+	json_t *items, *keys, *joins;   /* keys: the coordinator's Secret; joins: the others' */
+	char *address;                  /* the coordinator's host name */
 };
 
-static json_t *metadata(const struct kube *k, const char *suffix)
+static json_t *object_metadata(const struct kube *k, const char *suffix)
 {
 	return json_pack("{s:o, s:{s:s, s:s}}", "name", json_sprintf("%s%s", k->name, suffix), "labels", "app.kubernetes.io/name", "pskit",
 	                 "app.kubernetes.io/instance", k->name);
 }
 
-static json_t *add(struct kube *k, const char *api, const char *kind, const char *suffix, const char *member, json_t *value)
+static json_t *add_object(struct kube *k, const char *api, const char *kind, const char *suffix, const char *member, json_t *value)
 {
-	json_t *o = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", api, "kind", kind, "metadata", metadata(k, suffix), member, value);
+	json_t *o = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", api, "kind", kind, "metadata", object_metadata(k, suffix), member, value);
 
 	json_array_append_new(k->items, o);
 	return o;
@@ -43,7 +43,7 @@ static json_t *add(struct kube *k, const char *api, const char *kind, const char
 
 /* ---- keys ------------------------------------------------------------------------------ */
 
-static void put_key(struct kube *k, const char *word, const char *name, const uint8_t key[static KEY_BYTES])
+static void put_secret_file(struct kube *k, const char *word, const char *name, const uint8_t key[static KEY_BYTES])
 {
 	char *file = mem_printf("pskit.%s", name), text[48];
 
@@ -53,18 +53,19 @@ static void put_key(struct kube *k, const char *word, const char *name, const ui
 	free(file);
 }
 
-/* A key of its own; file: the name of its join file, or NULL for the coordinator's host. */
-static void make_member(struct kube *k, enum role role, const char *name, const char *file)
+/* Makes a member's key, and its join file under the name `file`.  NULL: the member runs in the
+ * coordinator's pod and needs no join file. */
+static void make_member_key(struct kube *k, enum role role, const char *name, const char *file)
 {
 	char *data = mem_printf("%s:%d", k->address, DATA_PORT), *http = mem_printf("%s:%d", k->address, HTTP_PORT),
 	     *key_name = mem_printf("%s.key", name), *text;
 	struct key_pair pair;
-	struct join_words words = { k->name, name, data, http, role, k->coordinator.pk, k->psk, pair.sk };
+	struct identity_join_words words = { k->name, name, data, http, role, k->coordinator.pk, k->psk, pair.sk };
 	json_t *join;
 
 	key_pair_generate(&pair);
-	put_key(k, SECRET_WORD, key_name, pair.sk);
-	join = identity_join(&words);
+	put_secret_file(k, SECRET_WORD, key_name, pair.sk);
+	join = identity_join_json(&words);
 	text = json_text(join);
 	if (file)
 		json_object_set_new(k->joins, file, json_string(text));
@@ -76,13 +77,14 @@ static void make_member(struct kube *k, enum role role, const char *name, const 
 	json_decref(join);
 }
 
-/* Servers of the stateful set: with copies all, else all but the coordinator's own. */
+/* The number of the first server in the servers' stateful set.  Without replicas the coordinator's
+ * process is server 0; with replicas it stores nothing. */
 static int64_t first_server(const struct conf *c)
 {
 	return c->replicas > 1 ? 0 : 1;
 }
 
-static void make_keys(struct kube *k)
+static void make_all_keys(struct kube *k)
 {
 	const struct conf *c = k->m->conf;
 	int64_t first = first_server(c);
@@ -90,37 +92,38 @@ static void make_keys(struct kube *k)
 
 	key_pair_generate(&k->coordinator);
 	randombytes_buf(k->psk, sizeof k->psk);
-	put_key(k, PSK_WORD, "psk", k->psk);
-	put_key(k, SECRET_WORD, "coordinator.key", k->coordinator.sk);
-	make_member(k, ROLE_ADMIN, "admin", NULL);
+	put_secret_file(k, PSK_WORD, "psk", k->psk);
+	put_secret_file(k, SECRET_WORD, "coordinator.key", k->coordinator.sk);
+	make_member_key(k, ROLE_ADMIN, "admin", NULL);
 	for (int64_t i = 0; i < c->servers; i++) {
 		snprintf(name, sizeof name, "server-%lld", (long long)i);
 		file = mem_printf("%s-server-%lld.join", k->name, (long long)(i - first));
-		make_member(k, ROLE_SERVER, name, i < first ? NULL : file);
+		make_member_key(k, ROLE_SERVER, name, i < first ? NULL : file);
 		free(file);
 	}
 	for (int64_t i = 0; conf_trains(c) && i < c->workers.max; i++) {
 		snprintf(name, sizeof name, "worker-%lld", (long long)i);
 		file = mem_printf("%s.join", name);
-		make_member(k, ROLE_WORKER, name, file);
+		make_member_key(k, ROLE_WORKER, name, file);
 		free(file);
 	}
 }
 
 /* ---- pods ------------------------------------------------------------------------------ */
 
-static json_t *from_field(const char *name, const char *path)
+static json_t *env_from_field(const char *name, const char *path)
 {
 	return json_pack("{s:s, s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
 }
 
-/* What is mounted from a Secret is a link that its group may read: a copy of our own is neither. */
-static json_t *pod(const struct kube *k, const char *part, const char *script, const char *secret, const char *join)
+/* The files of a mounted Secret are symbolic links that the group may read, which pskit refuses: so
+ * the script copies them to a volume in memory first. */
+static json_t *pod_template(const struct kube *k, const char *part, const char *script, const char *secret, const char *join)
 {
 	char *name = mem_printf("%s-%s", k->name, secret);
 	json_t *mounts = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "own", "mountPath", SECRETS, "name", "config", "mountPath", "/etc/pskit"),
-	       *env = json_pack("[o, o, o]", from_field("POD_NAME", "metadata.name"), from_field("POD_IP", "status.podIP"),
-	                        from_field("POD_INDEX", "metadata.annotations['batch.kubernetes.io/job-completion-index']")),
+	       *env = json_pack("[o, o, o]", env_from_field("POD_NAME", "metadata.name"), env_from_field("POD_IP", "status.podIP"),
+	                        env_from_field("POD_INDEX", "metadata.annotations['batch.kubernetes.io/job-completion-index']")),
 	       *container = json_pack("{s:s, s:s, s:[s, s, s], s:o, s:o}", "name", part, "image", k->image, "command", "sh", "-c", script, "env", env,
 	                              "volumeMounts", mounts),
 	       *volumes = json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:s}}]", "name", "own", "emptyDir", "medium", "Memory", "name", "secret",
@@ -136,17 +139,17 @@ static json_t *pod(const struct kube *k, const char *part, const char *script, c
 	                 "terminationGracePeriodSeconds", 30);
 }
 
-static json_t *selector(const struct kube *k, const char *part)
+static json_t *label_selector(const struct kube *k, const char *part)
 {
 	return json_pack("{s:{s:s, s:s}}", "matchLabels", "app.kubernetes.io/instance", k->name, "app.kubernetes.io/component", part);
 }
 
-static json_t *container_of(json_t *template)
+static json_t *first_container(json_t *template)
 {
 	return json_array_get(json_object_get(json_object_get(template, "spec"), "containers"), 0);
 }
 
-static json_t *probe(const char *path)
+static json_t *http_probe(const char *path)
 {
 	return json_pack("{s:{s:s, s:i}, s:i}", "httpGet", "path", path, "port", HTTP_PORT, "periodSeconds", 5);
 }
@@ -159,14 +162,14 @@ static void add_coordinator(struct kube *k)
 	                          "CREDENTIALS_DIRECTORY=" SECRETS "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --resume auto "
 	                          "--set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d%s", k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT,
 	                          k->m->conf->replicas > 1 ? " --no-store" : "");
-	json_t *template = pod(k, "coordinator", script, "keys", NULL), *container = container_of(template);
+	json_t *template = pod_template(k, "coordinator", script, "keys", NULL), *container = first_container(template);
 
-	json_object_set_new(container, "readinessProbe", probe("/readyz"));
-	json_object_set_new(container, "livenessProbe", probe("/livez"));
+	json_object_set_new(container, "readinessProbe", http_probe("/readyz"));
+	json_object_set_new(container, "livenessProbe", http_probe("/livez"));
 	json_array_append_new(json_object_get(container, "volumeMounts"), json_pack("{s:s, s:s}", "name", "run", "mountPath", "/var/lib/pskit"));
-	add(k, "apps/v1", "StatefulSet", "-coordinator", "spec",
+	add_object(k, "apps/v1", "StatefulSet", "-coordinator", "spec",
 	    json_pack("{s:s, s:i, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}", "serviceName", k->name, "replicas", 1, "selector",
-	              selector(k, "coordinator"), "template", template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
+	              label_selector(k, "coordinator"), "template", template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
 	              "ReadWriteOnce", "resources", "requests", "storage", "1Gi"));
 	free(script);
 }
@@ -177,9 +180,9 @@ static void add_servers(struct kube *k)
 	char *script = mem_printf(JOINING "ps-serve --join " SECRETS "/me.join --listen 0.0.0.0:%d --advertise \"$POD_IP\"", DATA_PORT);
 
 	if (n > 0)
-		add(k, "apps/v1", "StatefulSet", "-server", "spec",
+		add_object(k, "apps/v1", "StatefulSet", "-server", "spec",
 		    json_pack("{s:s, s:I, s:s, s:o, s:o}", "serviceName", k->name, "replicas", (json_int_t)n, "podManagementPolicy", "Parallel", "selector",
-		              selector(k, "server"), "template", pod(k, "server", script, "join", "$(POD_NAME).join")));
+		              label_selector(k, "server"), "template", pod_template(k, "server", script, "join", "$(POD_NAME).join")));
 	free(script);
 }
 
@@ -190,15 +193,15 @@ static void add_workers(struct kube *k)
 
 	if (!conf_trains(k->m->conf))
 		return;
-	template = pod(k, "worker", JOINING "ps-work train --join " SECRETS "/me.join --slot \"$POD_INDEX\"", "join", "worker-$(POD_INDEX).join");
+	template = pod_template(k, "worker", JOINING "ps-work train --join " SECRETS "/me.join --slot \"$POD_INDEX\"", "join", "worker-$(POD_INDEX).join");
 	json_object_set_new(json_object_get(template, "spec"), "restartPolicy", json_string("OnFailure"));
-	add(k, "batch/v1", "Job", "-worker", "spec", json_pack("{s:s, s:I, s:I, s:I, s:o}", "completionMode", "Indexed", "completions", n, "parallelism", n,
+	add_object(k, "batch/v1", "Job", "-worker", "spec", json_pack("{s:s, s:I, s:I, s:I, s:o}", "completionMode", "Indexed", "completions", n, "parallelism", n,
 	    "backoffLimit", 3 * n, "template", template));
 }
 
-/* ---- all of it ------------------------------------------------------------------------- */
+/* ---- the List -------------------------------------------------------------------------- */
 
-static void add_config(struct kube *k)
+static void add_config_map(struct kube *k)
 {
 	json_t *config = conf_to_json(k->m->conf);
 	char *text;
@@ -207,13 +210,13 @@ static void add_config(struct kube *k)
 	json_object_del(config, "listen");
 	json_object_del(config, "http");
 	text = json_dumps(config, JSON_INDENT(2));
-	add(k, "v1", "ConfigMap", "", "data", json_pack("{s:s}", "cluster.json", text));
+	add_object(k, "v1", "ConfigMap", "", "data", json_pack("{s:s}", "cluster.json", text));
 	free(text);
 	json_decref(config);
 }
 
-/* Of a label of the DNS, with room for what is put behind it. */
-static bool is_label(const char *name)
+/* True when name is a DNS label that is short enough for the suffixes that we append. */
+static bool is_kubernetes_name(const char *name)
 {
 	size_t n = strlen(name);
 
@@ -227,17 +230,17 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 {
 	struct kube k = { .m = m, .name = m->conf->name, .image = m->image, .items = json_array(), .keys = json_object(), .joins = json_object() };
 	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items", k.items);
-	enum err_code rc = is_label(k.name) ? key_init(e) : err_set(e, ERR_CONFIG,
+	enum err_code rc = is_kubernetes_name(k.name) ? key_init(e) : err_set(e, ERR_CONFIG,
 	    "name: Kubernetes takes up to 40 small letters, digits and -, not \"%s\": --set name=...", k.name);
 	char *text;
 
 	if (rc == ERR_OK) {
 		k.address = mem_printf("%s-coordinator-0.%s", k.name, k.name);
-		make_keys(&k);
-		add_config(&k);
-		add(&k, "v1", "Secret", "-keys", "stringData", json_incref(k.keys));
-		add(&k, "v1", "Secret", "-join", "stringData", json_incref(k.joins));
-		add(&k, "v1", "Service", "", "spec", json_pack("{s:s, s:b, s:{s:s}, s:[{s:s, s:i}, {s:s, s:i}]}", "clusterIP", "None",
+		make_all_keys(&k);
+		add_config_map(&k);
+		add_object(&k, "v1", "Secret", "-keys", "stringData", json_incref(k.keys));
+		add_object(&k, "v1", "Secret", "-join", "stringData", json_incref(k.joins));
+		add_object(&k, "v1", "Service", "", "spec", json_pack("{s:s, s:b, s:{s:s}, s:[{s:s, s:i}, {s:s, s:i}]}", "clusterIP", "None",
 		    "publishNotReadyAddresses", 1, "selector", "app.kubernetes.io/instance", k.name, "ports", "name", "data", "port", DATA_PORT, "name", "http",
 		    "port", HTTP_PORT));
 		add_coordinator(&k);

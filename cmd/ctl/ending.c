@@ -7,21 +7,23 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
+/* Pause between looks at the lock. */
 #define PACE_MS 20
 
-/* Is a child of the cluster's left?  A supervisor that was killed leaves pid
- * files behind, whose numbers may belong to strangers by now: they are looked
- * at only while ours can still be among them, and nothing is sent to them. */
+/* Descriptors (pidfd) of the processes in the pid files of a run directory.  A supervisor that was
+ * killed leaves pid files behind, and their numbers may belong to other processes by now.  So they
+ * are opened only while the supervisor is alive, and are waited for but never signalled. */
 struct children {
 	int *fd;
 	size_t n;
 };
 
+/* Open a pidfd for each process that has a pid file in dir. */
 static void children_open(struct children *c, const char *dir)
 {
 	DIR *d = opendir(dir);
@@ -48,7 +50,8 @@ static void children_open(struct children *c, const char *dir)
 		closedir(d);
 }
 
-static bool children_gone(struct children *c, int64_t end)
+/* Wait until all have ended.  False at the time `end`. */
+static bool children_await_end(struct children *c, int64_t end)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		struct pollfd p = { .fd = c->fd[i], .events = POLLIN };
@@ -67,7 +70,8 @@ static void children_close(struct children *c)
 	free(c->fd);
 }
 
-static bool lock_gone(const char *dir, int64_t end)
+/* Wait until no process holds the run directory's lock.  False at the time `end`. */
+static bool await_lock_release(const char *dir, int64_t end)
 {
 	while (rundir_is_alive(dir, NULL)) {
 		if (clock_now() >= end)
@@ -77,9 +81,9 @@ static bool lock_gone(const char *dir, int64_t end)
 	return true;
 }
 
-/* The lock goes with a closed file; the process that had it may have some last
- * things to do. */
-bool ending_wait(const char *dir, int64_t timeout_ns)
+/* The lock is released when its file is closed.  The process that held it may still do some last
+ * work, so wait up to 1 s for the end of the process, too. */
+bool ending_await(const char *dir, int64_t timeout_ns)
 {
 	int64_t end = clock_now() + timeout_ns;
 	struct pollfd p = { .fd = -1, .events = POLLIN };
@@ -88,7 +92,7 @@ bool ending_wait(const char *dir, int64_t timeout_ns)
 
 	if (rundir_is_alive(dir, &pid) && pid > 0)
 		p.fd = pidfd_open(pid, 0);
-	gone = lock_gone(dir, end);
+	gone = await_lock_release(dir, end);
 	if (gone && p.fd >= 0)
 		poll(&p, 1, 1000);
 	if (p.fd >= 0)
@@ -96,13 +100,15 @@ bool ending_wait(const char *dir, int64_t timeout_ns)
 	return gone;
 }
 
-/* To who holds the lock now, and to nobody who has its number later. */
-static void send(const char *dir, int sig)
+/* Send a signal to the process that holds the lock.  After the pidfd is open, the lock is checked
+ * again: otherwise the number could already belong to another process. */
+static void signal_lock_holder(const char *dir, int sig)
 {
 	pid_t pid, again;
 	int fd;
 
-	/* A supervisor that we have just started may not have put its name there. */
+	/* A supervisor that this process has just started may not have written its process id
+	 * yet. */
 	for (int i = 0; rundir_is_alive(dir, &pid) && pid == getpid() && i < 1000 / PACE_MS; i++)
 		poll(NULL, 0, PACE_MS);
 	if (!rundir_is_alive(dir, &pid) || pid <= 0 || pid == getpid())
@@ -115,11 +121,11 @@ static void send(const char *dir, int sig)
 	close(fd);
 }
 
-bool ending_ask(const char *dir)
+bool ending_request_stop(const char *dir)
 {
-	if (!ctl_supervised(dir))
+	if (!ctl_is_supervised(dir))
 		return false;
-	send(dir, SIGUSR2);
+	signal_lock_holder(dir, SIGUSR2);
 	return true;
 }
 
@@ -128,13 +134,13 @@ enum err_code ending_force(const char *dir, int64_t grace_ns, struct err *e)
 	struct children children;
 	enum err_code rc = ERR_OK;
 
-	send(dir, SIGTERM);
-	if (lock_gone(dir, clock_now() + grace_ns))
+	signal_lock_holder(dir, SIGTERM);
+	if (await_lock_release(dir, clock_now() + grace_ns))
 		return ERR_OK;
 	children_open(&children, dir);
-	send(dir, SIGKILL);
-	if (!lock_gone(dir, clock_now() + 5 * NSEC_PER_SEC) ||
-	    !children_gone(&children, clock_now() + 5 * NSEC_PER_SEC))
+	signal_lock_holder(dir, SIGKILL);
+	if (!await_lock_release(dir, clock_now() + 5 * NSEC_PER_SEC) ||
+	    !children_await_end(&children, clock_now() + 5 * NSEC_PER_SEC))
 		rc = err_set(e, ERR_FAILED, "processes of %s are left even after SIGKILL", dir);
 	children_close(&children);
 	return rc;

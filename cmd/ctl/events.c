@@ -3,15 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/plain.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/plain.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 #define FILE_MAX (1u << 30)
-/* How long the cluster is asked to wait for something to happen. */
+/* Seconds that the coordinator may hold a request until there is an event. */
 #define WAIT "20"
 #define PATIENCE (30 * NSEC_PER_SEC)
 #define PACE_MS 100
@@ -35,10 +35,10 @@ struct shower {
 	const char *dir;
 	char **kinds;
 	int nkinds;
-	uint64_t next;                  /* number of the first that has not been seen */
+	uint64_t next;                  /* revision of the first event not seen yet */
 };
 
-static bool is_wanted(const struct shower *s, const json_t *e)
+static bool is_wanted_event(const struct shower *s, const json_t *e)
 {
 	const char *kind = json_str(e, "event", "");
 	bool wanted = s->nkinds == 0;
@@ -48,16 +48,17 @@ static bool is_wanted(const struct shower *s, const json_t *e)
 	return wanted;
 }
 
-static void print(const struct shower *s, const json_t *e)
+static void print_event(const struct shower *s, const json_t *e)
 {
 	if (s->o->json)
-		ctl_line("event", e);
+		ctl_print_line("event", e);
 	else
 		plain_print(stdout, "%s %-13s %s\n", json_str(e, "ts", ""), json_str(e, "event", ""), json_str(e, "text", ""));
 }
 
-/* Those of the list that are new and wanted, but only the last n when that is not negative. */
-static void show(struct shower *s, const json_t *list, int64_t n)
+/* Prints the events of the list that are new and wanted; if n is not negative, only the last n of
+ * them. */
+static void show_new_events(struct shower *s, const json_t *list, int64_t n)
 {
 	json_t *wanted = json_array();
 	const json_t *e;
@@ -69,18 +70,18 @@ static void show(struct shower *s, const json_t *list, int64_t n)
 		if (rev < s->next)
 			continue;
 		s->next = rev + 1;
-		if (is_wanted(s, e))
+		if (is_wanted_event(s, e))
 			json_array_append(wanted, (json_t *)e);
 	}
 	json_array_foreach(wanted, i, e)
 		if (n < 0 || (int64_t)(json_array_size(wanted) - i) <= n)
-			print(s, e);
+			print_event(s, e);
 	json_decref(wanted);
 	fflush(stdout);
 }
 
-/* NULL: there is no such file. */
-static json_t *read_file(const char *dir, struct err *e)
+/* Reads events.jsonl as a list.  Returns NULL and sets e when it cannot be read. */
+static json_t *read_event_file(const char *dir, struct err *e)
 {
 	char *path = rundir_path(dir, "events.jsonl"), *line;
 	struct buf text = BUF_INIT;
@@ -97,19 +98,19 @@ static json_t *read_file(const char *dir, struct err *e)
 	return list;
 }
 
-/* What is in the file, the whole history. */
-static enum err_code show_file(struct shower *s, int64_t n, struct err *e)
+/* Prints the events in the file, which has the whole history. */
+static enum err_code show_event_file(struct shower *s, int64_t n, struct err *e)
 {
-	json_t *list = read_file(s->dir, e);
+	json_t *list = read_event_file(s->dir, e);
 
 	if (!list)
 		return e->code;
-	show(s, list, n);
+	show_new_events(s, list, n);
 	json_decref(list);
 	return ERR_OK;
 }
 
-static enum err_code ask(struct shower *s, struct http_client *client, struct err *e)
+static enum err_code poll_events(struct shower *s, struct http_client *client, struct err *e)
 {
 	char path[80];
 	json_t *answer = NULL;
@@ -118,26 +119,26 @@ static enum err_code ask(struct shower *s, struct http_client *client, struct er
 	snprintf(path, sizeof path, "/v1/events?since=%llu&wait=" WAIT, (unsigned long long)s->next);
 	rc = http_call(client, "GET", path, NULL, PATIENCE, NULL, &answer, e);
 	if (!rc)
-		show(s, json_object_get(answer, "events"), -1);
+		show_new_events(s, json_object_get(answer, "events"), -1);
 	json_decref(answer);
 	return rc;
 }
 
-/* Until it ends; the file has what was not heard then.  A coordinator that has died may be
- * started again. */
-static enum err_code follow(struct shower *s, struct err *e)
+/* Prints events until the cluster ends; the last ones come from the file.  A request that fails is
+ * repeated: a coordinator that has died may be started again. */
+static enum err_code follow_events(struct shower *s, struct err *e)
 {
 	struct http_client *client;
 	enum err_code rc = ctl_connect(s->dir, &client, e);
 
 	while (!rc && rundir_is_alive(s->dir, NULL) && !ferror(stdout))
-		if (ask(s, client, e))
+		if (poll_events(s, client, e))
 			poll(NULL, 0, PACE_MS);
 	http_client_free(client);
-	return rc ? rc : show_file(s, -1, e);
+	return rc ? rc : show_event_file(s, -1, e);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_events(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .lines = -1 };
 	struct err e = { 0 };
@@ -151,9 +152,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!rc) {
 		struct shower s = { .o = &o, .dir = dir, .kinds = argv + 1, .nkinds = nargs };
 
-		rc = show_file(&s, o.lines, &e);
+		rc = show_event_file(&s, o.lines, &e);
 		if (!rc && o.follow && rundir_is_alive(dir, NULL))
-			rc = follow(&s, &e);
+			rc = follow_events(&s, &e);
 	}
 	free(dir);
 	return rc ? ctl_fail(&e) : 0;
@@ -170,5 +171,5 @@ const struct ctl_cmd ctl_cmd_events = {
 		.examples = "  ps-ctl events -n 20\n  ps-ctl events -f worker_lost server_lost\n"
 		            "  ps-ctl events --json | jq -r 'select(.event == \"eval\").text'\n",
 	},
-	run,
+	run_events,
 };

@@ -4,41 +4,46 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/output.h"
+#include "ckpt/dirs.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/output.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "object/uri.h"
+#include "rundir/rundir.h"
 #include "saved.h"
 #include "store.h"
-#include "work/export.h"
+#include "tool/export.h"
+
+#define MODEL "model.safetensors"
 
 struct options {
-	const char *dir, *format, *file;
-	int64_t since;                  /* -1: not asked for */
+	const char *dir, *output, *format, *file;
+	int64_t since;                  /* -1 when not given */
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "output", 'o', OPT_CHOICE, offsetof(struct options, format), "FORMAT",
-	  "as what; safetensors unless given", "safetensors|npy|text", 0, 0 },
+	{ "output", 'o', OPT_STR, offsetof(struct options, output), "OUTPUT",
+	  "a format: safetensors (the default), npy or text; or a file, whose name ends in .safetensors, .npy or .txt", NULL, 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
 	  "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
 	  "of sparse tables the rows alone that were updated at STEP or later", NULL, 0, 1LL << 53 },
 };
 
+/* The source of the model. */
 struct source {
-	const char *dir;
-	bool living;
+	const char *dir;                /* a run directory, or a checkpoint's directory */
+	char *checkpoint;               /* the checkpoint to read; NULL: none */
+	bool living;                    /* ask the servers */
 };
 
-/* And says from where to go on. */
-static enum err_code write_changes(const char *dir, const char *table, int64_t since, int fd, struct err *e)
+/* Writes the rows that changed since a step, and tells the user from which step to go on. */
+static enum err_code write_changed_rows(const char *dir, const char *table, int64_t since, int fd, struct err *e)
 {
 	uint64_t step;
-	enum err_code rc = model_export_since(dir, table, (uint64_t)since, fd, &step, e);
+	enum err_code rc = export_changes(dir, table, (uint64_t)since, fd, &step, e);
 
 	if (!rc && step == UINT64_MAX)
 		fprintf(stderr, "ps-ctl: %s has no sparse table: it is whole\n", table);
@@ -47,7 +52,8 @@ static enum err_code write_changes(const char *dir, const char *table, int64_t s
 	return rc;
 }
 
-static enum err_code write_model(const struct source *from, const char *table, const struct options *o,
+/* Writes the model, or one table of it, to fd, from the source that was found. */
+static enum err_code write_model_from(const struct source *from, const char *table, const struct options *o,
                                  int fd, struct err *e)
 {
 	const char *format = o->format;
@@ -55,17 +61,19 @@ static enum err_code write_model(const struct source *from, const char *table, c
 	enum err_code rc;
 
 	if (from->living && o->since >= 0)
-		return write_changes(from->dir, table, o->since, fd, e);
+		return write_changed_rows(from->dir, table, o->since, fd, e);
 	if (from->living)
-		return model_export(from->dir, table, format, fd, e);
-	model = rundir_path(from->dir, "model.safetensors");
+		return export_run(from->dir, table, format, fd, e);
+	if (from->checkpoint)
+		return saved_export_checkpoint(from->checkpoint, table, format, fd, e);
+	model = rundir_path(from->dir, MODEL);
 	rc = saved_export(model, table, format, fd, e);
 	free(model);
 	return rc;
 }
 
-/* By a file that has no name: the object is put when that is whole. */
-static enum err_code to_store(const struct source *from, const char *table, const struct options *o, struct err *e)
+/* Writes the model to a file without a name, then uploads that: a failure leaves no object. */
+static enum err_code export_to_store(const struct source *from, const char *table, const struct options *o, struct err *e)
 {
 	int fd = open(from->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	struct object_client *c = NULL;
@@ -73,7 +81,7 @@ static enum err_code to_store(const struct source *from, const char *table, cons
 
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a file in %s", from->dir);
-	rc = write_model(from, table, o, fd, e);
+	rc = write_model_from(from, table, o, fd, e);
 	if (!rc && lseek(fd, 0, SEEK_SET) < 0)
 		rc = err_sys(e, ERR_IO, "cannot read again what was written in %s", from->dir);
 	if (!rc)
@@ -85,60 +93,143 @@ static enum err_code to_store(const struct source *from, const char *table, cons
 	return rc;
 }
 
-/* Beside the file first, so that a reader never sees half a model. */
-static enum err_code to_file(const struct source *from, const char *table, const struct options *o,
+/* Writes to o->file, which appears only when it is complete: no reader sees half a model. */
+static enum err_code export_to_file(const struct source *from, const char *table, const struct options *o,
                              struct err *e)
 {
 	struct file_new f;
 	enum err_code rc;
 
 	if (uri_is(o->file))
-		return to_store(from, table, o, e);
+		return export_to_store(from, table, o, e);
 	rc = file_new_open(o->file, 0666, &f, e);
 
-	return rc ? rc : file_new_close(&f, write_model(from, table, o, f.fd, e), e);
+	return rc ? rc : file_new_close(&f, write_model_from(from, table, o, f.fd, e), e);
 }
 
-static int export(const struct ctl_cmd *self, const struct options *o, const char *table)
+/* ---- which model ------------------------------------------------------------------------- */
+
+static bool dir_has_file(const char *dir, const char *name)
 {
-	struct source from = { NULL, false };
+	char *path = rundir_path(dir, name);
+	bool has = access(path, F_OK) == 0;
+
+	free(path);
+	return has;
+}
+
+static void warn_of_damage(void *ctx, const char *path, const char *why)
+{
+	(void)ctx;
+	(void)path;
+	fprintf(stderr, "ps-ctl: warning: a newer checkpoint is damaged and was not used: %s\n", why);
+}
+
+/* For a run that has ended, chooses the model that it saved, else its newest undamaged
+ * checkpoint. */
+static enum err_code choose_saved_model(const char *dir, struct source *from, struct err *e)
+{
+	char *checkpoints = rundir_path(dir, "checkpoints");
+	enum err_code rc = ERR_OK;
+
+	if (dir_has_file(dir, MODEL)) {
+		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n", dir);
+	} else {
+		rc = ckpt_newest(checkpoints, warn_of_damage, NULL, &from->checkpoint, e);
+		if (rc == ERR_NOTFOUND || rc == ERR_FORMAT)
+			rc = err_set(e, ERR_NOTFOUND, "the run has saved no model: %s has neither %s nor a whole checkpoint", dir, MODEL);
+		else if (rc == ERR_OK)
+			fprintf(stderr, "ps-ctl: %s is not running; this is the model of its newest checkpoint, %s\n", dir,
+			        path_basename(from->checkpoint));
+	}
+	free(checkpoints);
+	return rc;
+}
+
+/* Finds where to read the model.  -C may also name a checkpoint, or a copy of a run directory.
+ * *dir must be freed. */
+static enum err_code find_model_source(const struct options *o, struct source *from, char **dir, struct err *e)
+{
+	const char *named = o->dir ? o->dir : getenv("PS_CLUSTER");
+	enum err_code rc;
+
+	*dir = NULL;
+	if (named && ckpt_is_there(named)) {
+		*dir = mem_strdup(named);
+		from->checkpoint = mem_strdup(named);
+	} else {
+		rc = rundir_find(o->dir, dir, e);
+		from->living = rc == ERR_OK;
+		if (rc == ERR_NOTFOUND && named && (dir_has_file(named, MODEL) || dir_has_file(named, "checkpoints")))
+			*dir = mem_strdup(named);
+		else if (rc == ERR_OK || rc != ERR_NOTREADY || !*dir)
+			return rc;
+	}
+	if (o->since >= 0)
+		return err_set(e, ERR_NOTREADY, "%s is not running: --since asks its servers", *dir);
+	return from->checkpoint ? ERR_OK : choose_saved_model(*dir, from, e);
+}
+
+static int export_model(const struct ctl_cmd *self, const struct options *o, const char *table)
+{
+	struct source from = { 0 };
 	struct err e = { 0 };
 	char *dir = NULL;
 	enum err_code rc;
 
 	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
-		return ctl_misuse(self, "npy holds one table: name it, or use -o safetensors");
+		return ctl_report_misuse(self, "npy holds one table: name it, or use -o safetensors");
 	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
-		return ctl_misuse(self, "--since is for -o safetensors");
+		return ctl_report_misuse(self, "--since is for -o safetensors");
 	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
-		return ctl_misuse(self, "%s is not for a terminal: add > FILE", o->format);
-	rc = rundir_find(o->dir, &dir, &e);
+		return ctl_report_misuse(self, "%s is not for a terminal: add > FILE", o->format);
+	rc = find_model_source(o, &from, &dir, &e);
 	from.dir = dir;
-	from.living = rc == ERR_OK;
-	if (rc == ERR_NOTREADY && dir && o->since >= 0) {
-		err_set(&e, ERR_NOTREADY, "%s is not running: --since asks its servers", dir);
-	} else if (rc == ERR_NOTREADY && dir) {
-		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n", dir);
-		rc = ERR_OK;
-	}
 	if (rc == ERR_OK)
-		rc = o->file ? to_file(&from, table, o, &e) :
-		     write_model(&from, table, o, STDOUT_FILENO, &e);
+		rc = o->file ? export_to_file(&from, table, o, &e) :
+		     write_model_from(&from, table, o, STDOUT_FILENO, &e);
 	free(dir);
-	/* Who reads it may leave. */
+	free(from.checkpoint);
+	/* A reader of standard output that stopped reading, as head does, is no error. */
 	if (rc == ERR_OK || (rc == ERR_IO && !o->file && output_abandoned()))
 		return 0;
 	return ctl_fail(&e);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+/* Parses -o: a format, or a file whose suffix tells the format.  Returns false when it is
+ * neither. */
+static bool parse_output(struct options *o)
+{
+	static const struct {
+		const char *format, *suffix;
+	} known[] = { { "safetensors", ".safetensors" }, { "npy", ".npy" }, { "text", ".txt" } };
+	size_t n = strlen(o->output);
+
+	for (size_t i = 0; i < CTL_COUNT(known); i++) {
+		size_t m = strlen(known[i].suffix);
+		bool file = n > m && strcmp(o->output + n - m, known[i].suffix) == 0;
+
+		if (!file && strcmp(o->output, known[i].format) != 0)
+			continue;
+		o->format = known[i].format;
+		if (file)
+			o->file = o->output;
+		return true;
+	}
+	return false;
+}
+
+static int run_export(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .format = "safetensors", .since = -1 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	return export(self, &o, argv[1]);
+	if (o.output && !parse_output(&o))
+		return ctl_report_misuse(self, "--output: must be safetensors, npy or text, or a file whose name ends in .safetensors, .npy or "
+		                  ".txt; got \"%.60s\"", o.output);
+	return export_model(self, &o, argv[1]);
 }
 
 const struct ctl_cmd ctl_cmd_export = {
@@ -146,13 +237,14 @@ const struct ctl_cmd ctl_cmd_export = {
 	{
 		.prog = "ps-ctl export", .args = "TABLE|all",
 		.about = "write the model, or one table of it, to standard output",
-		.more = "From the servers as they stand, or, of a cluster that is not running, from "
-		        "RUN/model.safetensors.\n\"all\" needs safetensors or text; npy is one dense table.\n"
+		.more = "From the servers as they stand; of a cluster that is not running, from RUN/model.safetensors or, if it\n"
+		        "has none, from its newest whole checkpoint.  -C may name a checkpoint's directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
 		        "With --since, for who has the rest: dense tables whole; of a sparse table TABLE.ids and TABLE, and, where\n"
 		        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o npy > w.npy\n"
-		            "  ps-ctl export emb --since 0 > all.safetensors\n",
+		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o w.npy\n"
+		            "  ps-ctl export emb --since 0 > all.safetensors\n"
+		            "  ps-ctl -C demo.run/checkpoints/step-000000001000 export all > model.safetensors\n",
 	},
-	run,
+	run_export,
 };

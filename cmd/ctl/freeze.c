@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/names.h"
+#include "core/buf.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/names.h"
 #include "ctl.h"
+
+/* ps-ctl freeze: change the setting job.frozen, the list of tables that the job must not update. */
 
 struct options {
 	const char *dir;
@@ -21,14 +23,14 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-static void add(struct buf *b, const char *name, size_t n)
+static void add_name(struct buf *b, const char *name, size_t n)
 {
 	if (b->len)
 		buf_puts(b, ",");
 	buf_append(b, name, n);
 }
 
-static bool is_named(char **word, int n, const char *at)
+static bool is_operand(char **word, int n, const char *at)
 {
 	for (int i = 0; i < n; i++)
 		if (names_is(at, word[i]))
@@ -36,24 +38,25 @@ static bool is_named(char **word, int n, const char *at)
 	return false;
 }
 
-/* What is frozen, with or without those that are named; fresh. */
-static char *list_of(const char *now, char **word, int n, bool off)
+/* The new value of job.frozen: the present one with the operands added or, with off, removed.  To
+ * be freed. */
+static char *make_frozen_list(const char *now, char **word, int n, bool off)
 {
 	struct buf b = BUF_INIT;
 
 	for (const char *at = names_first(now); at; at = names_next(at))
-		if (!is_named(word, n, at))
-			add(&b, at, strcspn(at, ","));
+		if (!is_operand(word, n, at))
+			add_name(&b, at, strcspn(at, ","));
 	for (int i = 0; i < n && !off; i++)
-		if (!is_named(word, i, word[i]))
-			add(&b, word[i], strlen(word[i]));
+		if (!is_operand(word, i, word[i]))
+			add_name(&b, word[i], strlen(word[i]));
 	if (!b.len)
 		buf_puts(&b, "none");
 	return (char *)b.data;
 }
 
-/* What is frozen now, fresh; NULL and e. */
-static char *frozen(struct http_client *client, struct err *e)
+/* The present value of job.frozen, to be freed; NULL with e on failure. */
+static char *get_frozen(struct http_client *client, struct err *e)
 {
 	json_t *config = NULL;
 	char *now = NULL;
@@ -64,11 +67,12 @@ static char *frozen(struct http_client *client, struct err *e)
 	return now;
 }
 
-/* *done: it is as it is to be, whatever others have set meanwhile. */
-static enum err_code change(struct http_client *client, const struct options *o, char **word, int n, json_t **answer, bool *done,
-    struct err *e)
+/* Request the change.  Called again after each answer, because another client may have changed the
+ * list between our read and our write; *done when the list then is as requested. */
+static enum err_code change_frozen(struct http_client *client, const struct options *o, char **word,
+                                   int n, json_t **answer, bool *done, struct err *e)
 {
-	char *now = frozen(client, e), *list;
+	char *now = get_frozen(client, e), *list;
 	enum err_code rc;
 	json_t *body;
 
@@ -79,7 +83,7 @@ static enum err_code change(struct http_client *client, const struct options *o,
 			free(now);
 			return err_set(e, ERR_NOTFOUND, "table \"%.60s\" is not frozen", word[i]);
 		}
-	list = list_of(now, word, n, o->off);
+	list = make_frozen_list(now, word, n, o->off);
 	*done = *answer && strcmp(list, now) == 0;
 	free(now);
 	if (*done) {
@@ -97,7 +101,7 @@ static enum err_code change(struct http_client *client, const struct options *o,
 	return rc;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	struct http_client *client = NULL;
@@ -111,12 +115,12 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	for (int i = 1; i <= nargs; i++)
 		if (strchr(argv[i], ',') || !*argv[i])
-			return ctl_misuse(self, "\"%.60s\": must be a table's name; several stand one after the other", argv[i]);
+			return ctl_report_misuse(self, "\"%.60s\": must be a table's name; several stand one after the other", argv[i]);
 	rc = ctl_reach(o.dir, &client, &e);
 	while (rc == ERR_OK && !done)
-		rc = change(client, &o, argv + 1, nargs, &answer, &done, &e);
+		rc = change_frozen(client, &o, argv + 1, nargs, &answer, &done, &e);
 	if (rc == ERR_OK && o.json)
-		ctl_line("set", answer);
+		ctl_print_line("set", answer);
 	else if (rc == ERR_OK)
 		printf("frozen: %s, from step %lld on\n", json_str(answer, "frozen", ""), (long long)json_int(answer, "step", 0));
 	http_client_free(client);
@@ -133,5 +137,5 @@ const struct ctl_cmd ctl_cmd_freeze = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
 		.examples = "  ps-ctl freeze w0 b0\n  ps-ctl freeze --off w0\n",
 	},
-	run,
+	run_freeze,
 };

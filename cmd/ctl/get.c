@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "conf/conf_key.h"
+#include "core/json.h"
 #include "ctl.h"
 
 struct options {
@@ -13,12 +13,12 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "origin", 'o', OPT_FLAG, offsetof(struct options, origin), NULL, "where each value is from: default, file, or set, by whom and from which step on", NULL, 0, 0 },
+	{ "origin", 0, OPT_FLAG, offsetof(struct options, origin), NULL, "where each value is from: default, file, or set, by whom and from which step on", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* "file", or "set by local, from step 120 on". */
-static void print_origin(const json_t *o)
+/* Prints "(file)", or "(set by local, from step 120 on)". */
+static void print_setting_origin(const json_t *o)
 {
 	if (strcmp(json_str(o, "origin", ""), "set") == 0 && !json_is_integer(json_object_get(o, "step")))
 		printf("  (set by %s)", json_str(o, "who", ""));
@@ -28,7 +28,7 @@ static void print_origin(const json_t *o)
 		printf("  (%s)", json_str(o, "origin", ""));
 }
 
-static void print_one(const struct options *o, const char *key, const json_t *row)
+static void print_setting(const struct options *o, const char *key, const json_t *row)
 {
 	const json_t *value = json_object_get(row, "value");
 	char *text;
@@ -37,20 +37,20 @@ static void print_one(const struct options *o, const char *key, const json_t *ro
 	if (o->json) {
 		line = json_copy((json_t *)(uintptr_t)row);
 		json_object_set_new(line, "key", json_string(key));
-		ctl_line("setting", line);
+		ctl_print_line("setting", line);
 		json_decref(line);
 		return;
 	}
 	text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
 	printf("%s=%s", key, json_is_string(value) ? json_string_value(value) : text);
 	if (o->origin)
-		print_origin(row);
+		print_setting_origin(row);
 	putchar('\n');
 	free(text);
 }
 
-/* Those that are named, or all. */
-static enum err_code print(const struct options *o, char **word, int n, const json_t *all, struct err *e)
+/* Prints the settings that are named, or all when none is. */
+static enum err_code print_settings(const struct options *o, char **word, int n, const json_t *all, struct err *e)
 {
 	const char *key;
 	json_t *row;
@@ -62,15 +62,15 @@ static enum err_code print(const struct options *o, char **word, int n, const js
 			return err_set(e, ERR_NOTFOUND, "%s", e->msg);
 		row = json_object_get(all, k->path);
 		if (row)
-			print_one(o, k->path, row);
+			print_setting(o, k->path, row);
 	}
 	if (!n)
 		json_object_foreach((json_t *)(uintptr_t)all, key, row)
-			print_one(o, key, row);
+			print_setting(o, key, row);
 	return ERR_OK;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_get(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	json_t *answer = NULL;
@@ -81,10 +81,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (strcmp(argv[1], "config") != 0)
-		return ctl_misuse(self, "nothing to get called \"%.60s\"; there is config", argv[1]);
-	rc = ctl_ask(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
+		return ctl_report_misuse(self, "nothing to get called \"%.60s\"; there is config", argv[1]);
+	rc = ctl_request(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
 	if (rc == ERR_OK)
-		rc = print(&o, argv + 2, nargs - 1, answer, &e);
+		rc = print_settings(&o, argv + 2, nargs - 1, answer, &e);
 	json_decref(answer);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
@@ -97,5 +97,5 @@ const struct ctl_cmd ctl_cmd_get = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
 		.examples = "  ps-ctl get config lr sync\n  ps-ctl get config --origin\n",
 	},
-	run,
+	run_get,
 };

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "conf/conf_key.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 
 struct options {
@@ -21,8 +21,8 @@ static const struct opt opts[] = {
 	  "what to train (mlp; see ps-ctl list models)", NULL, 0, 0 },
 };
 
-/* A new file, or ERR_EXISTS. */
-static enum err_code write_new(const char *path, const char *text, struct err *e)
+/* Writes a new file.  Returns ERR_EXISTS, and changes nothing, when there is one. */
+static enum err_code write_new_file(const char *path, const char *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	enum err_code rc;
@@ -31,7 +31,7 @@ static enum err_code write_new(const char *path, const char *text, struct err *e
 		return err_set(e, ERR_EXISTS, "%s exists already, and is left as it is", path);
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot write %s", path);
-	rc = fd_write_all(fd, text, strlen(text), e);
+	rc = file_write_all(fd, text, strlen(text), e);
 	if (close(fd) != 0 && rc == ERR_OK)
 		rc = err_sys(e, ERR_IO, "cannot write %s", path);
 	if (rc != ERR_OK)
@@ -39,7 +39,7 @@ static enum err_code write_new(const char *path, const char *text, struct err *e
 	return rc;
 }
 
-static void describe(const char *path, const json_t *value, struct buf *out)
+static void describe_option(const char *path, const json_t *value, struct buf *out)
 {
 	const struct conf_key *k = conf_key_find(path, NULL);
 	char *text = json_text(value);
@@ -59,8 +59,8 @@ static void describe(const char *path, const json_t *value, struct buf *out)
 	free(text);
 }
 
-/* Says of every key in the file what it does. */
-static void readme(const char *file_text, struct buf *out)
+/* Writes a README that explains every key in the cluster file. */
+static void write_readme(const char *file_text, struct buf *out)
 {
 	json_t *file = json_loads(file_text, 0, NULL), *value, *member;
 	const char *key, *name;
@@ -68,13 +68,13 @@ static void readme(const char *file_text, struct buf *out)
 	buf_puts(out, "# cluster.json\n\nThe keys of the cluster file, with their values here:\n\n");
 	json_object_foreach(file, key, value) {
 		if (!json_is_object(value)) {
-			describe(key, value, out);
+			describe_option(key, value, out);
 			continue;
 		}
 		json_object_foreach(value, name, member) {
 			char *path = mem_printf("%s.%s", key, name);
 
-			describe(path, member, out);
+			describe_option(path, member, out);
 			free(path);
 		}
 	}
@@ -88,12 +88,13 @@ static void readme(const char *file_text, struct buf *out)
 	json_decref(file);
 }
 
-/* What is still missing before `run` can work. */
-static void next_step(const char *dir, const char *file, const char *text)
+/* Tells the user what to do before `ps-ctl run` can work. */
+static void print_next_step(const char *dir, const char *file, const char *text)
 {
 	json_t *o = json_loads(text, 0, NULL);
 	const char *data = json_str(json_object_get(o, "job"), "data", "");
-	char *path = path_join(dir, data);
+	/* job.data without its options, as "?format=ratings" */
+	char *name = mem_printf("%.*s", (int)strcspn(data, "?"), data), *path = path_join(dir, name);
 
 	if (access(path, R_OK) != 0 && strncmp(data, "/usr/share/datasets/", 20) == 0)
 		fprintf(stderr, "next: apt install dataset-fashion-mnist, then ps-ctl run %s\n", file);
@@ -103,37 +104,40 @@ static void next_step(const char *dir, const char *file, const char *text)
 	else
 		fprintf(stderr, "next: ps-ctl run %s\n", file);
 	free(path);
+	free(name);
 	json_decref(o);
 }
 
-static enum err_code make(const char *dir, const char *text, struct err *e)
+/* Writes cluster.json and README.md into dir.  An existing cluster.json is an error, an existing
+ * README.md is not. */
+static enum err_code init_directory(const char *dir, const char *text, struct err *e)
 {
 	char *file = path_join(dir, "cluster.json"), *notes = path_join(dir, "README.md");
 	struct buf about = BUF_INIT;
 	enum err_code rc = file_mkdirs(dir, 0777, e);
 
 	if (rc == ERR_OK)
-		rc = write_new(file, text, e);
+		rc = write_new_file(file, text, e);
 	if (rc == ERR_OK) {
 		fprintf(stderr, "wrote %s\n", file);
-		readme(text, &about);
-		rc = write_new(notes, (char *)about.data, e);
+		write_readme(text, &about);
+		rc = write_new_file(notes, (char *)about.data, e);
 		if (rc == ERR_OK)
 			fprintf(stderr, "wrote %s\n", notes);
 		else if (rc == ERR_EXISTS)
 			fprintf(stderr, "%s\n", e->msg);
-		/* A README of the user's own is no reason to fail. */
+		/* Keep a README that the user has written. */
 		rc = rc == ERR_EXISTS ? ERR_OK : rc;
 	}
 	if (rc == ERR_OK)
-		next_step(dir, file, text);
+		print_next_step(dir, file, text);
 	buf_release(&about);
 	free(file);
 	free(notes);
 	return rc;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .model = "mlp" };
 	struct err e = { 0 };
@@ -145,8 +149,8 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	text = conf_template(o.model, &e);
 	if (!text)
-		return ctl_misuse(self, "%s", e.msg);
-	rc = make(nargs > 0 ? argv[1] : ".", text, &e);
+		return ctl_report_misuse(self, "%s", e.msg);
+	rc = init_directory(nargs > 0 ? argv[1] : ".", text, &e);
 	free(text);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
@@ -161,5 +165,5 @@ const struct ctl_cmd ctl_cmd_init = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
 		.examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n",
 	},
-	run,
+	run_init,
 };

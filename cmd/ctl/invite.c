@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "auth/authfile.h"
-#include "base/clock.h"
-#include "base/json.h"
+#include "core/clock.h"
+#include "core/json.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 
 struct options {
@@ -17,30 +17,30 @@ static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do", CTL_ROLES,
 	  0, 0 },
-	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME",
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
 	  "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
 	  "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
 };
 
-static bool is_loopback(const char *addr)
+static bool listens_on_loopback(const char *addr)
 {
 	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 ||
 	       strncmp(addr, "[::1]", 5) == 0;
 }
 
-/* The file works, but not where it is meant for. */
+/* Warns about a join file that works on this host only. */
 static void warn_loopback(const json_t *join)
 {
 	const char *data = json_str(join, "data", "");
 
-	if (is_loopback(data))
+	if (listens_on_loopback(data))
 		fprintf(stderr, "note: the cluster listens on %s alone, which other machines cannot reach; "
 		        "start it with --set listen=ADDRESS:0 --set http=ADDRESS:0 to invite from there\n",
 		        data);
 }
 
-static enum err_code ask(const struct options *o, const char *dir, json_t **join, struct err *e)
+static enum err_code request_join(const struct options *o, const char *dir, json_t **join, struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "role", o->role);
@@ -55,11 +55,11 @@ static enum err_code ask(const struct options *o, const char *dir, json_t **join
 	return rc;
 }
 
-static enum err_code invite(const struct options *o, const char *dir, struct err *e)
+static enum err_code write_join_file(const struct options *o, const char *dir, struct err *e)
 {
 	struct buf line = BUF_INIT;
 	json_t *join = NULL;
-	enum err_code rc = ask(o, dir, &join, e);
+	enum err_code rc = request_join(o, dir, &join, e);
 	char *text;
 
 	if (rc != ERR_OK)
@@ -78,7 +78,7 @@ static enum err_code invite(const struct options *o, const char *dir, struct err
 	return rc;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_invite(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err e = { 0 };
@@ -89,10 +89,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_misuse(self, "--role is missing: one of %s", CTL_ROLES);
+		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
 	rc = rundir_find(o.dir, &dir, &e);
 	if (rc == ERR_OK)
-		rc = invite(&o, dir, &e);
+		rc = write_join_file(&o, dir, &e);
 	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
@@ -108,5 +108,5 @@ const struct ctl_cmd ctl_cmd_invite = {
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl invite --role worker --name w7 -o w7.join\n",
 	},
-	run,
+	run_invite,
 };

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "auth/keys.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
-/* Servers that lag have a second of their own (POST /v1/keys/revoke). */
+/* Timeout of a request, ns.  POST /v1/keys/revoke takes a second when a server is slow to cut its
+ * sessions. */
 #define PATIENCE (10 * NSEC_PER_SEC)
 
 static const struct opt opts[] = {
@@ -35,8 +36,9 @@ enum err_code key_post(const struct key_options *o, const char *path, json_t *bo
 	return rc;
 }
 
-/* A coordinator that was started by hand holds no lock, and must hear of it all the same. */
-static bool answers(const char *run)
+/* True when a coordinator answers on the control socket.  One that was started by hand holds no
+ * lock, but must learn of changed keys all the same. */
+static bool coordinator_answers(const char *run)
 {
 	struct http_client *client = NULL;
 	bool is = ctl_connect(run, &client, NULL) == ERR_OK &&
@@ -59,7 +61,7 @@ static const struct action {
 	{ "rotate-psk", 0, "nothing more", key_secret },
 };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_key(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct key_options o = { .grace = -1 };
 	const struct action *a;
@@ -72,14 +74,14 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!a)
 		return 2;
 	if (nargs - 1 != a->args)
-		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
 	if (strcmp(a->name, "add") != 0 && (o.role || o.public || o.expires || o.file))
-		return ctl_misuse(self, "--role, --public, --expires and --output are for add");
+		return ctl_report_misuse(self, "--role, --public, --expires and --output are for add");
 	if (strcmp(a->name, "rotate-psk") != 0 && o.grace >= 0)
-		return ctl_misuse(self, "--grace is for rotate-psk");
+		return ctl_report_misuse(self, "--grace is for rotate-psk");
 	if (key_init(&e) || ctl_run_dir(o.dir, &o.run, &e))
 		return ctl_fail(&e);
-	o.alive = rundir_is_alive(o.run, NULL) || answers(o.run);
+	o.alive = rundir_is_alive(o.run, NULL) || coordinator_answers(o.run);
 	code = a->run(&o, argv + 2);
 	free(o.run);
 	return code;
@@ -100,5 +102,5 @@ const struct ctl_cmd ctl_cmd_key = {
 		.examples = "  ps-ctl key add alice --role worker --expires 30d\n  ps-ctl key revoke worker-2\n  ps-ctl key list\n"
 		            "  ps-ctl key rotate-psk --grace 1h\n",
 	},
-	run,
+	run_key,
 };

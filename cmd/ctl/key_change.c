@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 #include "auth/keyring.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "client/prepare.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "key.h"
+#include "rundir/prepare.h"
 
 /* ---- add ---------------------------------------------------------------------------- */
 
-static enum err_code take_expiry(const char *text, int64_t *out, struct err *e)
+/* Parses --expires to seconds since 1970: a number of days ("30d"), another duration, or a date. */
+static enum err_code parse_expiry(const char *text, int64_t *out, struct err *e)
 {
 	size_t n = strlen(text);
 	int64_t now = clock_wall() / NSEC_PER_SEC, ns;
@@ -36,9 +37,9 @@ static enum err_code take_expiry(const char *text, int64_t *out, struct err *e)
 	return *out > now ? ERR_OK : err_set(e, ERR_USAGE, "--expires: \"%.60s\" is over already", text);
 }
 
-/* What is admitted: a public key that was given, a fresh one whose secret is kept in *file, or a
- * token. */
-static enum err_code make_entry(const struct key_options *o, const char *name, struct keyring_entry *entry, char **file,
+/* Fills in the entry to admit: the public key that was given, or a fresh one, whose secret is
+ * written to *file (to be freed), or for a monitor a fresh token. */
+static enum err_code make_key_entry(const struct key_options *o, const char *name, struct keyring_entry *entry, char **file,
                                 char token[static 48], struct err *e)
 {
 	const char *text = o->public && strncmp(o->public, "x25519:", 7) == 0 ? o->public + 7 : o->public;
@@ -51,8 +52,8 @@ static enum err_code make_entry(const struct key_options *o, const char *name, s
 	snprintf(entry->name, sizeof entry->name, "%s", name);
 	role_parse(o->role, &entry->role);
 	if (!rc && o->expires)
-		rc = take_expiry(o->expires, &entry->expires, e);
-	/* What authorized_keys could not hold is refused before there is a file. */
+		rc = parse_expiry(o->expires, &entry->expires, e);
+	/* Refuse an entry that authorized_keys cannot hold before any file is written. */
 	if (!rc && keyring_add(ring, entry, e))
 		rc = e->code = ERR_USAGE;
 	keyring_free(ring);
@@ -80,7 +81,8 @@ static enum err_code make_entry(const struct key_options *o, const char *name, s
 	return ERR_OK;
 }
 
-static enum err_code admit(const struct key_options *o, const struct keyring_entry *entry, struct err *e)
+/* Adds the entry to authorized_keys: by the coordinator while it runs, else directly. */
+static enum err_code admit_key(const struct key_options *o, const struct keyring_entry *entry, struct err *e)
 {
 	struct buf date = BUF_INIT;
 	char text[2 * KEY_BYTES + 1];
@@ -88,7 +90,7 @@ static enum err_code admit(const struct key_options *o, const struct keyring_ent
 	enum err_code rc;
 
 	if (!o->alive)
-		return run_authorize(o->run, entry, e);
+		return rundir_authorize_key(o->run, entry, e);
 	if (entry->is_token)
 		sodium_bin2hex(text, sizeof text, entry->pk, KEY_BYTES);
 	else
@@ -104,7 +106,7 @@ static enum err_code admit(const struct key_options *o, const struct keyring_ent
 	return rc;
 }
 
-static void show_added(const struct key_options *o, const struct keyring_entry *entry, const char *file, const char *token)
+static void print_added_key(const struct key_options *o, const struct keyring_entry *entry, const char *file, const char *token)
 {
 	char print[KEYRING_FINGERPRINT];
 	struct buf date = BUF_INIT;
@@ -118,7 +120,7 @@ static void show_added(const struct key_options *o, const struct keyring_entry *
 		json_object_set_new(line, "expires", date.len ? json_string((char *)date.data) : json_null());
 		json_object_set_new(line, "file", file ? json_string(file) : json_null());
 		json_object_set_new(line, "token", entry->is_token ? json_string(token) : json_null());
-		ctl_line("key_added", line);
+		ctl_print_line("key_added", line);
 		json_decref(line);
 	} else {
 		fprintf(entry->is_token ? stderr : stdout, "%s (%s) is admitted%s%s, fingerprint %s%s%s\n", entry->name,
@@ -142,30 +144,30 @@ int key_add(const struct key_options *o, char **args)
 	else if (o->public && o->file)
 		rc = err_set(&e, ERR_USAGE, "key add: of a public key there is no secret to write to --output");
 	else
-		rc = make_entry(o, args[0], &entry, &file, token, &e);
+		rc = make_key_entry(o, args[0], &entry, &file, token, &e);
 	if (!rc)
-		rc = admit(o, &entry, &e);
+		rc = admit_key(o, &entry, &e);
 	if (rc && file)
 		unlink(file);
 	if (!rc)
-		show_added(o, &entry, file, token);
+		print_added_key(o, &entry, file, token);
 	free(file);
 	return rc ? ctl_fail(&e) : 0;
 }
 
 /* ---- revoke ------------------------------------------------------------------------- */
 
-static void show_revoked(const struct key_options *o, const json_t *answer)
+static void print_revoked_key(const struct key_options *o, const json_t *answer)
 {
 	const json_t *missing = json_object_get(answer, "unreached"), *id;
 	int64_t cut = json_int(answer, "sessions_cut", 0), servers = json_int(answer, "servers", 0);
 	size_t i;
 
 	if (o->json) {
-		ctl_line("revoked", answer);
+		ctl_print_line("revoked", answer);
 	} else if (o->alive) {
 		printf("%s is revoked: %lld session%s cut, by %lld server%s\n", json_str(answer, "name", ""), (long long)cut,
-		       ctl_plural(cut), (long long)servers, ctl_plural(servers));
+		       NUM_S(cut), (long long)servers, NUM_S(servers));
 	} else {
 		printf("%s is revoked; the cluster does not run\n", json_str(answer, "name", ""));
 	}
@@ -184,11 +186,11 @@ int key_revoke(const struct key_options *o, char **args)
 	if (o->alive) {
 		rc = key_post(o, "/v1/keys/revoke", json_pack("{s:s}", "name", args[0]), &answer, &e);
 	} else {
-		rc = run_revoke(o->run, args[0], NULL, &e);
+		rc = rundir_revoke_key(o->run, args[0], NULL, &e);
 		answer = json_pack("{s:s, s:i, s:i, s:[]}", "name", args[0], "sessions_cut", 0, "servers", 0, "unreached");
 	}
 	if (!rc)
-		show_revoked(o, answer);
+		print_revoked_key(o, answer);
 	all = json_array_size(json_object_get(answer, "unreached")) == 0;
 	json_decref(answer);
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
@@ -207,7 +209,7 @@ int key_release(const struct key_options *o, char **args)
 	else
 		rc = key_post(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]), &answer, &e);
 	if (!rc && o->json)
-		ctl_line("released", answer);
+		ctl_print_line("released", answer);
 	else if (!rc)
 		printf("%s is released: the event tells from which step on it counts\n", args[0]);
 	json_decref(answer);

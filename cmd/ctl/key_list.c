@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "auth/keyring.h"
-#include "base/json.h"
-#include "client/prepare.h"
+#include "core/json.h"
 #include "key.h"
-#include "launch/rundir.h"
+#include "rundir/prepare.h"
+#include "rundir/rundir.h"
 
-/* What a cluster that does not run can tell, as GET /v1/keys does. */
-static void add_key(void *ctx, const struct keyring_entry *entry)
+/* Appends a key of authorized_keys in the form of GET /v1/keys.  Sessions and holders are
+ * unknown. */
+static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 {
 	const struct key_options *o = ((void **)ctx)[0];
 	json_t *list = ((void **)ctx)[1];
@@ -22,11 +23,11 @@ static void add_key(void *ctx, const struct keyring_entry *entry)
 	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n, s:n}", "name", entry->name, "role",
 	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519", "fingerprint", print, "expires",
 	    date.len ? (char *)date.data : NULL, "expired", entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires,
-	    "here", run_has_secret(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds", "quarantine"));
+	    "here", rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds", "quarantine"));
 	buf_release(&date);
 }
 
-static enum err_code read_list(const struct key_options *o, json_t **out, struct err *e)
+static enum err_code read_key_list(const struct key_options *o, json_t **out, struct err *e)
 {
 	char *path = rundir_path(o->run, "keys/authorized_keys");
 	json_t *list = json_array();
@@ -35,7 +36,7 @@ static enum err_code read_list(const struct key_options *o, json_t **out, struct
 	enum err_code rc = keyring_load(path, &ring, e);
 
 	if (!rc) {
-		keyring_each(ring, add_key, ctx);
+		keyring_each(ring, add_listed_key, ctx);
 		keyring_free(ring);
 	}
 	*out = json_pack("{s:o}", "keys", list);
@@ -43,7 +44,7 @@ static enum err_code read_list(const struct key_options *o, json_t **out, struct
 	return rc;
 }
 
-static enum err_code ask_list(const struct key_options *o, json_t **out, struct err *e)
+static enum err_code request_key_list(const struct key_options *o, json_t **out, struct err *e)
 {
 	struct http_client *client = NULL;
 	enum err_code rc = ctl_connect(o->run, &client, e);
@@ -54,7 +55,7 @@ static enum err_code ask_list(const struct key_options *o, json_t **out, struct 
 	return rc;
 }
 
-static void show(const json_t *keys)
+static void print_key_table(const json_t *keys)
 {
 	const json_t *k;
 	size_t i;
@@ -77,16 +78,16 @@ int key_list(const struct key_options *o, char **args)
 	json_t *answer = NULL;
 	const json_t *keys, *k;
 	struct err e = { 0 };
-	enum err_code rc = o->alive ? ask_list(o, &answer, &e) : read_list(o, &answer, &e);
+	enum err_code rc = o->alive ? request_key_list(o, &answer, &e) : read_key_list(o, &answer, &e);
 	size_t i;
 
 	(void)args;
 	keys = json_object_get(answer, "keys");
 	if (!rc && o->json)
 		json_array_foreach(keys, i, k)
-			ctl_line("key", k);
+			ctl_print_line("key", k);
 	else if (!rc)
-		show(keys);
+		print_key_table(keys);
 	json_decref(answer);
 	return rc ? ctl_fail(&e) : 0;
 }

@@ -1,16 +1,16 @@
 #include <stdio.h>
 
-#include "base/json.h"
+#include "core/json.h"
 #include "key.h"
 
-static void show(const struct key_options *o, const json_t *answer)
+static void print_rotated_secret(const struct key_options *o, const json_t *answer)
 {
 	int64_t grace = json_int(answer, "grace_seconds", 0);
 	const json_t *guest;
 	size_t i;
 
 	if (o->json) {
-		ctl_line("psk_rotated", answer);
+		ctl_print_line("psk_rotated", answer);
 	} else {
 		printf("the cluster has a new secret; the one before is accepted ");
 		printf(grace ? "until %s\n" : "no longer\n", json_str(answer, "until", ""));
@@ -36,7 +36,7 @@ int key_secret(const struct key_options *o, char **args)
 		rc = err_set(&e, ERR_NOTREADY, "the cluster of %s does not run: a new run draws a secret of its own, and one that is resumed can be given another then", o->run);
 	}
 	if (!rc)
-		show(o, answer);
+		print_rotated_secret(o, answer);
 	json_decref(answer);
 	return rc ? ctl_fail(&e) : 0;
 }

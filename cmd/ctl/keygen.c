@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "auth/keyring.h"
-#include "base/mem.h"
+#include "core/mem.h"
 #include "ctl.h"
 
 
@@ -14,13 +14,13 @@ struct options {
 static const struct opt opts[] = {
 	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits", CTL_ROLES,
 	  0, 0 },
-	{ "name", 'n', OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0, 0 },
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
 	  "where the secret goes (NAME.key)", NULL, 0, 0 },
 };
 
-/* Refuses what authorized_keys could not hold, before there is a file. */
-static enum err_code check(const struct keyring_entry *entry, struct err *e)
+/* Refuses an entry that authorized_keys cannot hold, before any file is written. */
+static enum err_code check_entry(const struct keyring_entry *entry, struct err *e)
 {
 	struct keyring *ring = keyring_new();
 	enum err_code rc = keyring_add(ring, entry, e);
@@ -32,7 +32,7 @@ static enum err_code check(const struct keyring_entry *entry, struct err *e)
 	return e->code = ERR_USAGE;
 }
 
-static int generate(const struct options *o)
+static int generate_key(const struct options *o)
 {
 	struct keyring_entry entry = { 0 };
 	struct buf line = BUF_INIT;
@@ -43,11 +43,11 @@ static int generate(const struct options *o)
 
 	role_parse(o->role, &entry.role);
 	snprintf(entry.name, sizeof entry.name, "%s", o->name);
-	/* Of a name that is too long nothing may be cut off unnoticed. */
+	/* snprintf() may have cut the name: refuse it. */
 	if (strlen(o->name) > KEYRING_NAME_MAX)
 		rc = err_set(&e, ERR_USAGE, "--name: must be at most %d characters", KEYRING_NAME_MAX);
 	else
-		rc = check(&entry, &e);
+		rc = check_entry(&entry, &e);
 	if (rc == ERR_OK)
 		rc = key_pair_create(file, &key, &e);
 	if (rc == ERR_OK) {
@@ -61,7 +61,7 @@ static int generate(const struct options *o)
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_keygen(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	int nargs, code;
@@ -69,10 +69,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
-		return ctl_misuse(self, "--role is missing: one of %s", CTL_ROLES);
+		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
 	if (!o.name)
-		return ctl_misuse(self, "--name is missing: whose key is it?");
-	return generate(&o);
+		return ctl_report_misuse(self, "--name is missing: whose key is it?");
+	return generate_key(&o);
 }
 
 const struct ctl_cmd ctl_cmd_keygen = {
@@ -85,5 +85,5 @@ const struct ctl_cmd ctl_cmd_keygen = {
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl keygen --role worker --name w7 >> fashion.run/keys/authorized_keys\n",
 	},
-	run,
+	run_keygen,
 };

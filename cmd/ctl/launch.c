@@ -7,20 +7,24 @@
 #include <unistd.h>
 
 #include "attend.h"
-#include "base/mem.h"
-#include "client/resume.h"
 #include "conf/conf_key.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
 #include "foreground.h"
-#include "launch/rank.h"
 #include "local.h"
 #include "meeting.h"
-#include "wire/choose.h"
+#include "rundir/resume.h"
+#include "socket/listen_address.h"
+#include "supervisor/rank.h"
 
-/* One command on every rank of a scheduler's step: rank 0 is the coordinator and server-0 and says what comes
- * of the run; the ranks after it are the other servers, and the rest workers. */
+/* ps-ctl launch: one command on every rank of a scheduler's step.  Rank 0 runs the coordinator and
+ * server-0 (a runner with a meeting) and prints the result.  The next ranks are the other servers,
+ * and the rest are workers; each of them waits for its join file in the meeting (meeting.h) and
+ * runs one program. */
 
-/* So long the cluster may take to come to its end when all ranks are told to stop: rank 0 has a checkpoint made first. */
+/* How long a rank keeps its program after a signal.  All ranks get the signal at once, and rank 0
+ * takes a checkpoint before it stops the cluster. */
 #define PATIENCE (20 * NSEC_PER_SEC)
 #define GRACE (5 * NSEC_PER_SEC)
 
@@ -48,7 +52,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* What one rank knows about itself and the run. */
+/* The place of this rank in the run. */
 struct place {
 	struct rank who;
 	enum rank_role role;
@@ -58,6 +62,8 @@ struct place {
 	char *dir;
 };
 
+/* Make the run id, which becomes the name of a directory, safe for that.  ERR_USAGE without an id:
+ * files of an earlier run could be taken for those of this one. */
 static enum err_code check_run_id(struct rank *who, struct err *e)
 {
 	if (!who->run[0])
@@ -70,7 +76,7 @@ static enum err_code check_run_id(struct rank *who, struct err *e)
 	return ERR_OK;
 }
 
-static enum err_code find_rank(const struct options *o, struct rank *who, struct err *e)
+static enum err_code find_own_rank(const struct options *o, struct rank *who, struct err *e)
 {
 	enum err_code rc;
 
@@ -80,11 +86,11 @@ static enum err_code find_rank(const struct options *o, struct rank *who, struct
 	if (o->role)
 		who->role = strcmp(o->role, "server") == 0 ? RANK_SERVER : RANK_WORKER;
 	snprintf(who->run, sizeof who->run, "%s", o->run_id ? o->run_id : "");
-	rc = rank_find(who, e);
+	rc = rank_read_environment(who, e);
 	return rc == ERR_OK ? check_run_id(who, e) : rc;
 }
 
-static enum err_code set_number(struct conf *c, const char *key, int64_t value, struct err *e)
+static enum err_code set_number_key(struct conf *c, const char *key, int64_t value, struct err *e)
 {
 	char *set = mem_printf("%s=%lld", key, (long long)value);
 	enum err_code rc = conf_set(c, set, e);
@@ -93,33 +99,36 @@ static enum err_code set_number(struct conf *c, const char *key, int64_t value, 
 	return rc;
 }
 
-/* As many servers and workers as there are ranks for them. */
-static enum err_code count(struct place *p, const struct options *o, struct err *e)
+/* Set the numbers of servers and workers to what the ranks allow, and find the role of this
+ * rank. */
+static enum err_code settle_counts(struct place *p, const struct options *o, struct err *e)
 {
 	int64_t servers = o->servers ? o->servers : p->who.servers, workers = p->who.workers;
-	enum err_code rc = servers > 0 ? set_number(&p->conf, "servers", servers, e) : ERR_OK;
+	enum err_code rc = servers > 0 ? set_number_key(&p->conf, "servers", servers, e) : ERR_OK;
 
 	servers = p->conf.servers;
 	if (workers < 0 && p->who.size >= 0)
 		workers = p->who.size - servers;
 	if (rc == ERR_OK && p->conf.has_job && p->who.size >= 0 && workers < 1)
-		rc = err_set(e, ERR_CONFIG, "%lld ranks, of which %lld are servers, leave no worker", (long long)p->who.size, (long long)servers);
+		rc = err_set(e, ERR_CONFIG, "%lld rank%s, of which %lld %s, leave no worker", (long long)p->who.size, NUM_S(p->who.size),
+		             (long long)servers, servers == 1 ? "is a server" : "are servers");
 	if (rc == ERR_OK && p->conf.has_job && workers > 0)
-		rc = set_number(&p->conf, "workers", workers, e);
+		rc = set_number_key(&p->conf, "workers", workers, e);
 	if (rc == ERR_OK)
 		rc = conf_set(&p->conf, "hosts=[]", e);
 	if (rc == ERR_OK)
 		rc = conf_validate(&p->conf, e);
 	if (rc == ERR_OK)
-		rc = rank_place(&p->who, servers, &p->role, &p->number, e);
+		rc = rank_find_role(&p->who, servers, &p->role, &p->number, e);
 	if (rc == ERR_OK && p->number >= (p->role == RANK_SERVER ? servers : p->conf.workers.max))
-		rc = err_set(e, ERR_CONFIG, "rank %lld (%s): there are only %lld servers and %lld workers", (long long)p->who.rank, p->who.from,
-		             (long long)servers, (long long)p->conf.workers.max);
+		rc = err_set(e, ERR_CONFIG, "rank %lld (%s): there are only %lld server%s and %lld worker%s", (long long)p->who.rank, p->who.from,
+		             (long long)servers, NUM_S(servers), (long long)p->conf.workers.max, NUM_S(p->conf.workers.max));
 	return rc;
 }
 
-/* Where the others are is not known to rank 0; but who started it is on their network. */
-static enum err_code choose_listen_address(struct conf *c, struct err *e)
+/* Choose rank 0's listen address.  It does not know where the other ranks are, but the host that
+ * started them is on their network: take the local address on the route to that host. */
+static enum err_code choose_rank_zero_listen(struct conf *c, struct err *e)
 {
 	static const char *const hints[] = { "MASTER_ADDR", "SLURM_LAUNCH_NODE_IPADDR" };
 	struct choice choice = { .iface = "*" };
@@ -133,11 +142,11 @@ static enum err_code choose_listen_address(struct conf *c, struct err *e)
 		if (!host)
 			continue;
 		towards = mem_printf(strchr(host, ':') ? "[%s]:1" : "%s:1", host);
-		rc = choose_listen(&(struct choice){ .towards = towards }, addr, &why, NULL);
+		rc = listen_address_choose(&(struct choice){ .towards = towards }, addr, &why, NULL);
 		free(towards);
 	}
 	if (rc != ERR_OK)
-		rc = choose_listen(&choice, addr, &why, e);
+		rc = listen_address_choose(&choice, addr, &why, e);
 	if (rc != ERR_OK)
 		return rc;
 	set = mem_printf("listen=%s", addr);
@@ -146,35 +155,39 @@ static enum err_code choose_listen_address(struct conf *c, struct err *e)
 	return rc;
 }
 
-static enum err_code find_place(const struct options *o, struct place *p, struct err *e)
+/* Find this rank's place in the run, and load the cluster file for it.  Rank 0 also needs an
+ * address that the other ranks can reach. */
+static enum err_code find_rank_place(const struct options *o, struct place *p, struct err *e)
 {
 	const struct conf_key *listen = conf_key_find("listen", NULL);
 	char text[160];
-	enum err_code rc = find_rank(o, &p->who, e);
+	enum err_code rc = find_own_rank(o, &p->who, e);
 
 	if (rc == ERR_OK)
-		rc = local_load(o->file ? o->file : "cluster", &o->set, &o->place, &p->conf, &p->dir, e);
+		rc = local_load_conf(o->file ? o->file : "cluster", &o->set, &o->place, &p->conf, &p->dir, e);
 	if (rc == ERR_OK)
-		rc = count(p, o, e);
+		rc = settle_counts(p, o, e);
 	if (rc == ERR_OK && p->role == RANK_SERVER && p->number == 0 && !p->who.one_host && !conf_given(&p->conf, listen))
-		rc = choose_listen_address(&p->conf, e);
+		rc = choose_rank_zero_listen(&p->conf, e);
 	if (rc != ERR_OK)
 		return rc;
 	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == RANK_SERVER ? "server" : "worker", (long long)p->number);
-	rank_text(&p->who, text, sizeof text);
+	rank_describe(&p->who, text, sizeof text);
 	fprintf(stderr, "ps-ctl launch: %s: %s, run %s\n", p->id, text, p->who.run);
 	return ERR_OK;
 }
 
 /* ---- rank 0 -------------------------------------------------------------------------------- */
 
-static int lead(struct place *p, const struct options *o)
+/* Run the whole cluster's life as its runner.  max_restarts is 0, because the processes of other
+ * ranks are restarted by the scheduler, if at all. */
+static int run_rank_zero(struct place *p, const struct options *o)
 {
 	struct runner r;
 	struct err e = { 0 };
 	int code, lock = -1;
 
-	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &e) != ERR_OK)
+	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
 		return ctl_fail(&e);
 	r.max_restarts = 0;
 	r.iface = o->place.iface;
@@ -186,7 +199,7 @@ static int lead(struct place *p, const struct options *o)
 	return code;
 }
 
-/* ---- the others ---------------------------------------------------------------------------- */
+/* ---- the other ranks ------------------------------------------------------------------------- */
 
 static void export_number(const char *name, int64_t value)
 {
@@ -197,7 +210,7 @@ static void export_number(const char *name, int64_t value)
 		setenv(name, text, 1);
 }
 
-/* For programs of the user's. */
+/* Tell a program of the user, in the environment, which process of the run it is. */
 static void export_place(const struct place *p, const char *join)
 {
 	bool worker = p->role == RANK_WORKER;
@@ -214,10 +227,10 @@ static void export_place(const struct place *p, const char *join)
 	}
 }
 
-/* Until the program ends.  All ranks may be told to stop at once, and by Slurm all processes of each:
- * then what this one has is needed for the checkpoint, until rank 0 stops the cluster; a second signal
- * is for now. */
-static int attend(struct launch_set *set, size_t child, int signals)
+/* Wait for the end of the program, and return its exit code.  A scheduler may signal all ranks at
+ * once, Slurm even all processes of each.  The program must then stay for rank 0's checkpoint,
+ * until rank 0 stops the cluster or PATIENCE is over; a second signal ends it at once. */
+static int attend_member(struct launch_set *set, size_t child, int signals)
 {
 	struct pollfd p[] = { { .fd = launch_fd(set), .events = POLLIN }, { .fd = signals, .events = POLLIN } };
 	int64_t end = 0;
@@ -230,7 +243,7 @@ static int attend(struct launch_set *set, size_t child, int signals)
 		ready = poll(p, 2, !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1);
 		if (ready > 0 && p[0].revents)
 			break;
-		if (ready > 0 && p[1].revents && attend_signal(signals) != SIGUSR1) {
+		if (ready > 0 && p[1].revents && attend_read_signal(signals) != SIGUSR1) {
 			if (end)
 				break;
 			end = clock_now() + PATIENCE;
@@ -242,10 +255,11 @@ static int attend(struct launch_set *set, size_t child, int signals)
 		launch_wait(set, 0, &how, NULL);
 	else
 		launch_stop_all(set, GRACE);
-	return attend_code(set, child);
+	return attend_exit_code(set, child);
 }
 
-static int follow(const struct place *p, const struct options *o, char **command)
+/* Wait for the join file, run the program of this rank, and return its exit code. */
+static int run_member(const struct place *p, const struct options *o, char **command)
 {
 	char *meeting = meeting_path(p->dir, p->who.run), *join = NULL;
 	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL }, *worker[] = { "ps-work", "train", NULL, NULL, NULL };
@@ -263,20 +277,20 @@ static int follow(const struct place *p, const struct options *o, char **command
 		words[n++] = "--advertise";
 		words[n++] = o->place.advertise;
 	}
-	if (meeting_await(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
+	if (meeting_await_join(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
 		export_place(p, join);
-		signals = attend_signals();
-		if (attend_start(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, true, &set, &child, &e) == ERR_OK)
+		signals = attend_open_signals();
+		if (attend_start_program(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, true, &set, &child, &e) == ERR_OK)
 			e.code = ERR_OK;
 	}
-	code = e.code == ERR_OK ? attend(set, child, signals) : ctl_fail(&e);
+	code = e.code == ERR_OK ? attend_member(set, child, signals) : ctl_fail(&e);
 	launch_free(set);
 	free(meeting);
 	free(join);
 	return code;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_launch(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .rank = -1, .size = -1, .timeout = 60 * NSEC_PER_SEC };
 	struct place p = { 0 };
@@ -286,12 +300,12 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	argv[nargs + 1] = NULL;
-	if (find_place(&o, &p, &e) != ERR_OK)
+	if (find_rank_place(&o, &p, &e) != ERR_OK)
 		code = ctl_fail(&e);
 	else if (p.role == RANK_SERVER && p.number == 0)
-		code = lead(&p, &o);
+		code = run_rank_zero(&p, &o);
 	else
-		code = follow(&p, &o, argv + 1);
+		code = run_member(&p, &o, argv + 1);
 	free(p.dir);
 	conf_release(&p.conf);
 	opt_list_release(&o.set);
@@ -311,5 +325,5 @@ const struct ctl_cmd ctl_cmd_launch = {
 		.examples = "  srun -n 10 ps-ctl launch --servers 2 -- ps-work train\n"
 		            "  mpirun -n 10 ps-ctl launch --servers 2\n",
 	},
-	run,
+	run_launch,
 };

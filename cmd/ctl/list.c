@@ -1,8 +1,8 @@
 #include <stdio.h>
 
-#include "base/json.h"
-#include "base/suggest.h"
 #include "catalog.h"
+#include "core/json.h"
+#include "core/suggest.h"
 #include "ctl.h"
 
 struct options {
@@ -11,7 +11,7 @@ struct options {
 
 static const struct opt opts[] = { CTL_OPT_JSON(struct options, json) };
 
-static int unknown(const struct ctl_cmd *self, const char *what)
+static int report_unknown_list(const struct ctl_cmd *self, const char *what)
 {
 	const char *names[32], *near;
 	size_t n = 0;
@@ -20,12 +20,12 @@ static int unknown(const struct ctl_cmd *self, const char *what)
 		names[n] = catalog_at(n)->plural;
 	near = suggest(what, names, n);
 	if (near)
-		return ctl_misuse(self, "nothing to list called \"%.60s\"; did you mean \"%s\"?", what, near);
-	return ctl_misuse(self, "nothing to list called \"%.60s\"; there are %s", what, CATALOG_NAMES);
+		return ctl_report_misuse(self, "nothing to list called \"%.60s\"; did you mean \"%s\"?", what, near);
+	return ctl_report_misuse(self, "nothing to list called \"%.60s\"; there are %s", what, CATALOG_NAMES);
 }
 
-/* name, default (of options), help: in columns that fit. */
-static void print_table(const json_t *list)
+/* Prints the columns name, default (options only) and help. */
+static void print_catalog_table(const json_t *list)
 {
 	size_t i;
 	json_t *o;
@@ -41,7 +41,7 @@ static void print_table(const json_t *list)
 	}
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_list(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	const struct catalog *c;
@@ -53,13 +53,13 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	c = catalog_find(argv[1]);
 	if (!c)
-		return unknown(self, argv[1]);
+		return report_unknown_list(self, argv[1]);
 	list = c->list();
 	if (!o.json)
-		print_table(list);
+		print_catalog_table(list);
 	else
 		json_array_foreach(list, i, item)
-			ctl_line(c->kind, item);
+			ctl_print_line(c->kind, item);
 	json_decref(list);
 	return 0;
 }
@@ -74,5 +74,5 @@ const struct ctl_cmd ctl_cmd_list = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
 		.examples = "  ps-ctl list models\n  ps-ctl list options --json | jq -r .name\n",
 	},
-	run,
+	run_list,
 };

@@ -5,33 +5,52 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/hosts.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "conf/conf_key.h"
-#include "launch/rundir.h"
-#include "wire/choose.h"
+#include "conf/hosts.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "rundir/rundir.h"
+#include "socket/listen_address.h"
 
 /* ---- hosts and addresses --------------------------------------------------------------- */
 
-static void read_hosts(const struct conf *c, struct hosts *hosts)
+static void copy_conf_hosts(const struct conf *c, struct hosts *hosts)
 {
 	*hosts = (struct hosts){ NULL, 0 };
 	for (size_t i = 0; i < c->hosts.n; i++)
 		hosts_add(hosts, c->hosts.item[i], NULL);
 }
 
-/* The servers of this host have the same address. */
-static enum err_code check_port(const struct conf *c, struct err *e)
+/* Check that the hosts have slots for all processes that are started on them.  Only slots given in
+ * the list are a limit. */
+static enum err_code check_host_slots(const struct conf *c, struct err *e)
+{
+	bool own = conf_trains(c) && (strcmp(c->job.model, "custom") != 0 || conf_is_named(c->job.exec) || conf_is_named(c->job.command));
+	int64_t workers = own ? c->workers.max : 0, n = c->servers + workers;
+	enum err_code rc = ERR_OK;
+	struct hosts hosts;
+
+	copy_conf_hosts(c, &hosts);
+	if (hosts.n > 0 && n > 0 && !hosts_nth(&hosts, (size_t)(n - 1)))
+		rc = err_set(e, ERR_CONFIG, "hosts: %lld server%s and %lld worker%s need %lld slot%s, and the hosts have %lld: name more hosts, "
+		             "or more slots", (long long)c->servers, NUM_S(c->servers), (long long)workers, NUM_S(workers), (long long)n, NUM_S(n),
+		             (long long)hosts_slots(&hosts));
+	hosts_release(&hosts);
+	return rc;
+}
+
+/* Refuse a fixed port when several processes of this host would listen on it. */
+static enum err_code check_listen_port(const struct conf *c, struct err *e)
 {
 	const char *port = strrchr(c->listen, ':');
 	int64_t n = c->replicas > 1 || c->hosts.n;
 	struct hosts hosts;
 
-	read_hosts(c, &hosts);
+	copy_conf_hosts(c, &hosts);
 	for (int64_t k = 0; k < c->servers; k++)
-		n += !hosts.n || hosts_is_here(hosts_place(&hosts, (size_t)k));
+		n += !hosts.n || hosts_is_here(hosts_nth(&hosts, (size_t)k));
 	hosts_release(&hosts);
 	if (n <= 1 || !port || strcmp(port, ":0") == 0)
 		return ERR_OK;
@@ -39,8 +58,8 @@ static enum err_code check_port(const struct conf *c, struct err *e)
 	               c->listen, (long long)n);
 }
 
-/* As if the cluster file had them. */
-static enum err_code take_hostfile(struct conf *c, const char *file, struct err *e)
+/* Set the key hosts from a host file, as if the cluster file had them. */
+static enum err_code apply_hostfile(struct conf *c, const char *file, struct err *e)
 {
 	struct hosts hosts = { NULL, 0 };
 	enum err_code rc = hosts_read(&hosts, file, e);
@@ -48,7 +67,9 @@ static enum err_code take_hostfile(struct conf *c, const char *file, struct err 
 	char *text, *set;
 
 	for (size_t i = 0; i < hosts.n; i++)
-		json_array_append_new(list, json_sprintf("%s slots=%lld", hosts.item[i].name, (long long)hosts.item[i].slots));
+		for (int64_t n = hosts.item[i].limited ? 1 : hosts.item[i].slots; n > 0; n--)
+			json_array_append_new(list, hosts.item[i].limited ?
+			    json_sprintf("%s slots=%lld", hosts.item[i].name, (long long)hosts.item[i].slots) : json_string(hosts.item[i].name));
 	text = json_text(list);
 	set = mem_printf("hosts=%s", text);
 	if (rc == ERR_OK)
@@ -64,8 +85,8 @@ static enum err_code take_hostfile(struct conf *c, const char *file, struct err 
 	return rc;
 }
 
-/* "10.0.0.2", "fe80::1" and "me@b" with a port. */
-static void with_port(const char *host, int port, char out[static NET_TEXT])
+/* Write "10.0.0.2", "fe80::1" or "me@b" (without the user) as host:port to out. */
+static void format_with_port(const char *host, int port, char out[static NET_TEXT])
 {
 	const char *at = strrchr(host, '@');
 
@@ -73,7 +94,7 @@ static void with_port(const char *host, int port, char out[static NET_TEXT])
 	snprintf(out, NET_TEXT, strchr(host, ':') && host[0] != '[' ? "[%s]:%d" : "%s:%d", host, port);
 }
 
-static enum err_code set_listen(struct conf *c, const char *addr, struct err *e)
+static enum err_code set_listen_key(struct conf *c, const char *addr, struct err *e)
 {
 	char *set = mem_printf("listen=%s", addr);
 	enum err_code rc = conf_set(c, set, e);
@@ -82,8 +103,33 @@ static enum err_code set_listen(struct conf *c, const char *addr, struct err *e)
 	return rc;
 }
 
-/* What was not told is chosen by the first host that is not this one. */
-static enum err_code choose_for_others(struct conf *c, struct err *e)
+/* The HostName that the configuration of ssh gives to a host, to be freed; the name itself with
+ * another remote shell or without an entry. */
+static char *find_ssh_address(const char *name)
+{
+	const char *rsh = getenv("PS_RSH"), *first = rsh && *rsh ? rsh : "ssh";
+	size_t n = strcspn(first, " ");
+	char *word = mem_printf("%.*s", (int)n, first), *command = NULL, *found = NULL, line[512];
+	FILE *f = NULL;
+
+	/* hosts_add() accepts no characters in host names that are special to a shell. */
+	if (strcmp(path_basename(word), "ssh") == 0) {
+		command = mem_printf("exec %s -G %s 2>/dev/null", first, name);
+		f = popen(command, "r");
+	}
+	while (f && fgets(line, sizeof line, f))
+		if (!found && strncmp(line, "hostname ", 9) == 0)
+			found = mem_printf("%.*s", (int)strcspn(line + 9, "\n"), line + 9);
+	if (f)
+		pclose(f);
+	free(command);
+	free(word);
+	return found && *found ? found : mem_strdup(name);
+}
+
+/* Choose the listen address, unless it was given: the local address on the route to the first
+ * other host that can be resolved. */
+static enum err_code choose_reachable_listen(struct conf *c, struct err *e)
 {
 	const struct conf_key *listen = conf_key_find("listen", NULL);
 	char towards[NET_TEXT] = "", addr[NET_TEXT];
@@ -92,43 +138,55 @@ static enum err_code choose_for_others(struct conf *c, struct err *e)
 	struct hosts hosts;
 	const char *why;
 
-	read_hosts(c, &hosts);
-	for (size_t i = 0; !towards[0] && i < hosts.n; i++)
-		if (!hosts_is_here(hosts.item[i].name))
-			with_port(hosts.item[i].name, 1, towards);
+	copy_conf_hosts(c, &hosts);
+	for (size_t i = 0; !conf_given(c, listen) && i < hosts.n; i++) {
+		char *address;
+
+		if (hosts_is_here(hosts.item[i].name))
+			continue;
+		address = find_ssh_address(hosts.item[i].name);
+		format_with_port(address, 1, towards);
+		free(address);
+		rc = listen_address_choose(&choice, addr, &why, e);
+		if (rc == ERR_OK)
+			break;
+	}
 	hosts_release(&hosts);
-	if (!towards[0] || conf_given(c, listen))
+	if (!towards[0])
 		return ERR_OK;
-	rc = choose_listen(&choice, addr, &why, e);
 	if (rc != ERR_OK)
 		return err_prefix(e, "it is not known on which address others reach this host (--bind tells)");
-	return set_listen(c, addr, e);
+	return set_listen_key(c, addr, e);
 }
 
-static enum err_code take_place(struct conf *c, const struct local_place *place, struct err *e)
+/* Set the keys hosts and listen from the options in place. */
+static enum err_code apply_place_options(struct conf *c, const struct local_place *place,
+                                         struct err *e)
 {
 	const struct choice choice = { .iface = place->iface };
-	enum err_code rc = place->hostfile ? take_hostfile(c, place->hostfile, e) : ERR_OK;
+	enum err_code rc = place->hostfile ? apply_hostfile(c, place->hostfile, e) : ERR_OK;
 	char addr[NET_TEXT];
 	const char *why;
 
 	if (rc != ERR_OK || place->later)
 		return rc;
 	if (!place->bind && !place->iface)
-		return choose_for_others(c, e);
+		return choose_reachable_listen(c, e);
 	if (place->bind)
-		with_port(place->bind, 0, addr);
+		format_with_port(place->bind, 0, addr);
 	else
-		rc = choose_listen(&choice, addr, &why, e);
+		rc = listen_address_choose(&choice, addr, &why, e);
 	if (rc == ERR_OK)
-		rc = set_listen(c, addr, e);
+		rc = set_listen_key(c, addr, e);
 	return rc == ERR_OK ? rc : err_prefix(e, place->bind ? "--bind" : "--iface");
 }
 
 /* ---- the file -------------------------------------------------------------------------- */
 
-/* --exec stands for two assignments. */
-static enum err_code load(const char *path, const struct opt_list *sets, const char *exec, struct conf *c, struct err *e)
+/* Load the cluster file.  --exec stands for the assignments job.model=custom and
+ * job.command=COMMAND. */
+static enum err_code load_conf(const char *path, const struct opt_list *sets, const char *exec,
+                               struct conf *c, struct err *e)
 {
 	const char **all = mem_array(sets->n + 2, sizeof *all);
 	char *command = mem_printf("job.command=%s", exec ? exec : "");
@@ -144,21 +202,23 @@ static enum err_code load(const char *path, const struct opt_list *sets, const c
 	return rc;
 }
 
-enum err_code local_load(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
+enum err_code local_load_conf(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
                          struct err *e)
 {
 	char *path = file ? conf_file(file) : NULL, *run;
-	enum err_code rc = load(path, sets, place ? place->exec : NULL, c, e);
+	enum err_code rc = load_conf(path, sets, place ? place->exec : NULL, c, e);
 
 	*dir = NULL;
-	if (rc == ERR_OK && place && take_place(c, place, e) != ERR_OK) {
+	if (rc == ERR_OK && place && apply_place_options(c, place, e) != ERR_OK) {
 		rc = e->code;
 		conf_release(c);
 		free(path);
 		return rc;
 	}
 	if (rc == ERR_OK)
-		rc = check_port(c, e);
+		rc = check_host_slots(c, e);
+	if (rc == ERR_OK)
+		rc = check_listen_port(c, e);
 	if (rc == ERR_OK) {
 		run = rundir_name_for(path ? path : "", c->name);
 		*dir = path_absolute(run);
@@ -170,7 +230,7 @@ enum err_code local_load(const char *file, const struct opt_list *sets, const st
 	return rc;
 }
 
-bool local_may_go(const char *prog, const char *file, const char *exec, int *code)
+bool local_check_operands(const char *prog, const char *file, const char *exec, int *code)
 {
 	if (file || exec)
 		return true;
@@ -179,7 +239,7 @@ bool local_may_go(const char *prog, const char *file, const char *exec, int *cod
 	return false;
 }
 
-static bool rename_stdin(struct conf_strs *paths)
+static bool rename_stdin_paths(struct conf_strs *paths)
 {
 	bool found = false;
 
@@ -195,9 +255,9 @@ static bool rename_stdin(struct conf_strs *paths)
 	return found;
 }
 
-bool local_name_stdin(struct conf *c)
+bool local_replace_stdin(struct conf *c)
 {
-	bool data = rename_stdin(&c->job.data), eval = rename_stdin(&c->job.eval);
+	bool data = rename_stdin_paths(&c->job.data), eval = rename_stdin_paths(&c->job.eval);
 
 	return data || eval;
 }

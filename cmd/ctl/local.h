@@ -3,17 +3,18 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "base/opt.h"
 #include "conf/conf.h"
+#include "core/err.h"
+#include "core/opt.h"
 
-/* What run and start do before a process is started. */
+/* The steps of ps-ctl run, start and launch before a process is started: load the cluster file,
+ * check it, and choose the coordinator's address. */
 
-/* Options that say what runs where: which hosts, which addresses of theirs, whose program. */
+/* Options for what runs where: the hosts, the addresses, and the workers' program. */
 struct local_place {
 	const char *hostfile, *bind, *iface, *advertise;
-	const char *exec;               /* a command whose processes are the workers, or NULL */
-	bool later;                     /* nothing is started now: no address is looked for */
+	const char *exec;               /* the command that is run as a worker, or NULL */
+	bool later;                     /* nothing is started now: choose no address */
 };
 #define LOCAL_OPTS(type, field) \
 	{ "hostfile", 0, OPT_STR, offsetof(type, field.hostfile), "FILE", \
@@ -25,19 +26,19 @@ struct local_place {
 	{ "advertise", 0, OPT_STR, offsetof(type, field.advertise), "ADDR", \
 	  "address that others shall use for the coordinator: host or host:port", NULL, 0, 0 }
 
-/* The cluster file (NULL: none, with place->exec) and --set, checked whole, and the run directory that it
- * asks for: *dir is absolute and fresh.  Nothing is made yet.  ERR_NOTFOUND,
- * ERR_USAGE; all else that is wrong with the file is ERR_CONFIG.  c is zeroes after a failure.
- * With a place (else NULL) c has its hosts, and an address that other hosts can reach. */
-enum err_code local_load(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
+/* Load and validate the cluster file (NULL: none, with place->exec) with the assignments of --set,
+ * and find the run directory: *dir is absolute and to be freed.  Nothing is created.  With a place
+ * (else NULL) c gets its hosts and a listen address that other hosts can reach.  ERR_NOTFOUND,
+ * ERR_USAGE; every other fault of the file is ERR_CONFIG.  c is zeroes after a failure. */
+enum err_code local_load_conf(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
                          struct err *e);
 #define LOCAL_OPT_EXEC(type, field) \
 	{ "exec", 'x', OPT_STR, offsetof(type, field.exec), "COMMAND", \
 	  "a program that is a worker itself (pskit(3), pskit.torch): one is started for each; then FILE may be left out", NULL, 0, 0 }
-/* FILE, or --exec. */
-bool local_may_go(const char *prog, const char *file, const char *exec, int *code);
-/* Standard input as data: a process started here has none of its own, so let it
- * read ours by its name in /proc.  True when there is such a path. */
-bool local_name_stdin(struct conf *c);
+/* Is there a FILE or --exec?  Otherwise report that it is missing; *code is the exit code. */
+bool local_check_operands(const char *prog, const char *file, const char *exec, int *code);
+/* Replace standard input ("-") in the paths of the data by /proc/PID/fd/0 of this process, because
+ * the processes started here have no standard input.  True when there was such a path. */
+bool local_replace_stdin(struct conf *c);
 
 #endif

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/launch.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/launch.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 #define PACE_MS 100
 #define CHUNK 65536
@@ -29,12 +29,13 @@ static const struct opt opts[] = {
 	  "only the last LINES of each log", NULL, 0, 1e9 },
 };
 
-/* One process's log, and what of it is not shown yet. */
+/* The log of one process.  text has what was read; its first `shown` bytes have been printed or
+ * skipped. */
 struct source {
 	char *id;
 	int fd;
 	struct buf text;
-	size_t shown;                   /* bytes of text that have been taken */
+	size_t shown;
 };
 
 struct sources {
@@ -42,12 +43,12 @@ struct sources {
 	size_t n;
 };
 
-static int by_id(const void *a, const void *b)
+static int compare_source_ids(const void *a, const void *b)
 {
 	return strcmp(((const struct source *)a)->id, ((const struct source *)b)->id);
 }
 
-static bool have(const struct sources *s, const char *id)
+static bool is_log_open(const struct sources *s, const char *id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->item[i].id, id) == 0)
@@ -55,8 +56,8 @@ static bool have(const struct sources *s, const char *id)
 	return false;
 }
 
-/* Logs that are wanted and not open yet.  No ids: all. */
-static void find_logs(struct sources *s, const char *dir, char **ids, int nids)
+/* Opens the logs of these processes that are not open yet; without ids, all logs. */
+static void open_logs(struct sources *s, const char *dir, char **ids, int nids)
 {
 	DIR *d = opendir(dir);
 	struct dirent *entry;
@@ -73,7 +74,7 @@ static void find_logs(struct sources *s, const char *dir, char **ids, int nids)
 		for (int i = 0; i < nids; i++)
 			wanted = wanted || strcmp(ids[i], id) == 0;
 		path = rundir_path(dir, entry->d_name);
-		fd = wanted && !have(s, id) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		fd = wanted && !is_log_open(s, id) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 		free(path);
 		if (fd < 0) {
 			free(id);
@@ -85,10 +86,10 @@ static void find_logs(struct sources *s, const char *dir, char **ids, int nids)
 	if (d)
 		closedir(d);
 	if (s->n > 1)
-		qsort(s->item, s->n, sizeof *s->item, by_id);
+		qsort(s->item, s->n, sizeof *s->item, compare_source_ids);
 }
 
-static void read_more(struct source *s)
+static void read_log_tail(struct source *s)
 {
 	ssize_t n;
 
@@ -98,12 +99,12 @@ static void read_more(struct source *s)
 		buf_commit(&s->text, (size_t)n);
 }
 
-/* Begin n lines before the end. */
-static void skip_to_last(struct source *s, int64_t n)
+/* Skips to the last n lines. */
+static void skip_to_last_lines(struct source *s, int64_t n)
 {
 	size_t at = s->text.len;
 
-	/* A last line without its end is a line as well. */
+	/* A last line without a newline counts as a line. */
 	if (at > 0 && s->text.data[at - 1] == '\n')
 		at--;
 	for (int64_t left = n; at > 0 && left > 0; left--)
@@ -112,8 +113,9 @@ static void skip_to_last(struct source *s, int64_t n)
 	s->shown = n == 0 ? s->text.len : at > 0 ? at + 1 : 0;
 }
 
-/* The next whole line, without its end; with `rest` also one that has none. */
-static bool next_line(const struct source *s, bool rest, size_t *len)
+/* Finds the length of the next line, without its newline.  With `rest`, a last line without newline
+ * counts, too. */
+static bool find_next_line(const struct source *s, bool rest, size_t *len)
 {
 	const char *p = (const char *)s->text.data + s->shown;
 	size_t n = s->text.len - s->shown;
@@ -123,26 +125,26 @@ static bool next_line(const struct source *s, bool rest, size_t *len)
 	return end || (rest && n > 0);
 }
 
-/* Lines begin with their stamp, in a form that sorts.  One that does not
- * belongs to the line before it. */
-static bool is_stamped(const char *p, size_t n)
+/* True when a line begins with a time stamp, whose form sorts as text.  A line without one belongs
+ * to the line before it. */
+static bool is_stamped_line(const char *p, size_t n)
 {
 	return n >= 20 && p[4] == '-' && p[7] == '-' && p[10] == 'T';
 }
 
-static bool earlier(const struct source *a, size_t na, const struct source *b, size_t nb)
+static bool is_earlier_line(const struct source *a, size_t na, const struct source *b, size_t nb)
 {
 	const char *p = (const char *)a->text.data + a->shown;
 	const char *q = (const char *)b->text.data + b->shown;
 
-	if (!is_stamped(p, na))
+	if (!is_stamped_line(p, na))
 		return true;
-	if (!is_stamped(q, nb))
+	if (!is_stamped_line(q, nb))
 		return false;
 	return memcmp(p, q, 20 < na && 20 < nb ? 23 : 20) < 0;
 }
 
-static void print_line(struct source *s, size_t len)
+static void print_log_line(struct source *s, size_t len)
 {
 	printf("%s: %.*s\n", s->id, (int)len, (const char *)s->text.data + s->shown);
 	s->shown += len;
@@ -150,9 +152,9 @@ static void print_line(struct source *s, size_t len)
 		s->shown++;
 }
 
-/* All that is there, in the order of its stamps.  The source of the last line
- * goes on first, so that what has no stamp stays with its line. */
-static void print_all(struct sources *all, bool rest)
+/* Prints all lines in the order of their stamps.  Lines without a stamp are printed right after the
+ * line of the same log that they belong to. */
+static void print_all_lines(struct sources *all, bool rest)
 {
 	struct source *last = NULL;
 
@@ -160,27 +162,27 @@ static void print_all(struct sources *all, bool rest)
 		struct source *best = NULL;
 		size_t len, best_len = 0;
 
-		if (last && next_line(last, rest, &len) &&
-		    !is_stamped((const char *)last->text.data + last->shown, len)) {
-			print_line(last, len);
+		if (last && find_next_line(last, rest, &len) &&
+		    !is_stamped_line((const char *)last->text.data + last->shown, len)) {
+			print_log_line(last, len);
 			continue;
 		}
 		for (size_t i = 0; i < all->n; i++) {
 			struct source *s = &all->item[i];
 
-			if (next_line(s, rest, &len) && (!best || earlier(s, len, best, best_len))) {
+			if (find_next_line(s, rest, &len) && (!best || is_earlier_line(s, len, best, best_len))) {
 				best = s;
 				best_len = len;
 			}
 		}
 		if (!best)
 			return;
-		print_line(best, best_len);
+		print_log_line(best, best_len);
 		last = best;
 	}
 }
 
-static void release(struct sources *s)
+static void release_sources(struct sources *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		close(s->item[i].fd);
@@ -190,48 +192,49 @@ static void release(struct sources *s)
 	free(s->item);
 }
 
-static void read_all(struct sources *s)
+static void read_all_logs(struct sources *s)
 {
 	for (size_t i = 0; i < s->n; i++)
-		read_more(&s->item[i]);
+		read_log_tail(&s->item[i]);
 }
 
-static void show(const struct options *o, const char *dir, char **ids, int nids)
+/* Prints the logs merged by time, and with --follow what is added until the cluster ends. */
+static void show_logs(const struct options *o, const char *dir, char **ids, int nids)
 {
 	struct sources all = { NULL, 0 };
 	bool alive = rundir_is_alive(dir, NULL), follow = o->follow && alive;
 
-	find_logs(&all, dir, ids, nids);
-	read_all(&all);
+	open_logs(&all, dir, ids, nids);
+	read_all_logs(&all);
 	for (size_t i = 0; o->lines >= 0 && i < all.n; i++)
-		skip_to_last(&all.item[i], o->lines);
-	print_all(&all, !follow);
+		skip_to_last_lines(&all.item[i], o->lines);
+	print_all_lines(&all, !follow);
 	while (follow && !ferror(stdout)) {
 		poll(NULL, 0, PACE_MS);
-		/* Asked before the last look, so that nothing is missed. */
+		/* Ask this before reading, so that the last pass sees everything that was written. */
 		follow = rundir_is_alive(dir, NULL);
-		find_logs(&all, dir, ids, nids);
-		read_all(&all);
-		print_all(&all, !follow);
+		open_logs(&all, dir, ids, nids);
+		read_all_logs(&all);
+		print_all_lines(&all, !follow);
 	}
-	release(&all);
+	release_sources(&all);
 }
 
-/* Is there a log of each id? */
-static enum err_code check(const char *dir, char **ids, int nids, struct err *e)
+/* Returns ERR_NOTFOUND unless there is a log for each id. */
+static enum err_code check_log_ids(const char *dir, char **ids, int nids, struct err *e)
 {
 	struct sources all = { NULL, 0 };
 	enum err_code rc = ERR_OK;
 
-	find_logs(&all, dir, NULL, 0);
+	open_logs(&all, dir, NULL, 0);
 	for (int i = 0; rc == ERR_OK && i < nids; i++)
-		if (!have(&all, ids[i]))
+		if (!is_log_open(&all, ids[i]))
 			rc = err_set(e, ERR_NOTFOUND, "no log of \"%.60s\" in %s", ids[i], dir);
-	release(&all);
+	release_sources(&all);
 	return rc;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_logs(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .lines = -1 };
 	struct err e = { 0 };
@@ -243,9 +246,9 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	rc = ctl_run_dir(o.dir, &dir, &e);
 	if (rc == ERR_OK)
-		rc = check(dir, argv + 1, nargs, &e);
+		rc = check_log_ids(dir, argv + 1, nargs, &e);
 	if (rc == ERR_OK)
-		show(&o, dir, argv + 1, nargs);
+		show_logs(&o, dir, argv + 1, nargs);
 	free(dir);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
@@ -260,5 +263,5 @@ const struct ctl_cmd ctl_cmd_logs = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
 		.examples = "  ps-ctl logs -f\n  ps-ctl logs -n 20 server-0 worker-1\n",
 	},
-	run,
+	run_logs,
 };

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "far.h"
 #include "parts.h"
 
-/* A file of another host is only seen by looking. */
+/* The directory is polled: inotify does not report files that another host creates. */
 #define PACE_MIN_MS 20
 #define PACE_MAX_MS 500
 #define OVER "over"
@@ -22,7 +22,7 @@ char *meeting_path(const char *dir, const char *run_id)
 	return mem_printf("%s/launch/%s", dir, run_id);
 }
 
-enum err_code meeting_begin(struct runner *r, struct err *e)
+enum err_code meeting_create(struct runner *r, struct err *e)
 {
 	file_remove_tree(r->meeting, NULL);
 	return file_mkdirs(r->meeting, 0700, e);
@@ -33,25 +33,25 @@ bool meeting_expects(const struct runner *r, const char *id)
 	return r->meeting && strcmp(id, "server-0") != 0 && strcmp(id, "coordinator") != 0;
 }
 
-static char *join_path(const char *meeting, const char *id)
+static char *make_join_path(const char *meeting, const char *id)
 {
 	return mem_printf("%s/%s.join", meeting, id);
 }
 
 enum err_code meeting_invite(struct runner *r, const char *id, struct err *e)
 {
-	char *path = join_path(r->meeting, id);
+	char *path = make_join_path(r->meeting, id);
 	struct buf line = BUF_INIT;
-	enum err_code rc = far_join_line(r, id, &line, e);
+	enum err_code rc = far_get_join_line(r, id, &line, e);
 
 	if (rc == ERR_OK)
 		rc = file_replace(path, line.data, line.len, 0600, e);
-	far_wipe(&line);
+	far_wipe_join_line(&line);
 	free(path);
 	return rc;
 }
 
-void meeting_end(struct runner *r, const char *why)
+void meeting_close(struct runner *r, const char *why)
 {
 	char *path = mem_printf("%s/" OVER, r->meeting);
 
@@ -61,8 +61,8 @@ void meeting_end(struct runner *r, const char *why)
 	free(path);
 }
 
-/* Is there a word that it is over? */
-static bool is_over(const char *meeting, struct err *e)
+/* Is the run over?  Then e has the reason. */
+static bool is_meeting_over(const char *meeting, struct err *e)
 {
 	char *path = mem_printf("%s/" OVER, meeting);
 	struct buf why = BUF_INIT;
@@ -77,15 +77,15 @@ static bool is_over(const char *meeting, struct err *e)
 	return over;
 }
 
-enum err_code meeting_await(const char *meeting, const char *id, int64_t timeout, char **join, struct err *e)
+enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join, struct err *e)
 {
 	int64_t end = clock_now() + timeout;
 	enum err_code rc = ERR_OK;
 	int pace = PACE_MIN_MS;
 
-	*join = join_path(meeting, id);
+	*join = make_join_path(meeting, id);
 	while (rc == ERR_OK && access(*join, R_OK) != 0) {
-		if (is_over(meeting, e))
+		if (is_meeting_over(meeting, e))
 			rc = ERR_FAILED;
 		else if (clock_now() >= end)
 			rc = err_set(e, ERR_TIMEOUT, "rank 0 has left no %s after %.0f s: is it running, with the same --run-id, and does this "

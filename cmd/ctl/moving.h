@@ -1,10 +1,13 @@
 #ifndef CTL_MOVING_H
 #define CTL_MOVING_H
 
-#include <jansson.h>
 #include <stdint.h>
 
+#include "core/json.h"
 #include "ctl.h"
+
+/* Requests to the coordinator that move partitions or change the members (ps-ctl scale, drain,
+ * rebalance), with a progress bar. */
 
 struct moving_options {
 	const char *dir;
@@ -13,12 +16,12 @@ struct moving_options {
 
 #define MOVING_OPTS 2
 extern const struct opt moving_opts[MOVING_OPTS];
-/* As ctl_parse, with 60 s to wait unless told otherwise. */
+/* Like ctl_parse; the timeout is 60 s unless it is given. */
 bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv, int *nargs, int *code);
 
-/* Ask the coordinator of the cluster at dir (NULL: the only one here) for a
- * change, and show how the partitions move until all lie where they shall and
- * everybody who is wanted is there.  The exit code; 124 when the time is up. */
+/* POST body (released here) to route of the cluster at dir (NULL: the only one here), and show how
+ * the partitions move until all are in place and all requested members are there.  Returns the
+ * exit code; 124 after timeout ns. */
 int moving(const char *dir, const char *route, json_t *body, int64_t timeout);
 
 #endif

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "object/uri.h"
 #include "store.h"
@@ -24,14 +24,16 @@ static const struct opt opts[] = {
 
 /* ---- cat ------------------------------------------------------------------------------ */
 
-static enum err_code to_stdout(void *ctx, const void *p, size_t n, struct err *e)
+static enum err_code write_to_stdout(void *ctx, const void *p, size_t n, struct err *e)
 {
 	(void)ctx;
-	return fd_write_all(STDOUT_FILENO, p, n, e);
+	return file_write_all(STDOUT_FILENO, p, n, e);
 }
 
-/* "-": the name is the first line of standard input, which no other user sees. */
-static char *name_of(const char *word)
+/* Returns the name of an object, to be freed: the word, or for "-" the first line of standard
+ * input.  Other users can see a process's arguments, but not its input, so that a name may contain
+ * a secret. */
+static char *read_object_name(const char *word)
 {
 	char *line = NULL;
 	size_t cap = 0;
@@ -46,10 +48,10 @@ static char *name_of(const char *word)
 	return line;
 }
 
-static enum err_code cat(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code cat_object(struct object_client *c, const struct options *o, char **args, struct err *e)
 {
-	char *name = name_of(args[0]);
-	enum err_code rc = object_get(c, name, to_stdout, NULL, e);
+	char *name = read_object_name(args[0]);
+	enum err_code rc = object_get(c, name, write_to_stdout, NULL, e);
 
 	(void)o;
 	free(name);
@@ -63,7 +65,7 @@ struct listing {
 	const char *before;
 };
 
-static enum err_code print(void *ctx, const char *rest, uint64_t size, struct err *e)
+static enum err_code print_object(void *ctx, const char *rest, uint64_t size, struct err *e)
 {
 	const struct listing *l = ctx;
 	json_t *line;
@@ -71,7 +73,7 @@ static enum err_code print(void *ctx, const char *rest, uint64_t size, struct er
 	(void)e;
 	if (l->o->json) {
 		line = json_pack("{s:o, s:I}", "name", json_sprintf("%s%s", l->before, rest), "size_bytes", (json_int_t)size);
-		ctl_line("object", line);
+		ctl_print_line("object", line);
 		json_decref(line);
 	} else {
 		printf("%14llu  %s%s\n", (unsigned long long)size, l->before, rest);
@@ -79,11 +81,11 @@ static enum err_code print(void *ctx, const char *rest, uint64_t size, struct er
 	return ERR_OK;
 }
 
-static enum err_code ls(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code list_objects(struct object_client *c, const struct options *o, char **args, struct err *e)
 {
-	char *name = name_of(args[0]);
+	char *name = read_object_name(args[0]);
 	struct listing l = { o, uri_is_pattern(name) ? "" : name };
-	enum err_code rc = uri_is_pattern(name) ? object_match(c, name, print, &l, e) : object_list(c, name, print, &l, e);
+	enum err_code rc = uri_is_pattern(name) ? object_match(c, name, print_object, &l, e) : object_list(c, name, print_object, &l, e);
 
 	free(name);
 	return rc;
@@ -91,13 +93,13 @@ static enum err_code ls(struct object_client *c, const struct options *o, char *
 
 /* ---- put and rm ---------------------------------------------------------------------------- */
 
-static enum err_code put(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code upload_object(struct object_client *c, const struct options *o, char **args, struct err *e)
 {
 	(void)o;
 	return store_put_file(c, strcmp(args[0], "-") == 0 ? NULL : args[0], args[1], e);
 }
 
-static enum err_code rm(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code remove_object(struct object_client *c, const struct options *o, char **args, struct err *e)
 {
 	(void)o;
 	return object_remove(c, args[0], e);
@@ -109,13 +111,13 @@ static const struct action {
 	const char *wants;
 	enum err_code (*run)(struct object_client *c, const struct options *o, char **args, struct err *e);
 } actions[] = {
-	{ "ls", 1, "one name, or a beginning of names, or a pattern", ls },
-	{ "cat", 1, "one name", cat },
-	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", put },
-	{ "rm", 1, "one name", rm },
+	{ "ls", 1, "one name, or a beginning of names, or a pattern", list_objects },
+	{ "cat", 1, "one name", cat_object },
+	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", upload_object },
+	{ "rm", 1, "one name", remove_object },
 };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_object(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = STORE_TIMEOUT };
 	struct object_client *c = NULL;
@@ -130,7 +132,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!a)
 		return 2;
 	if (nargs - 1 != a->operands)
-		return ctl_misuse(self, "%s takes %s", a->name, a->wants);
+		return ctl_report_misuse(self, "%s takes %s", a->name, a->wants);
 	rc = store_open(o.timeout, &c, &e);
 	if (rc == ERR_OK)
 		rc = a->run(c, &o, argv + 2, &e);
@@ -150,5 +152,5 @@ const struct ctl_cmd ctl_cmd_object = {
 		.examples = "  ps-ctl object ls s3://bucket/data/\n  ps-ctl object cat https://host/train.csv.gz | zcat | head\n"
 		            "  ps-ctl export all | ps-ctl object put - s3://bucket/model.safetensors\n",
 	},
-	run,
+	run_object,
 };

@@ -1,6 +1,6 @@
 #include "pausing.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_pause(const struct ctl_cmd *self, int argc, char **argv)
 {
 	return pausing(self, true, argc, argv);
 }
@@ -15,5 +15,5 @@ const struct ctl_cmd ctl_cmd_pause = {
 		.opts = pausing_opts, .nopts = PAUSING_OPTS, .min_args = 0, .max_args = 0,
 		.examples = "  ps-ctl pause && ps-ctl checkpoint && ps-ctl resume\n",
 	},
-	run,
+	run_pause,
 };

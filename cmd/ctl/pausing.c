@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
+#include "core/json.h"
 
 const struct opt pausing_opts[PAUSING_OPTS] = {
 	CTL_OPT_CLUSTER(struct pausing_options, dir),
@@ -15,8 +15,8 @@ struct wait {
 	int64_t step;
 };
 
-/* Every worker, of those that are there. */
-static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
+/* A ctl_status_fn for ctl_watch_status: done when every present worker rests, or none does. */
+static enum err_code check_paused(void *ctx, const json_t *s, bool *done, struct err *e)
 {
 	struct wait *w = ctx;
 	const char *state = json_str(s, "state", "");
@@ -27,21 +27,22 @@ static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
 	return strcmp(state, "running") == 0 ? ERR_OK : err_set(e, ERR_NOTREADY, "the job is %s", state);
 }
 
-static enum err_code follow(struct http_client *client, struct wait *w, int64_t timeout, struct err *e)
+static enum err_code await_paused(struct http_client *client, struct wait *w, int64_t timeout,
+                                  struct err *e)
 {
-	enum err_code rc = ctl_until(client, timeout, look, w, e);
+	enum err_code rc = ctl_watch_status(client, timeout, check_paused, w, e);
 
 	return rc != ERR_TIMEOUT ? rc : err_set(e, rc, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
 	                                        (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
 }
 
-static void show(const struct pausing_options *o, bool pause, int64_t step)
+static void print_paused(const struct pausing_options *o, bool pause, int64_t step)
 {
 	json_t *line;
 
 	if (o->json) {
 		line = json_pack("{s:I}", "step", (json_int_t)step);
-		ctl_line(pause ? "paused" : "resumed", line);
+		ctl_print_line(pause ? "paused" : "resumed", line);
 		json_decref(line);
 	} else {
 		printf("%s at step %lld\n", pause ? "paused" : "resumed", (long long)step);
@@ -66,9 +67,9 @@ int pausing(const struct ctl_cmd *self, bool pause, int argc, char **argv)
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/pause", body, CTL_CALL, NULL, NULL, &e);
 	if (rc == ERR_OK)
-		rc = follow(client, &w, o.timeout, &e);
+		rc = await_paused(client, &w, o.timeout, &e);
 	if (rc == ERR_OK)
-		show(&o, pause, w.step);
+		print_paused(&o, pause, w.step);
 	http_client_free(client);
 	json_decref(body);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);

@@ -3,6 +3,7 @@
 
 #include "ctl.h"
 
+/* The common part of ps-ctl pause and resume. */
 struct pausing_options {
 	const char *dir;
 	int64_t timeout;
@@ -12,7 +13,7 @@ struct pausing_options {
 #define PAUSING_OPTS 3
 extern const struct opt pausing_opts[PAUSING_OPTS];
 
-/* Have the workers rest, or go on, and wait until all do.  The exit code. */
+/* Pause or resume all workers, and wait until all of them do so.  Returns the exit code. */
 int pausing(const struct ctl_cmd *self, bool pause, int argc, char **argv);
 
 #endif

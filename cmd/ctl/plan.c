@@ -6,17 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/suggest.h"
 #include "conf/rule.h"
-#include "coord/layout.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/suggest.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "layout/layout.h"
+#include "rundir/rundir.h"
 
 #define DEFAULT_WINDOW (5 * NSEC_PER_SEC)
-/* Seconds; times as long; more parameters than partitions can be numbered. */
+/* Bounds of what a user may give: seconds, a factor of slowdown, and as many parameters as
+ * partitions can hold. */
 #define COST_MAX 1e6
 #define FACTOR_MAX 1e3
 #define PARAMS_MAX ((double)UINT32_MAX * PART_ELEMENTS)
@@ -58,10 +59,10 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- words to numbers --------------------------------------------------------------- */
+/* ---- parsing of options ------------------------------------------------------------- */
 
-/* "25.6M", base 1000. */
-static bool count(const char *text, double *out)
+/* Parses a positive number like "25.6M", base 1000. */
+static bool parse_count(const char *text, double *out)
 {
 	static const char unit[] = "kMGTP";
 	size_t n = strlen(text);
@@ -82,23 +83,24 @@ static bool count(const char *text, double *out)
 	return v < 1e18;
 }
 
-/* "100M" or "20M/100M" bits a second to bytes, up and down as workers see it. */
-static bool rates(const char *text, double *up, double *down)
+/* Parses "100M" or "20M/100M" (up/down, seen from a worker), in bits a second, to bytes a
+ * second. */
+static bool parse_link_rates(const char *text, double *up, double *down)
 {
 	char *copy = mem_strdup(text), *slash = strchr(copy, '/');
 	bool good;
 
 	if (slash)
 		*slash++ = 0;
-	good = count(copy, up) && count(slash ? slash : copy, down) && *up >= 1 && *down >= 1;
+	good = parse_count(copy, up) && parse_count(slash ? slash : copy, down) && *up >= 1 && *down >= 1;
 	free(copy);
 	*up /= 8;
 	*down /= 8;
 	return good;
 }
 
-/* "0.4ns" in seconds. */
-static bool seconds(const char *text, double *out)
+/* Parses a time like "0.4ns" to seconds. */
+static bool parse_seconds(const char *text, double *out)
 {
 	static const struct { const char *unit; double scale; } unit[] = {
 		{ "ps", 1e-12 }, { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 },
@@ -119,89 +121,95 @@ static bool seconds(const char *text, double *out)
 	return good;
 }
 
-/* The cost that a word begins with, "send" of "send=0.4ns"; PLAN_COSTS: none. */
-static size_t cost_named(const char *text, size_t len)
+/* Finds a cost by its name, the first len bytes of text.  Returns its index, or PLAN_COSTS for an
+ * unknown name. */
+static size_t find_cost(const char *text, size_t len)
 {
 	size_t i = 0;
 
-	while (i < PLAN_COSTS && (strlen(plan_cost_at(i)->name) != len || strncmp(plan_cost_at(i)->name, text, len) != 0))
+	while (i < PLAN_COSTS && (strlen(capacity_plan_cost_at(i)->name) != len || strncmp(capacity_plan_cost_at(i)->name, text, len) != 0))
 		i++;
 	return i;
 }
 
-static int no_such_cost(const struct ctl_cmd *self, const char *text, size_t len)
+static int report_unknown_cost(const struct ctl_cmd *self, const char *text, size_t len)
 {
 	const char *names[PLAN_COSTS], *near;
 	char *name = mem_printf("%.*s", (int)len, text);
 
 	for (size_t i = 0; i < PLAN_COSTS; i++)
-		names[i] = plan_cost_at(i)->name;
+		names[i] = capacity_plan_cost_at(i)->name;
 	near = suggest(name, names, PLAN_COSTS);
 	free(name);
 	if (near)
-		return ctl_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?", text, near);
-	return ctl_misuse(self, "--cost %.80s: no such cost", text);
+		return ctl_report_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?", text, near);
+	return ctl_report_misuse(self, "--cost %.80s: no such cost", text);
 }
 
-static int take_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
+/* Sets a cost from --cost NAME=TIME; "crowded" is a factor.  Returns 0, or the exit code after
+ * reporting an error. */
+static int set_cost(const struct ctl_cmd *self, const char *text, struct plan *p)
 {
-	size_t len = strcspn(text, "="), i = cost_named(text, len);
+	size_t len = strcspn(text, "="), i = find_cost(text, len);
 	const char *value = text + len + (text[len] == '=');
 	bool good;
 
 	if (i == PLAN_COSTS)
-		return no_such_cost(self, text, len);
+		return report_unknown_cost(self, text, len);
 	if (i == PLAN_crowded)
 		good = num_double(value, &p->fixed[i]) && p->fixed[i] >= 1 && p->fixed[i] <= FACTOR_MAX;
 	else
-		good = seconds(value, &p->fixed[i]);
+		good = parse_seconds(value, &p->fixed[i]);
 	if (good)
 		return 0;
-	return i == PLAN_crowded ? ctl_misuse(self, "--cost %.80s: must be a factor from 1 to %g", text, FACTOR_MAX) :
-	    ctl_misuse(self, "--cost %.80s: must be a time, as 0.4ns, of at most %g s", text, COST_MAX);
+	return i == PLAN_crowded ? ctl_report_misuse(self, "--cost %.80s: must be a factor from 1 to %g", text, FACTOR_MAX) :
+	    ctl_report_misuse(self, "--cost %.80s: must be a time, as 0.4ns, of at most %g s", text, COST_MAX);
 }
 
-static int take_lines(const struct ctl_cmd *self, const struct options *o, struct plan_place *place)
+/* Sets the links and cores from --net, --server-net, --rtt, --cores and --proxied.  Returns 0, or
+ * the exit code after reporting an error. */
+static int set_links(const struct ctl_cmd *self, const struct options *o, struct capacity_plan_place *place)
 {
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
 	double up = 0, down = 0;
 
-	if (o->net && !rates(o->net, &up, &down))
-		return ctl_misuse(self, "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
+	if (o->net && !parse_link_rates(o->net, &up, &down))
+		return ctl_report_misuse(self, "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
 	place->worker = (struct sim_line){ up, down, (double)o->rtt / 1e9 / 2 };
 	place->server = (struct sim_line){ down, up, 0 };
-	if (o->server_net && !rates(o->server_net, &place->server.up, &place->server.down))
-		return ctl_misuse(self, "--server-net: must be bits a second, as 1G or 10G/10G, got \"%.80s\"", o->server_net);
+	if (o->server_net && !parse_link_rates(o->server_net, &place->server.up, &place->server.down))
+		return ctl_report_misuse(self, "--server-net: must be bits a second, as 1G or 10G/10G, got \"%.80s\"", o->server_net);
 	place->cores = o->cores >= 0 ? (unsigned)o->cores : o->net || o->server_net || o->rtt ? 0 : here > 0 ? (unsigned)here : 1;
 	place->remote = place->cores == 0;
 	place->carried = o->proxied / 1e9;
 	if (place->carried > 0 && !place->cores)
-		return ctl_misuse(self, "--proxied: is for one host, so --cores must be above 0");
-	/* On one host there are no servers' lines, only what stands for workers'. */
+		return ctl_report_misuse(self, "--proxied: is for one host, so --cores must be above 0");
+	/* On one host the servers have no links of their own: the workers' links stand for both. */
 	if (place->cores && !o->server_net)
 		place->server.up = place->server.down = 0;
 	return 0;
 }
 
-static int take(const struct ctl_cmd *self, const struct options *o, struct plan *p)
+/* Sets everything that the options give.  Returns 0, or the exit code after reporting an error. */
+static int set_plan_options(const struct ctl_cmd *self, const struct options *o, struct plan *p)
 {
-	struct plan_place *place = &p->place;
+	struct capacity_plan_place *place = &p->place;
 	double params = 0;
 	struct err e;
-	int code = take_lines(self, o, place);
+	int code = set_links(self, o, place);
 
 	place->seed = (uint64_t)o->seed;
 	place->steps = (unsigned)o->steps;
 	if (!code && o->compute && sim_parse_compute(o->compute, &place->compute, &e))
-		code = ctl_misuse(self, "--compute: %s", e.msg);
+		code = ctl_report_misuse(self, "--compute: %s", e.msg);
 	if (!code && o->slow && sim_parse_slow(o->slow, &place->compute, &e))
-		code = ctl_misuse(self, "--slow: %s", e.msg);
-	if (!code && o->params && (!count(o->params, &params) || params < 1 || params > PARAMS_MAX))
-		code = ctl_misuse(self, "--params: must be a number, as 25.6M, from 1 to %g, got \"%.80s\"", PARAMS_MAX, o->params);
-	if (!code && o->examples && (!count(o->examples, &p->facts.examples) || p->facts.examples < 1))
-		code = ctl_misuse(self, "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
+		code = ctl_report_misuse(self, "--slow: %s", e.msg);
+	if (!code && o->params && (!parse_count(o->params, &params) || params < 1 || params > PARAMS_MAX))
+		code = ctl_report_misuse(self, "--params: must be a number, as 25.6M, from 1 to %g, got \"%.80s\"", PARAMS_MAX, o->params);
+	if (!code && o->examples && (!parse_count(o->examples, &p->facts.examples) || p->facts.examples < 1))
+		code = ctl_report_misuse(self, "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
 	for (size_t i = 0; !code && i < o->costs.n; i++)
-		code = take_cost(self, o->costs.item[i], p);
+		code = set_cost(self, o->costs.item[i], p);
 	p->facts.values = floor(params);
 	p->facts.parts = (unsigned)ceil(params / PART_ELEMENTS);
 	p->facts.example_bytes = (double)o->example_bytes;
@@ -210,7 +218,9 @@ static int take(const struct ctl_cmd *self, const struct options *o, struct plan
 
 /* ---- the file -------------------------------------------------------------------------- */
 
-static enum err_code load(const struct options *o, const char *file, struct conf *c, struct err *e)
+/* Loads the cluster file with --set, --workers and --servers.  With --params, the data need not
+ * exist. */
+static enum err_code load_plan_conf(const struct options *o, const char *file, struct conf *c, struct err *e)
 {
 	char *workers = mem_printf("workers=%lld", (long long)o->workers), *servers = mem_printf("servers=%lld", (long long)o->servers);
 	const char **sets = mem_array(o->sets.n + 4, sizeof *sets);
@@ -223,7 +233,7 @@ static enum err_code load(const struct options *o, const char *file, struct conf
 		sets[n++] = workers;
 	if (o->servers)
 		sets[n++] = servers;
-	/* The data are told, and need not be there. */
+	/* The options tell all that is needed of the data: they need not exist. */
 	if (o->params) {
 		sets[n++] = "job.data=/dev/null";
 		sets[n++] = "job.eval=[]";
@@ -239,22 +249,22 @@ static enum err_code load(const struct options *o, const char *file, struct conf
 	return rc;
 }
 
-/* What the data tell, unless --params has. */
-static enum err_code facts(const struct options *o, const struct conf *c, struct plan_facts *f, struct err *e)
+/* Reads the facts that the plan needs from the data, unless the options give them. */
+static enum err_code load_data_facts(const struct options *o, const struct conf *c, struct capacity_plan_facts *f, struct err *e)
 {
-	struct plan_facts told = *f;
+	struct capacity_plan_facts told = *f;
 	enum err_code rc;
 
 	if (o->params)
 		return ERR_OK;
-	rc = plan_facts_load(c, f, e);
+	rc = capacity_plan_facts_load(c, f, e);
 	if (told.examples > 0)
 		f->examples = told.examples;
 	f->example_bytes = told.example_bytes;
 	return rc;
 }
 
-static bool has_batch_cost(const struct options *o)
+static bool gives_batch_cost(const struct options *o)
 {
 	for (size_t i = 0; i < o->costs.n; i++)
 		if (strncmp(o->costs.item[i], "batch=", 6) == 0)
@@ -264,35 +274,36 @@ static bool has_batch_cost(const struct options *o)
 
 /* ---- running ------------------------------------------------------------------------------ */
 
-void planned_release(struct planned *x)
+void plan_candidate_release(struct planned *x)
 {
 	free(x->set);
 	conf_release(&x->conf);
 }
 
-enum err_code planned_run(struct plan *p, struct planned *x, double samples, struct err *e)
+enum err_code plan_candidate_run(struct plan *p, struct planned *x, double samples, struct err *e)
 {
-	enum err_code rc = plan_measure(p, &x->conf, &x->costs, e);
+	enum err_code rc = capacity_plan_measure(p, &x->conf, &x->costs, e);
 
 	if (rc)
 		return rc;
-	plan_spec(p, &x->conf, &x->costs, &x->spec);
+	capacity_plan_spec(p, &x->conf, &x->costs, &x->spec);
 	rc = sim_run(&x->spec, &x->result, e);
 	if (rc)
 		return rc;
 	x->seconds = samples / (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
-	x->memory = plan_memory(p, &x->conf, &x->tables);
+	x->memory = capacity_plan_memory(p, &x->conf, &x->tables);
 	return ERR_OK;
 }
 
-static enum err_code work(const struct options *o, struct plan *p, struct planned *own, const struct plan_sample *sample, struct err *e)
+/* Simulates the configuration `own`, finds its bottlenecks and alternatives, and prints all. */
+static enum err_code run_plan_and_show(const struct options *o, struct plan *p, struct planned *own, const struct plan_sample *sample, struct err *e)
 {
-	double samples = plan_samples(p, &own->conf);
+	double samples = capacity_plan_samples(p, &own->conf);
 	struct planned *table = NULL;
 	struct plan_limit limit[PLAN_LIMITS];
-	struct plan_words words = { .json = o->json, .plan = p, .limit = limit, .sample = sample, .samples = samples };
+	struct plan_output words = { .json = o->json, .plan = p, .limit = limit, .sample = sample, .samples = samples };
 	size_t n = 0;
-	enum err_code rc = planned_run(p, own, samples, e);
+	enum err_code rc = plan_candidate_run(p, own, samples, e);
 
 	if (!rc)
 		rc = plan_limit(&own->spec, own->result.step_seconds, limit, e);
@@ -301,23 +312,23 @@ static enum err_code work(const struct options *o, struct plan *p, struct planne
 	if (!rc)
 		plan_show(&words, own, table, n);
 	for (size_t i = 0; i < n; i++)
-		planned_release(&table[i]);
+		plan_candidate_release(&table[i]);
 	free(table);
 	return rc;
 }
 
-static enum err_code from_file(const struct options *o, const char *file, struct plan *p, struct planned *own, struct err *e)
+static enum err_code plan_from_file(const struct options *o, const char *file, struct plan *p, struct planned *own, struct err *e)
 {
-	enum err_code rc = load(o, file, &own->conf, e);
+	enum err_code rc = load_plan_conf(o, file, &own->conf, e);
 
 	if (!rc)
-		rc = facts(o, &own->conf, &p->facts, e);
-	return rc ? rc : work(o, p, own, NULL, e);
+		rc = load_data_facts(o, &own->conf, &p->facts, e);
+	return rc ? rc : run_plan_and_show(o, p, own, NULL, e);
 }
 
-/* As the cluster is: its processes hold what the data would tell, when those are not
- * here. */
-static enum err_code from_cluster(const struct options *o, struct plan *p, struct planned *own, struct err *e)
+/* Plans for the running cluster, from its configuration and a sample of its times.  When its data
+ * are not on this host, the number of parameters comes from the servers instead. */
+static enum err_code plan_from_cluster(const struct options *o, struct plan *p, struct planned *own, struct err *e)
 {
 	struct plan_sample sample;
 	struct err ignored;
@@ -329,36 +340,37 @@ static enum err_code from_cluster(const struct options *o, struct plan *p, struc
 	free(dir);
 	if (rc)
 		return rc;
-	if (facts(o, &own->conf, &p->facts, &ignored)) {
+	if (load_data_facts(o, &own->conf, &p->facts, &ignored)) {
 		p->facts.values = sample.parameters / (double)own->conf.replicas;
 		p->facts.parts = (unsigned)ceil(p->facts.values / PART_ELEMENTS);
 	}
 	if (o->cores < 0 && sample.spread)
 		p->place.cores = 0;
 	p->place.remote = p->place.cores == 0;
-	/* Any time does to measure the rest. */
+	/* The sample will give the time of a batch: until then any value keeps capacity_plan_measure() from
+	 * measuring it. */
 	p->place.compute.seconds = 1;
-	rc = plan_measure(p, &own->conf, &own->costs, e);
+	rc = capacity_plan_measure(p, &own->conf, &own->costs, e);
 	if (rc)
 		return rc;
-	plan_take_sample(p, &own->conf, &sample, &own->costs);
-	return work(o, p, own, &sample, e);
+	plan_use_sample(p, &own->conf, &sample, &own->costs);
+	return run_plan_and_show(o, p, own, &sample, e);
 }
 
-static int check(const struct ctl_cmd *self, const struct options *o, int nargs)
+static int check_plan_options(const struct ctl_cmd *self, const struct options *o, int nargs)
 {
 	if (o->measure && (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
-		return ctl_misuse(self, "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
+		return ctl_report_misuse(self, "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
 	if (!o->measure && nargs < 1)
-		return ctl_misuse(self, "a cluster file is wanted, or --measure");
+		return ctl_report_misuse(self, "a cluster file is wanted, or --measure");
 	if (!o->measure && (o->dir || o->window != DEFAULT_WINDOW))
-		return ctl_misuse(self, "--cluster and --window are for --measure");
-	if (o->params && !o->compute && !has_batch_cost(o))
-		return ctl_misuse(self, "--params: needs --compute, as no batch can be tried");
+		return ctl_report_misuse(self, "--cluster and --window are for --measure");
+	if (o->params && !o->compute && !gives_batch_cost(o))
+		return ctl_report_misuse(self, "--params: needs --compute, as no batch can be tried");
 	return 0;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_plan(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .cores = -1, .seed = 1, .window = DEFAULT_WINDOW };
 	struct planned own = { 0 };
@@ -369,15 +381,15 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	plan_init(&p);
+	capacity_plan_init(&p);
 	own.set = mem_strdup("");
-	code = check(self, &o, nargs);
+	code = check_plan_options(self, &o, nargs);
 	if (!code)
-		code = take(self, &o, &p);
+		code = set_plan_options(self, &o, &p);
 	if (!code)
-		rc = o.measure ? from_cluster(&o, &p, &own, &e) : from_file(&o, argv[1], &p, &own, &e);
-	planned_release(&own);
-	plan_release(&p);
+		rc = o.measure ? plan_from_cluster(&o, &p, &own, &e) : plan_from_file(&o, argv[1], &p, &own, &e);
+	plan_candidate_release(&own);
+	capacity_plan_release(&p);
 	opt_list_release(&o.sets);
 	opt_list_release(&o.costs);
 	return code ? code : rc ? ctl_fail(&e) : 0;
@@ -396,5 +408,5 @@ const struct ctl_cmd ctl_cmd_plan = {
 		            "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n"
 		            "  ps-ctl plan --measure                            # of the cluster that runs here\n",
 	},
-	run,
+	run_plan,
 };

@@ -1,66 +1,76 @@
 #ifndef CTL_PLAN_H
 #define CTL_PLAN_H
 
-/* Inside of ps-ctl plan: shared by plan*.c. */
+/* ps-ctl plan: predicts the step time, the bytes and the memory of a cluster by simulation
+ * (lab/capacity_plan.h), and compares other configurations with it.  plan.c parses options and runs
+ * the plan, plan_measure.c samples a running cluster, plan_table.c finds bottlenecks and
+ * alternatives, plan_show.c prints.  One thread. */
 #include "conf/conf.h"
-#include "work/plan.h"
+#include "lab/capacity_plan.h"
 
-/* One configuration and what becomes of it. */
+/* One configuration and the result of its simulation. */
 struct planned {
-	char *set;                      /* "--set a=b --set c=d"; "" for the file's own */
+	char *set;                      /* its changes, as "--set a=b --set c=d"; "" if none */
 	struct conf conf;
-	struct plan_costs costs;
+	struct capacity_plan_costs costs;
 	struct sim_spec spec;
 	struct sim_result result;
-	double seconds;                 /* to as many examples as the file's own takes in all; 0: not known */
-	double memory, tables;          /* bytes a server, and of that for tables */
+	double seconds;                 /* until the whole job's examples are processed; 0 if unknown */
+	double memory, tables;          /* bytes a server; tables is the part of it for tables */
 };
-void planned_release(struct planned *x);
+/* Releases what x owns, but not x itself. */
+void plan_candidate_release(struct planned *x);
 
-/* Simulate x->conf.  samples: of the whole job, 0: not known. */
-enum err_code planned_run(struct plan *p, struct planned *x, double samples, struct err *e);
+/* Simulates x->conf and fills in the results.  samples is the number of examples that the whole job
+ * processes, 0 if unknown. */
+enum err_code plan_candidate_run(struct plan *p, struct planned *x, double samples, struct err *e);
 
-/* More than mem_limit, so that servers would not start. */
-bool planned_is_too_much(const struct planned *x);
+/* True when the configuration needs more than mem_limit: its servers would refuse to start. */
+bool plan_candidate_exceeds_memory(const struct planned *x);
 
-/* A cluster that runs, as it was for some seconds (plan_measure.c): per worker and step. */
+/* Figures of a running cluster, measured for some seconds (plan_measure.c): averages of one
+ * worker's step, unless a comment says otherwise. */
 struct plan_sample {
 	double step, data, compute, push, pull, wait;   /* seconds */
-	double cpu;                     /* seconds of the worker's process */
+	double cpu;                     /* processor seconds of the worker's process */
 	double pushed, pulled;          /* bytes */
 	double steps;                   /* of all workers together */
-	double parameters;              /* on all servers, copies included */
+	double parameters;              /* on all servers, including replicas */
 	unsigned workers;
-	bool spread;                    /* somebody runs on another host */
+	bool spread;                    /* some process runs on another host */
 };
-/* Looks twice, `seconds` apart.  ERR_NOTREADY: it does not train. */
+/* Samples the cluster of run directory dir twice, `seconds` apart, and reads its configuration.
+ * ERR_NOTREADY: its workers took too few steps. */
 enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out, struct conf *conf, struct err *e);
 
-/* The time of a batch, and where no line is told, its rate, as the sample has them;
- * k: what the rest of a step costs. */
-void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k);
+/* Takes the time of a batch from a sample, and the rate of the workers' links unless the user gave
+ * one.  k has the measured costs of the rest of a step, which are subtracted. */
+void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct capacity_plan_costs *k);
 
-/* What a step would take if one thing were better, those that give most first; what
- * is NULL: there are no more that save 2 %. */
+/* Bottlenecks: the time that a step would take if one thing were better, the largest gain first.
+ * An entry whose `what` is NULL ends the list: nothing else alone saves 2 %. */
 #define PLAN_LIMITS 2
-#define PLAN_THINGS 8
+#define PLAN_BOTTLENECKS_MAX 8
 struct plan_limit {
 	const char *what;
 	double step_seconds;
 };
 enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e);
 
-/* Other configurations that the cluster file could have, sorted by the time to the same
- * number of examples; the file's own among them.  Free with planned_release and free. */
+/* Simulates alternatives to the configuration `own`.  *out lists them and `own` itself, the fastest
+ * to the same number of examples first.  Release each with plan_candidate_release(), then free the
+ * array. */
 enum err_code plan_table(struct plan *p, const struct planned *own, double samples, struct planned **out, size_t *n, struct err *e);
 
-struct plan_words {
+/* Input of plan_show(), besides the configurations. */
+struct plan_output {
 	bool json;
 	const struct plan *plan;
-	const struct plan_limit *limit;         /* PLAN_LIMITS of them */
-	const struct plan_sample *sample;       /* NULL: none */
+	const struct plan_limit *limit;         /* an array of PLAN_LIMITS */
+	const struct plan_sample *sample;       /* NULL unless --measure */
 	double samples;
 };
-void plan_show(const struct plan_words *w, const struct planned *own, const struct planned *table, size_t n);
+/* Prints the plan: the configuration `own`, and n alternatives. */
+void plan_show(const struct plan_output *w, const struct planned *own, const struct planned *table, size_t n);
 
 #endif

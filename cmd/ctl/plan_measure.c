@@ -4,21 +4,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "core/clock.h"
+#include "core/json.h"
 #include "ctl.h"
 #include "plan.h"
 
 #define TIMEOUT (5 * NSEC_PER_SEC)
 
-static enum err_code get(struct http_client *c, const char *path, json_t **out, struct err *e)
+static enum err_code get_again(struct http_client *c, const char *path, json_t **out, struct err *e)
 {
 	json_decref(*out);
 	*out = NULL;
 	return http_call(c, "GET", path, NULL, TIMEOUT, NULL, out, e);
 }
 
-static const json_t *find(const json_t *list, const char *id)
+static const json_t *find_worker_row(const json_t *list, const char *id)
 {
 	size_t i;
 	json_t *o;
@@ -29,8 +29,8 @@ static const json_t *find(const json_t *list, const char *id)
 	return NULL;
 }
 
-/* What one worker has done between two looks. */
-static void add(struct plan_sample *s, const json_t *was, const json_t *is)
+/* Adds what one worker did between two of its status rows. */
+static void add_worker_sample(struct plan_sample *s, const json_t *was, const json_t *is)
 {
 	double steps = json_num(is, "step", 0) - json_num(was, "step", 0);
 
@@ -50,11 +50,12 @@ static void add(struct plan_sample *s, const json_t *was, const json_t *is)
 #undef SINCE
 }
 
-static enum err_code settle(struct plan_sample *s, double seconds, struct err *e)
+/* Divides the sums of a sample by its number of steps. */
+static enum err_code average_sample(struct plan_sample *s, double seconds, struct err *e)
 {
 	if (s->steps < 3)
-		return err_set(e, ERR_NOTREADY, "the cluster's workers took %.0f steps in %.3g s: too few to measure; try a longer --window", s->steps,
-		    seconds);
+		return err_set(e, ERR_NOTREADY, "the cluster's workers took %.0f step%s in %.1f s: too few to measure; try a longer --window", s->steps,
+		    s->steps > 0 && s->steps < 2 ? "" : "s", seconds);
 	s->step = seconds * s->workers / s->steps;
 	s->data /= s->steps;
 	s->compute /= s->steps;
@@ -67,8 +68,8 @@ static enum err_code settle(struct plan_sample *s, double seconds, struct err *e
 	return ERR_OK;
 }
 
-/* Does any of them run elsewhere? */
-static bool is_spread(const json_t *list)
+/* True when any process of the list runs on another host. */
+static bool is_any_elsewhere(const json_t *list)
 {
 	char here[64] = "";
 	size_t i;
@@ -84,35 +85,37 @@ static bool is_spread(const json_t *list)
 	return false;
 }
 
-static enum err_code look(struct http_client *c, double seconds, struct plan_sample *out, struct err *e)
+/* Reads the status of all processes at the begin and at the end of the window, and computes the
+ * differences. */
+static enum err_code sample_cluster(struct http_client *c, double seconds, struct plan_sample *out, struct err *e)
 {
 	json_t *before = NULL, *after = NULL, *servers = NULL;
-	enum err_code rc = get(c, "/v1/servers", &servers, e);
+	enum err_code rc = get_again(c, "/v1/servers", &servers, e);
 	int64_t begin;
 	size_t i;
 	json_t *o;
 
 	if (!rc)
-		rc = get(c, "/v1/workers", &before, e);
+		rc = get_again(c, "/v1/workers", &before, e);
 	begin = clock_now();
-	/* A window's length is not an event. */
+	/* The length of the window is a time by definition: there is no event to wait for. */
 	if (!rc)
 		poll(NULL, 0, (int)(seconds * 1e3));
 	if (!rc)
-		rc = get(c, "/v1/workers", &after, e);
+		rc = get_again(c, "/v1/workers", &after, e);
 	seconds = (double)(clock_now() - begin) / 1e9;
 	if (!rc) {
 		json_array_foreach(json_object_get(after, "workers"), i, o) {
-			const json_t *was = find(json_object_get(before, "workers"), json_str(o, "id", ""));
+			const json_t *was = find_worker_row(json_object_get(before, "workers"), json_str(o, "id", ""));
 
-			/* Another process counts from zero. */
+			/* A worker that was started again counts from zero: skip it. */
 			if (was && json_int(was, "pid", 0) == json_int(o, "pid", 0))
-				add(out, was, o);
+				add_worker_sample(out, was, o);
 		}
-		out->spread = is_spread(json_object_get(after, "workers")) || is_spread(json_object_get(servers, "servers"));
+		out->spread = is_any_elsewhere(json_object_get(after, "workers")) || is_any_elsewhere(json_object_get(servers, "servers"));
 		json_array_foreach(json_object_get(servers, "servers"), i, o)
 			out->parameters += json_num(o, "parameters", 0);
-		rc = settle(out, seconds, e);
+		rc = average_sample(out, seconds, e);
 	}
 	json_decref(before);
 	json_decref(after);
@@ -128,9 +131,9 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 
 	*out = (struct plan_sample){ 0 };
 	if (!rc)
-		rc = get(client, "/v1/config", &config, e);
+		rc = get_again(client, "/v1/config", &config, e);
 	if (!rc) {
-		/* What is not of the file. */
+		/* Remove the members that are not keys of the cluster file. */
 		json_object_del(config, "v");
 		json_object_del(config, "ts");
 		json_object_del(config, "kind");
@@ -139,22 +142,23 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 	if (!rc && !conf->has_job)
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: there is nothing to measure");
 	if (!rc)
-		rc = look(client, seconds, out, e);
+		rc = sample_cluster(client, seconds, out, e);
 	json_decref(config);
 	http_client_free(client);
 	return rc;
 }
 
-/* A worker's processor time is its own however many share a core; on hosts of their own
- * the time that passes is as good. */
-void plan_take_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct plan_costs *k)
+/* With all processes on one host, elapsed time includes waiting for a core: the worker's processor
+ * time is used.  With a host for each process, elapsed time is used. */
+void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct capacity_plan_costs *k)
 {
 	double batches = (double)(c->accumulate * (c->local_steps / c->fragments));
 	double all = p->place.cores ? s->cpu : s->data + s->compute, rest;
 	struct sim_spec spec;
 
-	plan_spec(p, c, k, &spec);
-	/* What a step has besides: local steps' rule and copies; and what else its process does. */
+	capacity_plan_spec(p, c, k, &spec);
+	/* Subtract the other work of a step: the rule and copies of local steps, and what else the
+	 * process computes. */
 	rest = spec.compute.seconds - batches * k->v[PLAN_batch];
 	if (p->place.cores)
 		rest += spec.make_push + spec.send_push + spec.take_pull + spec.ask;

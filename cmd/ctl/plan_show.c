@@ -2,14 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
-#include "base/num.h"
 #include "conf/rule.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
 #include "plan.h"
 
-/* "1.23 s", "45.6 ms", "789 us", "0.3 ns", "5.2 h". */
-static const char *span(double s, char out[static 24])
+/* Formats seconds as "1.23 s", "45.6 ms", "789 us", "0.3 ns" or "5.2 h".  Returns out. */
+static const char *format_seconds(double s, char out[static 24])
 {
 	static const struct { double from, scale; const char *unit; } unit[] = {
 		{ 48 * 3600, 86400, "days" }, { 5400, 3600, "h" }, { 300, 60, "min" }, { 1, 1, "s" }, { 1e-3, 1e-3, "ms" }, { 1e-6, 1e-6, "us" },
@@ -20,44 +20,44 @@ static const char *span(double s, char out[static 24])
 			snprintf(out, 24, "%.3g %s", s / unit[i].scale, unit[i].unit);
 			return out;
 		}
-	snprintf(out, 24, s > 0 ? "%.3g ns" : "0", s * 1e9);
+	snprintf(out, 24, s > 0 ? "%.3g ns" : "0 s", s * 1e9);
 	return out;
 }
 
 /* ---- for people ------------------------------------------------------------------------ */
 
-static void print_part(const char *name, double s, double all, const char *what)
+static void print_phase(const char *name, double s, double all, const char *what)
 {
 	char t[24];
 
-	printf("  %-9s %9s %5.1f %%  %s\n", name, span(s, t), all > 0 ? 100 * s / all : 0, what);
+	printf("  %-9s %9s %5.1f %%  %s\n", name, format_seconds(s, t), all > 0 ? 100 * s / all : 0, what);
 }
 
-static double own_time(const struct sim_result *r)
+static double sum_of_phases(const struct sim_result *r)
 {
 	return r->compute_seconds + r->push_seconds + r->wait_seconds + r->pull_seconds;
 }
 
-static void print_step(const struct planned *x)
+static void print_step_times(const struct planned *x)
 {
 	const struct sim_result *r = &x->result;
 	const struct conf *c = &x->conf;
-	double all = own_time(r);
+	double all = sum_of_phases(r);
 	char t[24], mode[32], rate[16];
 
 	sync_format(&c->sync, mode);
-	printf("%u server%s, %u worker%s, %s, codec %s, batch %lld", x->spec.servers, ctl_plural(x->spec.servers), x->spec.workers,
-	    ctl_plural(x->spec.workers), mode, c->codec, (long long)c->job.batch);
+	printf("%u server%s, %u worker%s, %s, codec %s, batch %lld", x->spec.servers, NUM_S(x->spec.servers), x->spec.workers,
+	    NUM_S(x->spec.workers), mode, c->codec, (long long)c->job.batch);
 	if (c->accumulate > 1)
 		printf(" x %lld", (long long)c->accumulate);
 	if (c->local_steps > 1)
 		printf(", %lld local steps", (long long)c->local_steps);
-	ctl_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
-	printf(": a step takes %s, %s examples/s\n", span(r->step_seconds, t), rate);
-	print_part("compute", r->compute_seconds, all, "the gradient, and what else runs on its core");
-	print_part("push", r->push_seconds, all, "until the servers have it");
-	print_part("wait", r->wait_seconds, all, "for others and the update");
-	print_part("pull", r->pull_seconds, all, "of the parameters");
+	ctl_format_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
+	printf(": a step takes %s, %s examples/s\n", format_seconds(r->step_seconds, t), rate);
+	print_phase("compute", r->compute_seconds, all, "the gradient, and what else runs on its core");
+	print_phase("push", r->push_seconds, all, "until the servers have it");
+	print_phase("wait", r->wait_seconds, all, "for others and the update");
+	print_phase("pull", r->pull_seconds, all, "of the parameters");
 	printf("idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, server's line %.0f %% in, %.0f %% out, "
 	    "server's threads %.0f %%\n", all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up, 100 * r->worker_down,
 	    100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);
@@ -67,7 +67,7 @@ static void print_step(const struct planned *x)
 		printf("late      %.1f %% of the gradients\n", 100 * r->late_share);
 }
 
-static void print_bytes(const struct planned *x)
+static void print_bytes_and_memory(const struct planned *x)
 {
 	const struct sim_spec *s = &x->spec;
 	char up[16], down[16], all[16], mem[16], tables[16];
@@ -79,10 +79,10 @@ static void print_bytes(const struct planned *x)
 	num_human(x->tables, tables);
 	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down, all);
 	printf("memory    at most %sB a server, %sB of it for tables%s\n", mem, tables,
-	    planned_is_too_much(x) ? ": more than mem_limit, and servers would not start" : "");
+	    plan_candidate_exceeds_memory(x) ? ": more than mem_limit, and servers would not start" : "");
 }
 
-static void print_limit(const struct plan_words *w)
+static void print_bottlenecks(const struct plan_output *w)
 {
 	char t[24];
 
@@ -90,52 +90,52 @@ static void print_limit(const struct plan_words *w)
 	if (!w->limit[0].what)
 		printf("nothing alone: no part made twice as fast saves 2 %% of a step");
 	for (size_t i = 0; i < PLAN_LIMITS && w->limit[i].what; i++)
-		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what, span(w->limit[i].step_seconds, t));
+		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what, format_seconds(w->limit[i].step_seconds, t));
 	printf("\n");
 }
 
-static void print_data(const struct plan_words *w, const struct planned *x)
+static void print_data_facts(const struct plan_output *w, const struct planned *x)
 {
-	const struct plan_facts *f = &w->plan->facts;
+	const struct capacity_plan_facts *f = &w->plan->facts;
 	double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf);
 	char a[24], n[16], b[16], r[16];
 
 	if (f->examples > 0) {
-		ctl_count(f->examples, n);
+		ctl_format_count(f->examples, n);
 		printf("data      %s examples", n);
 		if (f->example_bytes > 0) {
-			ctl_count(f->examples * f->example_bytes, b);
-			ctl_count(rate * f->example_bytes / x->spec.workers, r);
+			ctl_format_count(f->examples * f->example_bytes, b);
+			ctl_format_count(rate * f->example_bytes / x->spec.workers, r);
 			printf(" of %.0f bytes, %sB; each worker reads %sB/s", f->example_bytes, b, r);
 		}
-		printf("; an epoch takes %s\n", span(f->examples / rate, a));
+		printf("; an epoch takes %s\n", format_seconds(f->examples / rate, a));
 	}
 	if (w->samples > 0)
-		printf("job       all its examples in %s\n", span(x->seconds, a));
+		printf("job       all its examples in %s\n", format_seconds(x->seconds, a));
 }
 
-static void print_costs(const struct plan_words *w, const struct planned *x)
+static void print_plan_costs(const struct plan_output *w, const struct planned *x)
 {
-	const struct plan_cost_info *k;
+	const struct capacity_plan_cost_info *k;
 	const char *comma = "";
 	char t[24];
 
 	printf("costs    ");
-	for (size_t i = 0; (k = plan_cost_at(i)) != NULL; i++) {
+	for (size_t i = 0; (k = capacity_plan_cost_at(i)) != NULL; i++) {
 		double v = x->costs.v[i];
 
 		if (v == 0)
 			continue;
 		if (i == PLAN_crowded)
 			snprintf(t, sizeof t, "x %.2f", v);
-		printf("%s %s %s%s", comma, k->name, i == PLAN_crowded ? t : span(v, t),
+		printf("%s %s %s%s", comma, k->name, i == PLAN_crowded ? t : format_seconds(v, t),
 		    !isnan(w->plan->fixed[i]) || (i == PLAN_batch && w->plan->place.compute.seconds >= 0) ? " (given)" : "");
 		comma = ",";
 	}
 	printf("\n");
 }
 
-static void print_sample(const struct plan_words *w, const struct planned *x)
+static void print_measured(const struct plan_output *w, const struct planned *x)
 {
 	const struct plan_sample *s = w->sample;
 	char a[24], b[24], c[24], d[24], f[24], g[24], up[16], down[16];
@@ -144,18 +144,18 @@ static void print_sample(const struct plan_words *w, const struct planned *x)
 		return;
 	num_human(s->pushed, up);
 	num_human(s->pulled, down);
-	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n", span(s->step, a),
-	    100 * (x->result.step_seconds / s->step - 1), span(s->data, b), span(s->compute, c), span(s->push, d), span(s->wait, f),
-	    span(s->pull, g), up, down);
+	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n", format_seconds(s->step, a),
+	    100 * (x->result.step_seconds / s->step - 1), format_seconds(s->data, b), format_seconds(s->compute, c), format_seconds(s->push, d), format_seconds(s->wait, f),
+	    format_seconds(s->pull, g), up, down);
 }
 
-static void print_belief(void)
+static void print_accuracy(void)
 {
 	printf("belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
 	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
 }
 
-static void print_table(const struct planned *own, const struct planned *row, size_t n, double samples)
+static void print_alternatives(const struct planned *own, const struct planned *row, size_t n, double samples)
 {
 	char a[24], b[24], up[16], down[16];
 
@@ -169,18 +169,18 @@ static void print_table(const struct planned *own, const struct planned *row, si
 
 		num_human(x->spec.push_bytes + x->spec.ask_bytes, up);
 		num_human(x->spec.pull_bytes, down);
-		printf("%10s %7.2fx %10s %7sB %7sB  %s\n", samples > 0 ? span(x->seconds, a) : "", rate / base,
-		    span(x->result.step_seconds, b), up, down, *x->set ? x->set : "as it is");
+		printf("%10s %7.2fx %10s %7sB %7sB  %s\n", samples > 0 ? format_seconds(x->seconds, a) : "", rate / base,
+		    format_seconds(x->result.step_seconds, b), up, down, *x->set ? x->set : "as it is");
 	}
 	printf("Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and more workers change what is learned from them.\n");
 }
 
 /* ---- for programs ------------------------------------------------------------------------ */
 
-static json_t *object_of(const struct plan_words *w, const struct planned *x)
+static json_t *planned_to_json(const struct plan_output *w, const struct planned *x)
 {
 	const struct sim_result *r = &x->result;
-	double all = own_time(r);
+	double all = sum_of_phases(r);
 	json_t *o = json_object();
 
 #define NUM(name, value) json_object_set_new(o, name, json_of_num(value))
@@ -196,7 +196,7 @@ static json_t *object_of(const struct plan_words *w, const struct planned *x)
 	NUM("late_share", r->late_share);
 	NUM("examples_per_second", r->gradients_per_second * (double)conf_step_examples(&x->conf));
 	json_object_set_new(o, "seconds", w->samples > 0 ? json_of_num(x->seconds) : json_null());
-	/* As workers count them: all that they send. */
+	/* Count all bytes that a worker sends, as workers report them: pull requests are included. */
 	NUM("pushed_bytes", x->spec.push_bytes + x->spec.ask_bytes);
 	NUM("pulled_bytes", x->spec.pull_bytes);
 	NUM("server_memory_bytes", x->memory);
@@ -210,41 +210,41 @@ static json_t *object_of(const struct plan_words *w, const struct planned *x)
 	return o;
 }
 
-static void say(const char *kind, json_t *o)
+static void print_json_line(const char *kind, json_t *o)
 {
-	ctl_line(kind, o);
+	ctl_print_line(kind, o);
 	json_decref(o);
 }
 
-static void show_json(const struct plan_words *w, const struct planned *own, const struct planned *row, size_t n)
+static void show_plan_json(const struct plan_output *w, const struct planned *own, const struct planned *row, size_t n)
 {
-	json_t *o = object_of(w, own), *costs = json_object();
+	json_t *o = planned_to_json(w, own), *costs = json_object();
 
-	for (size_t i = 0; plan_cost_at(i); i++)
-		json_object_set_new(costs, plan_cost_at(i)->name, json_of_num(own->costs.v[i]));
+	for (size_t i = 0; capacity_plan_cost_at(i); i++)
+		json_object_set_new(costs, capacity_plan_cost_at(i)->name, json_of_num(own->costs.v[i]));
 	json_object_set_new(o, "costs", costs);
 	json_object_set_new(o, "bottleneck", w->limit->what ? json_string(w->limit->what) : json_null());
 	json_object_set_new(o, "relieved_step_seconds", json_of_num(w->limit->step_seconds));
 	json_object_set_new(o, "examples", json_of_num(w->samples));
 	if (w->sample)
 		json_object_set_new(o, "measured_step_seconds", json_of_num(w->sample->step));
-	say("plan", o);
+	print_json_line("plan", o);
 	for (size_t i = 0; i < n; i++)
-		say("alternative", object_of(w, &row[i]));
+		print_json_line("alternative", planned_to_json(w, &row[i]));
 }
 
-void plan_show(const struct plan_words *w, const struct planned *own, const struct planned *row, size_t n)
+void plan_show(const struct plan_output *w, const struct planned *own, const struct planned *row, size_t n)
 {
 	if (w->json) {
-		show_json(w, own, row, n);
+		show_plan_json(w, own, row, n);
 		return;
 	}
-	print_step(own);
-	print_bytes(own);
-	print_limit(w);
-	print_data(w, own);
-	print_costs(w, own);
-	print_sample(w, own);
-	print_belief();
-	print_table(own, row, n, w->samples);
+	print_step_times(own);
+	print_bytes_and_memory(own);
+	print_bottlenecks(w);
+	print_data_facts(w, own);
+	print_plan_costs(w, own);
+	print_measured(w, own);
+	print_accuracy();
+	print_alternatives(own, row, n, w->samples);
 }

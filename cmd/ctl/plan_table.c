@@ -3,15 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
 #include "conf/rule.h"
+#include "core/buf.h"
+#include "core/mem.h"
 #include "plan.h"
 
-/* ---- what limits it ----------------------------------------------------------------- */
+/* ---- bottlenecks -------------------------------------------------------------------- */
 
-/* The i-th thing made twice as fast, or taken away; its words, or NULL past the last. */
-static const char *relieve(struct sim_spec *p, size_t i)
+/* Makes the i-th possible bottleneck of a spec twice as fast, or removes it.  Returns its
+ * description, or NULL past the last. */
+static const char *relieve_bottleneck(struct sim_spec *p, size_t i)
 {
 	switch (i) {
 	case 0:
@@ -54,7 +55,7 @@ static const char *relieve(struct sim_spec *p, size_t i)
 	}
 }
 
-static int by_step(const void *a, const void *b)
+static int compare_step_seconds(const void *a, const void *b)
 {
 	double x = ((const struct plan_limit *)a)->step_seconds, y = ((const struct plan_limit *)b)->step_seconds;
 
@@ -63,13 +64,13 @@ static int by_step(const void *a, const void *b)
 
 enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e)
 {
-	struct plan_limit all[PLAN_THINGS];
+	struct plan_limit all[PLAN_BOTTLENECKS_MAX];
 	struct sim_spec p = *spec;
 	struct sim_result r;
 	const char *what;
 	size_t n = 0;
 
-	for (size_t i = 0; i < PLAN_THINGS && (what = relieve(&p, i)) != NULL; i++, p = *spec) {
+	for (size_t i = 0; i < PLAN_BOTTLENECKS_MAX && (what = relieve_bottleneck(&p, i)) != NULL; i++, p = *spec) {
 		enum err_code rc = sim_run(&p, &r, e);
 
 		if (rc)
@@ -77,7 +78,7 @@ enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struc
 		if (r.step_seconds < 0.98 * step_seconds)
 			all[n++] = (struct plan_limit){ what, r.step_seconds };
 	}
-	qsort(all, n, sizeof *all, by_step);
+	qsort(all, n, sizeof *all, compare_step_seconds);
 	for (size_t i = 0; i < PLAN_LIMITS; i++)
 		out[i] = i < n ? all[i] : (struct plan_limit){ NULL, step_seconds };
 	return ERR_OK;
@@ -93,12 +94,12 @@ struct table {
 	size_t n;
 };
 
-bool planned_is_too_much(const struct planned *x)
+bool plan_candidate_exceeds_memory(const struct planned *x)
 {
 	return x->conf.mem_limit > 0 && x->memory > (double)x->conf.mem_limit;
 }
 
-static bool set_all(struct conf *c, const char *sets, char **shown)
+static bool apply_changes(struct conf *c, const char *sets, char **shown)
 {
 	char *copy = mem_strdup(sets), *save = NULL, *word;
 	struct buf out = BUF_INIT;
@@ -114,9 +115,10 @@ static bool set_all(struct conf *c, const char *sets, char **shown)
 	return good;
 }
 
-/* The file's own with these changes, unless they change nothing, the cluster would not
- * start with them, or the simulation cannot do them. */
-static enum err_code add(struct table *t, const char *sets, struct err *e)
+/* Simulates the file's configuration with the changes `sets` ("a=b c=d") and adds it to the table.
+ * Skips it when nothing changes, the cluster could not start with it, or the simulator does not
+ * support it. */
+static enum err_code add_alternative(struct table *t, const char *sets, struct err *e)
 {
 	json_t *o = conf_to_json(&t->own->conf);
 	struct planned x = { 0 };
@@ -124,10 +126,10 @@ static enum err_code add(struct table *t, const char *sets, struct err *e)
 	enum err_code rc = conf_from_json(o, &x.conf, e);
 
 	json_decref(o);
-	if (!rc && set_all(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
+	if (!rc && apply_changes(&x.conf, sets, &x.set) && conf_validate(&x.conf, NULL) == ERR_OK &&
 	    (diff = conf_diff(&x.conf, &t->own->conf)) != NULL) {
-		rc = planned_run(t->plan, &x, t->samples, e);
-		if (!rc && !planned_is_too_much(&x)) {
+		rc = plan_candidate_run(t->plan, &x, t->samples, e);
+		if (!rc && !plan_candidate_exceeds_memory(&x)) {
 			t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
 			t->row[t->n++] = x;
 			free(diff);
@@ -136,31 +138,32 @@ static enum err_code add(struct table *t, const char *sets, struct err *e)
 		rc = rc == ERR_CONFIG ? ERR_OK : rc;
 	}
 	free(diff);
-	planned_release(&x);
+	plan_candidate_release(&x);
 	return rc;
 }
 
-static enum err_code add_number(struct table *t, const char *key, int64_t n, struct err *e)
+static enum err_code add_alternative_number(struct table *t, const char *key, int64_t n, struct err *e)
 {
 	char *set = mem_printf("%s=%lld", key, (long long)n);
-	enum err_code rc = add(t, set, e);
+	enum err_code rc = add_alternative(t, set, e);
 
 	free(set);
 	return rc;
 }
 
-static double speed(const struct planned *x)
+static double planned_speed(const struct planned *x)
 {
 	return x->result.gradients_per_second * (double)conf_step_examples(&x->conf);
 }
 
-/* The best since the row `first` that is better than the file's own, without "--set ". */
-static void best(const struct table *t, size_t first, struct buf *out)
+/* Appends to out the changes of the fastest row from `first` on, if it is faster than the file's
+ * own. */
+static void append_best_changes(const struct table *t, size_t first, struct buf *out)
 {
 	const struct planned *top = t->own;
 
 	for (size_t i = first; i < t->n; i++)
-		if (speed(&t->row[i]) > 1.01 * speed(top))
+		if (planned_speed(&t->row[i]) > 1.01 * planned_speed(top))
 			top = &t->row[i];
 	for (const char *s = top->set; *s;) {
 		if (strncmp(s, "--set ", 6) == 0)
@@ -171,65 +174,68 @@ static void best(const struct table *t, size_t first, struct buf *out)
 	}
 }
 
-static enum err_code add_servers(struct table *t, struct err *e)
+static enum err_code add_server_counts(struct table *t, struct err *e)
 {
 	int64_t n = t->own->conf.servers;
-	enum err_code rc = n > 1 ? add_number(t, "servers", n / 2, e) : ERR_OK;
+	enum err_code rc = n > 1 ? add_alternative_number(t, "servers", n / 2, e) : ERR_OK;
 
 	if (!rc)
-		rc = add_number(t, "servers", n * 2, e);
-	return rc || n < 3 ? rc : add_number(t, "servers", n * 4, e);
+		rc = add_alternative_number(t, "servers", n * 2, e);
+	return rc || n < 3 ? rc : add_alternative_number(t, "servers", n * 4, e);
 }
 
-static enum err_code add_all(struct table *t, const char *const *sets, size_t n, struct err *e)
+static enum err_code add_alternatives(struct table *t, const char *const *sets, size_t n, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < n; i++)
-		rc = add(t, sets[i], e);
+		rc = add_alternative(t, sets[i], e);
 	return rc;
 }
 
-static int by_speed(const void *a, const void *b)
+static int compare_speed_descending(const void *a, const void *b)
 {
-	double x = speed(a), y = speed(b);
+	double x = planned_speed(a), y = planned_speed(b);
 
 	return (x < y) - (x > y);
 }
 
-/* Pulls of what has changed alone: worth something where a push leaves the rest as it is. */
-static enum err_code add_delta(struct table *t, struct err *e)
+/* Adds pulls of changed values only.  That saves bytes with update rules that leave values without
+ * a gradient unchanged. */
+static enum err_code add_delta_pulls(struct table *t, struct err *e)
 {
 	const char *rule = t->own->conf.job.optimizer;
 
 	if (strcmp(rule, "sgd") != 0 && strcmp(rule, "adagrad") != 0)
 		return ERR_OK;
-	return add(t, "codec=topk:0.01 pull_delta=true", e);
+	return add_alternative(t, "codec=topk:0.01 pull_delta=true", e);
 }
 
-/* Fragments need as many partitions, or workers refuse them. */
-static enum err_code add_rare(struct table *t, struct err *e)
+/* Adds configurations that push less often.  Workers refuse more fragments than there are
+ * partitions. */
+static enum err_code add_rare_pushes(struct table *t, struct err *e)
 {
 	static const char *const rare[] = { "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
 	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
-	enum err_code rc = add(t, "accumulate=4", e);
+	enum err_code rc = add_alternative(t, "accumulate=4", e);
 
-	/* Workers keep no state of a rule for rows. */
+	/* Local steps on rows need a rule without state, as workers keep none for rows. */
 	if (!rc && (t->plan->facts.row_values == 0 || rule->nslots == 0))
-		rc = add_all(t, rare, sizeof rare / sizeof *rare, e);
+		rc = add_alternatives(t, rare, sizeof rare / sizeof *rare, e);
 	if (!rc && t->plan->facts.parts >= 5 && t->plan->facts.row_values == 0)
-		rc = add(t, "local_steps=50 outer=nesterov fragments=5", e);
+		rc = add_alternative(t, "local_steps=50 outer=nesterov fragments=5", e);
 	return rc;
 }
 
-static void add_own(struct table *t)
+static void add_own_configuration(struct table *t)
 {
 	const struct conf *c = &t->own->conf;
 
 	t->row = mem_regrow(t->row, t->n + 1, sizeof *t->row);
 	t->row[t->n] = *t->own;
 	t->row[t->n].set = mem_strdup("");
-	/* What its examples are counted by; the rest stays its owner's. */
+	/* A conf cannot be shared: copy only the fields by which examples are counted.  The rest stays
+	 * with `own`. */
 	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch, .accumulate = c->accumulate, .local_steps = c->local_steps,
 		.fragments = c->fragments };
 }
@@ -241,28 +247,29 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 	struct table t = { .plan = p, .own = own, .samples = samples };
 	int64_t backup = own->conf.workers.max / 20;
 	struct buf all = BUF_INIT;
-	enum err_code rc = add_servers(&t, e);
+	enum err_code rc = add_server_counts(&t, e);
 	size_t first = t.n;
 
-	best(&t, 0, &all);
+	append_best_changes(&t, 0, &all);
 	if (!rc)
-		rc = add_all(&t, codecs, sizeof codecs / sizeof *codecs, e);
+		rc = add_alternatives(&t, codecs, sizeof codecs / sizeof *codecs, e);
 	if (!rc)
-		rc = add_delta(&t, e);
-	best(&t, first, &all);
+		rc = add_delta_pulls(&t, e);
+	append_best_changes(&t, first, &all);
 	if (!rc)
-		rc = add_all(&t, modes, sizeof modes / sizeof *modes, e);
+		rc = add_alternatives(&t, modes, sizeof modes / sizeof *modes, e);
 	if (!rc)
-		rc = add_number(&t, "backup", backup > 1 ? backup : 1, e);
+		rc = add_alternative_number(&t, "backup", backup > 1 ? backup : 1, e);
 	if (!rc)
-		rc = add_rare(&t, e);
-	/* The best of servers and codecs together: neither changes when gradients count. */
+		rc = add_rare_pushes(&t, e);
+	/* Try the best number of servers and the best codec together: neither changes the
+	 * synchronization. */
 	if (!rc && all.len && strstr((char *)all.data, "servers=") && strstr((char *)all.data, "codec="))
-		rc = add(&t, (char *)all.data, e);
+		rc = add_alternative(&t, (char *)all.data, e);
 	buf_release(&all);
 	if (!rc) {
-		add_own(&t);
-		qsort(t.row, t.n, sizeof *t.row, by_speed);
+		add_own_configuration(&t);
+		qsort(t.row, t.n, sizeof *t.row, compare_speed_descending);
 	}
 	*out = t.row;
 	*n = t.n;

@@ -7,18 +7,21 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/plain.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/launch.h"
+#include "core/num.h"
+#include "core/plain.h"
 #include "ctl.h"
 #include "doctor.h"
-#include "launch/launch.h"
+#include "rundir/rundir.h"
 
+/* When a wait is first reported, and the intervals between reports, on a terminal and elsewhere. */
 #define FIRST (2 * NSEC_PER_SEC)
 #define EVERY (10 * NSEC_PER_SEC)
 #define TTY_EVERY (100 * NSEC_PER_MSEC)
-/* After so long it is looked for what is wrong. */
+/* After such a wait the run directory is examined for faults (doctor_glance). */
 #define LONG (5 * NSEC_PER_SEC)
 
 void progress_init(struct progress *p, struct log *log)
@@ -31,7 +34,7 @@ void progress_init(struct progress *p, struct log *log)
 	p->waiting = true;
 }
 
-void progress_end(struct progress *p)
+void progress_clear_line(struct progress *p)
 {
 	if (p->dirty)
 		fputs("\r\033[K", stderr);
@@ -47,7 +50,7 @@ void progress_say(struct progress *p, const char *fmt, ...)
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	plain_text(text);
-	progress_end(p);
+	progress_clear_line(p);
 	if (p->log)
 		log_info(p->log, "%s", text);
 	else
@@ -68,6 +71,7 @@ void progress_quote(struct progress *p, const char *path, size_t nlines)
 	buf_release(&text);
 }
 
+/* Append the remaining time, extrapolated from the mean speed so far. */
 static void put_eta(const json_t *status, int64_t step, int64_t total, struct buf *out)
 {
 	double seconds = json_num(status, "seconds", 0);
@@ -83,39 +87,45 @@ static void put_eta(const json_t *status, int64_t step, int64_t total, struct bu
 		buf_printf(out, "  eta %dh%02dm", (int)(left / 3600), (int)(left / 60) % 60);
 }
 
+/* Append the progress of a job: step, loss, speed and remaining time. */
 static void put_steps(const json_t *status, struct buf *out)
 {
 	int64_t step = json_int(status, "step", 0), total = json_int(status, "steps_total", 0);
 	const json_t *loss = json_object_get(status, "train_loss");
 	double rate = json_num(status, "examples_per_second", 0);
-	char text[16];
+	char text[16], figure[32];
 
 	buf_printf(out, "step %lld", (long long)step);
 	if (total > 0)
 		buf_printf(out, "/%lld [%d%%]", (long long)total,
 		           (int)(100.0 * (double)(step < total ? step : total) / (double)total));
-	if (json_is_number(loss))
-		buf_printf(out, " loss %.4g", json_number_value(loss));
+	if (json_is_number(loss)) {
+		num_digits(json_number_value(loss), 4, figure);
+		buf_printf(out, " loss %s", figure);
+	}
 	if (rate > 0) {
-		ctl_count(rate, text);
+		ctl_format_count(rate, text);
 		buf_printf(out, "  %s ex/s", text);
 	}
 	if (total > 0)
 		put_eta(status, step, total, out);
 }
 
-/* A job that trains has steps to tell of; else what is waited for, and how
- * long already.  Empty when there is nothing to say. */
-static bool describe(struct progress *p, const json_t *status, int64_t now, struct buf *out)
+/* Write a report to out: what the cluster waits for and how long already (then true), or the steps
+ * of a job that trains.  out stays empty when there is nothing to report. */
+static bool describe_status(struct progress *p, const json_t *status, int64_t now, struct buf *out)
 {
 	const char *state = json_str(status, "state", "forming"), *what;
 
 	what = status ? json_str(status, "waiting_for", "") : "server-0 to answer";
 	if (*what) {
-		buf_printf(out, "waiting for %s (%.0f s)", what, (double)(now - p->begun) / NSEC_PER_SEC);
+		buf_printf(out, "waiting for %s (%.0f s)%s%s", what, (double)(now - p->begun) / NSEC_PER_SEC,
+		           p->trouble[0] ? ": " : "", p->trouble);
 		return true;
 	}
 	p->begun = now;
+	if (p->trouble[0])
+		buf_printf(out, "%s; ", p->trouble);
 	if (json_int(status, "workers_wanted", 0) > 0 &&
 	    (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0))
 		put_steps(status, out);
@@ -124,8 +134,8 @@ static bool describe(struct progress *p, const json_t *status, int64_t now, stru
 	return false;
 }
 
-/* The terminal's line never wraps: it could not be rewritten then. */
-static void rewrite(struct progress *p, char *text)
+/* Rewrite the terminal's line, cut to its width: a line that wraps could not be rewritten. */
+static void rewrite_line(struct progress *p, char *text)
 {
 	struct winsize w = { 0 };
 	int cols = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col - 1 : 79;
@@ -136,11 +146,20 @@ static void rewrite(struct progress *p, char *text)
 	p->dirty = true;
 }
 
+void progress_read_trouble(struct progress *p, const char *dir)
+{
+	struct rundir_retry f;
+
+	p->trouble[0] = 0;
+	if (rundir_read_retry(dir, &f))
+		snprintf(p->trouble, sizeof p->trouble, "cannot start %s: %s", f.id, f.error);
+}
+
 void progress_show(struct progress *p, const json_t *status)
 {
 	struct buf text = BUF_INIT;
 	int64_t now = clock_now();
-	bool waits = describe(p, status, now, &text);
+	bool waits = describe_status(p, status, now, &text);
 
 	if (waits && p->dir && now - p->begun > LONG) {
 		const char *dir = p->dir;
@@ -155,7 +174,7 @@ void progress_show(struct progress *p, const json_t *status)
 	p->waiting = waits;
 	if (text.len > 0 && now >= p->next) {
 		if (p->tty)
-			rewrite(p, (char *)text.data);
+			rewrite_line(p, (char *)text.data);
 		else
 			progress_say(p, "%s", (char *)text.data);
 		p->next = now + (p->tty ? TTY_EVERY : EVERY);

@@ -1,31 +1,36 @@
 #ifndef CTL_PROGRESS_H
 #define CTL_PROGRESS_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/log.h"
+#include "core/json.h"
+#include "core/log.h"
 
-/* Talk while something runs: on a terminal one line that rewrites itself, else
- * a plain line every 10 s.  A supervisor talks to its log instead. */
+/* Progress reports while a cluster runs: on a terminal one line that is rewritten in place, else a
+ * plain line every 10 s, on standard error.  A supervisor writes to its log instead.  Not
+ * thread-safe: one thread owns a struct progress. */
 struct progress {
 	bool tty;
-	bool dirty;                     /* the terminal's line is to be cleared first */
+	bool dirty;                     /* the terminal's line must be cleared first */
 	struct log *log;                /* NULL: stderr */
 	int64_t begun, next;            /* when the next line is due */
-	bool waiting;                   /* what is said is what is waited for */
-	const char *dir;                /* a wait for long: what is wrong with this run directory; or NULL */
+	bool waiting;                   /* the last report said what the cluster waits for */
+	char trouble[480];              /* a start that fails at present, or "" */
+	const char *dir;                /* examined when a wait takes long; or NULL */
 };
 
+/* log: NULL for standard error. */
 void progress_init(struct progress *p, struct log *log);
-/* A line of its own. */
+/* Write a line of its own, above the one that is rewritten. */
 void progress_say(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Lines of a file, each indented. */
+/* Write the last nlines lines of a file, each indented. */
 void progress_quote(struct progress *p, const char *path, size_t nlines);
-/* Show what the status says, if it is time to.  NULL: no answer yet. */
+/* Set p->trouble from the run directory, in a process that is not the supervisor. */
+void progress_read_trouble(struct progress *p, const char *dir);
+/* Report the status (NULL: the coordinator has not answered yet), if a report is due. */
 void progress_show(struct progress *p, const json_t *status);
-/* Leave the terminal's line clean. */
-void progress_end(struct progress *p);
+/* Clear the terminal's line. */
+void progress_clear_line(struct progress *p);
 
 #endif

@@ -1,6 +1,6 @@
 #include "moving.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_rebalance(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct moving_options o;
 	int nargs, code;
@@ -19,5 +19,5 @@ const struct ctl_cmd ctl_cmd_rebalance = {
 		.opts = moving_opts, .nopts = MOVING_OPTS, .min_args = 0, .max_args = 0,
 		.examples = "  ps-ctl rebalance\n",
 	},
-	run,
+	run_rebalance,
 };

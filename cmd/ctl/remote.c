@@ -7,46 +7,52 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "auth/authfile.h"
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
 #include "attend.h"
+#include "auth/authfile.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/launch.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/launch.h"
 
-/* The far end of a remote shell: runs one process, and ends it when the session ends. */
+/* ps-ctl remote, the far end of a remote shell (far.h): runs one process of a cluster, replaces
+ * its join file when a new one comes on standard input, and ends the process when the session
+ * ends. */
 
 #define LINE_MAX_BYTES 16384
-/* So long a process may take to leave when the session is over. */
+/* How long the process may take to leave after the session has ended. */
 #define GRACE (5 * NSEC_PER_SEC)
 
 struct options {
 	const char *dir;
+	bool kill_if_cut;
 };
 
 static const struct opt opts[] = {
+	{ "kill-if-cut", 0, OPT_FLAG, offsetof(struct options, kill_if_cut), NULL,
+	  "when the session is cut, end the program by SIGKILL", NULL, 0, 0 },
 	{ "dir", 0, OPT_STR, offsetof(struct options, dir), "DIR", "where the program runs; else here", NULL, 0, 0 },
 };
 
 struct remote {
 	const char *id;
-	char *dir, *join;               /* of our own, for the join file alone */
+	char *dir, *join;               /* a temporary directory, and the join file in it */
 	struct launch_set *set;
 	size_t child;
-	struct buf line;                /* what has come of the next join file */
+	struct buf line;                /* the received part of the next line */
 	int signals;
 };
 
-/* A join file has come whole: the first is made, a further one takes its place. */
-static enum err_code take_join(struct remote *r, bool first, struct err *e)
+/* Write a received join file: create it the first time, replace it later. */
+static enum err_code save_join_line(struct remote *r, bool first, struct err *e)
 {
 	return first ? authfile_create(r->join, r->line.data, r->line.len, e) :
 	               file_replace(r->join, r->line.data, r->line.len, 0600, e);
 }
 
-/* Read what is there: *whole when a line has come to its end.  ERR_CLOSED at the end of all. */
-static enum err_code read_some(struct remote *r, bool *whole, struct err *e)
+/* Read one byte of standard input.  *whole: it ended a line.  ERR_CLOSED at the end of the
+ * input. */
+static enum err_code read_line_byte(struct remote *r, bool *whole, struct err *e)
 {
 	ssize_t n = read(STDIN_FILENO, buf_reserve(&r->line, 1), 1);
 
@@ -60,17 +66,23 @@ static enum err_code read_some(struct remote *r, bool *whole, struct err *e)
 	return r->line.len < LINE_MAX_BYTES ? ERR_OK : err_set(e, ERR_FORMAT, "standard input is no join file");
 }
 
-static enum err_code first_join(struct remote *r, struct err *e)
+static bool is_leave_line(const struct buf *line)
+{
+	return line->len == strlen(LAUNCH_LEAVE) && memcmp(line->data, LAUNCH_LEAVE, line->len) == 0;
+}
+
+/* Read the first join file, and write it to a temporary directory of our own. */
+static enum err_code receive_first_join(struct remote *r, struct err *e)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
 	enum err_code rc = ERR_OK;
 	bool whole = false;
 
 	while (rc == ERR_OK && !whole)
-		rc = read_some(r, &whole, e);
+		rc = read_line_byte(r, &whole, e);
 	if (rc != ERR_OK)
 		return err_set(e, rc, "no join file came on standard input: this is for ps-ctl, which starts it on other hosts");
-	/* In memory alone, where there is such a place. */
+	/* XDG_RUNTIME_DIR is in memory: the secret is not written to a disk where it exists. */
 	r->dir = mem_printf("%s/pskit-XXXXXX", runtime && access(runtime, W_OK) == 0 ? runtime : tmp ? tmp : "/tmp");
 	if (!mkdtemp(r->dir)) {
 		rc = err_sys(e, ERR_IO, "cannot make the directory %s", r->dir);
@@ -79,37 +91,44 @@ static enum err_code first_join(struct remote *r, struct err *e)
 		return rc;
 	}
 	r->join = mem_printf("%s/%s.join", r->dir, r->id);
-	return take_join(r, true, e);
+	return save_join_line(r, true, e);
 }
 
-/* Until the program ends, or is to: its exit code. */
-static int attend(struct remote *r)
+/* Wait until the program ends or must be ended, and return its exit code.  kill_if_cut: a worker
+ * that leaves in order changes the members of the following steps.  A worker whose session is cut
+ * must be lost instead, without a chance to leave, so that the process started in its place makes
+ * the same steps. */
+static int attend_remote(struct remote *r, bool kill_if_cut)
 {
 	struct pollfd p[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = r->signals, .events = POLLIN },
 	                      { .fd = launch_fd(r->set), .events = POLLIN } };
 	struct launch_event how;
 	struct err e = { 0 };
-	bool whole, told = false;
+	bool whole, told = false, cut = false;
 
 	buf_clear(&r->line);
-	while (!told && !p[2].revents) {
+	while (!told && !cut && !p[2].revents) {
 		if (poll(p, CTL_COUNT(p), -1) < 0)
 			continue;
-		told = (p[1].revents && attend_signal(r->signals) != SIGUSR1) || (p[0].revents && read_some(r, &whole, &e) != ERR_OK);
-		if (told || !p[0].revents || !whole)
+		told = p[1].revents && attend_read_signal(r->signals) != SIGUSR1;
+		cut = !told && p[0].revents && read_line_byte(r, &whole, &e) != ERR_OK;
+		if (told || cut || !p[0].revents || !whole)
 			continue;
-		if (take_join(r, false, &e) != ERR_OK)
+		told = is_leave_line(&r->line);
+		if (told)
+			continue;
+		if (save_join_line(r, false, &e) != ERR_OK)
 			fprintf(stderr, "ps-ctl remote: the new join file is not taken: %s\n", e.msg);
 		buf_clear(&r->line);
 	}
-	if (told)
-		launch_stop_all(r->set, GRACE);
+	if (told || cut)
+		launch_stop_all(r->set, cut && kill_if_cut ? 0 : GRACE);
 	else
 		launch_wait(r->set, 0, &how, NULL);
-	return attend_code(r->set, r->child);
+	return attend_exit_code(r->set, r->child);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct remote r = { 0 };
@@ -121,11 +140,11 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	argv[nargs + 1] = NULL;
 	r.id = argv[1];
 	if (strchr(r.id, '/'))
-		return ctl_misuse(self, "\"%s\" is no name of a process", r.id);
-	r.signals = attend_signals();
-	if (first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
-	    attend_start(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)
-		code = attend(&r);
+		return ctl_report_misuse(self, "\"%s\" is no name of a process", r.id);
+	r.signals = attend_open_signals();
+	if (receive_first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
+	    attend_start_program(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)
+		code = attend_remote(&r, o.kill_if_cut);
 	else
 		code = ctl_fail(&e);
 	launch_free(r.set);
@@ -145,10 +164,11 @@ const struct ctl_cmd ctl_cmd_remote = {
 		.prog = "ps-ctl remote", .args = "NAME -- PROGRAM [ARG ...]",
 		.about = "run one process of a cluster for a ps-ctl on another host",
 		.more = "This is what ps-ctl start and run have the remote shell do on the hosts of the key hosts; nobody else\n"
-		        "needs it.  The first line of standard input is a join file, each further one takes its place.  When\n"
-		        "standard input ends, so does the program: SIGTERM, and SIGKILL after 5 s.",
+		        "needs it.  The first line of standard input is a join file, each further one takes its place, and the\n"
+		        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of standard input without that\n"
+		        "line is a session that was cut: it ends the program in the same way, or by --kill-if-cut at once.",
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = -1,
 		.examples = "  { ps-ctl invite --role worker; cat; } | ssh b ps-ctl remote w7 -- ps-work train\n",
 	},
-	run,
+	run_remote,
 };

@@ -3,22 +3,22 @@
 #include "ctl.h"
 #include "report_page.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_report(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct buf page = BUF_INIT;
-	struct run_info r;
+	struct report_run r;
 	struct err e = { 0 };
 	int nargs, code;
 
 	if (!ctl_parse(self, NULL, argc, argv, &nargs, &code))
 		return code;
-	if (run_info_read(argv[1], &r, &e))
+	if (report_run_read(argv[1], &r, &e))
 		return ctl_fail(&e);
 	report_page(&page, &r);
 	fwrite(page.data, 1, page.len, stdout);
 	fflush(stdout);
 	buf_release(&page);
-	run_info_release(&r);
+	report_run_release(&r);
 	return 0;
 }
 
@@ -32,5 +32,5 @@ const struct ctl_cmd ctl_cmd_report = {
 		.min_args = 1, .max_args = 1,
 		.examples = "  ps-ctl report lin.run > report.html\n",
 	},
-	run,
+	run_report,
 };

@@ -1,26 +1,19 @@
 #include "report_html.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* jansson takes no string that is not UTF-8. */
-static bool is_utf8(const char *s)
+#include "core/utf8.h"
+
+void report_html_text(struct buf *out, const char *s)
 {
-	json_t *v = json_string(s);
-	bool is = v != NULL;
+	struct buf clean = BUF_INIT;
 
-	json_decref(v);
-	return is;
-}
-
-void html_text(struct buf *out, const char *s)
-{
-	bool utf8 = is_utf8(s);
-
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	utf8_repair(&clean, s, strlen(s));
+	for (size_t i = 0; i < clean.len; i++) {
+		char c = (char)clean.data[i];
 
 		if (c == '&')
 			buf_puts(out, "&amp;");
@@ -32,14 +25,13 @@ void html_text(struct buf *out, const char *s)
 			buf_puts(out, "&quot;");
 		else if (c == '\'')
 			buf_puts(out, "&#39;");
-		else if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f || (c >= 0x80 && !utf8))
-			buf_puts(out, "\xef\xbf\xbd");
 		else
-			buf_append(out, s, 1);
+			buf_append(out, &c, 1);
 	}
+	buf_release(&clean);
 }
 
-void html_printf(struct buf *out, const char *fmt, ...)
+void report_html_printf(struct buf *out, const char *fmt, ...)
 {
 	char *text = NULL;
 	va_list ap;
@@ -48,6 +40,6 @@ void html_printf(struct buf *out, const char *fmt, ...)
 	if (vasprintf(&text, fmt, ap) < 0)
 		text = NULL;
 	va_end(ap);
-	html_text(out, text ? text : "");
+	report_html_text(out, text ? text : "");
 	free(text);
 }

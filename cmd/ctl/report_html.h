@@ -4,36 +4,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "core/buf.h"
 
-/* Text as HTML or SVG shows it, in content and in quoted attributes: whatever a
- * file says is text, and no markup. */
-void html_text(struct buf *out, const char *s);
-/* The same of printf's. */
-void html_printf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* HTML and SVG for ps-ctl report.  Appends text, escaped for content and for quoted attributes:
+ * nothing that a file of a run contains can become markup. */
+void report_html_text(struct buf *out, const char *s);
+/* Formats as printf does, and appends the result with report_html_text(). */
+void report_html_printf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A chart of curves over one axis, as an <svg> of its own. */
-struct plot_curve {
+/* A chart: curves with a common x axis, drawn as one <svg>. */
+struct report_plot_curve {
 	const char *name;
-	const double *x, *y;            /* of n points; those that are not finite break the line */
+	const double *x, *y;            /* n points; one that is not finite interrupts the line */
 	size_t n;
-	bool dots;                      /* few points, each of which means something */
+	bool dots;                      /* also draw each point: there are few, and each matters */
 };
-struct plot_mark {                      /* something that happened */
+struct report_plot_mark {                      /* an event: a vertical line */
 	double x;
 	const char *text;
 };
 struct plot {
 	const char *title, *x_name;
-	const struct plot_curve *curve; /* at most PLOT_CURVES */
+	const struct report_plot_curve *curve; /* at most PLOT_CURVES */
 	size_t ncurves;
-	const struct plot_mark *mark;
+	const struct report_plot_mark *mark;
 	size_t nmarks;
-	bool from_zero;                 /* the y axis begins at 0; else the values decide, in logarithms
-	                                 * where they are all above 0 and span more than two orders */
+	bool from_zero;                 /* begin the y axis at 0; else the values decide, and the axis is
+	                                 * logarithmic if they are positive and span a factor of 100 */
 };
 #define PLOT_CURVES 4
-/* Nothing when no curve has two finite points, or a dot. */
-void plot_svg(struct buf *out, const struct plot *p);
+/* Appends the chart.  Appends nothing when no curve has two finite points, or one and `dots`. */
+void report_plot_svg(struct buf *out, const struct plot *p);
 
 #endif

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/version.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/version.h"
 #include "ctl.h"
 #include "report_html.h"
 #include "report_table.h"
 
-/* Of more events than both together those in between are left out. */
+/* With more events than both together, the ones between are left out. */
 #define EVENTS_FIRST 50
 #define EVENTS_LAST 250
 
@@ -62,7 +62,7 @@ static const char style[] =
 
 /* ---- the head ------------------------------------------------------------------------ */
 
-static void put_head(struct buf *out, const struct run_info *r)
+static void put_page_head(struct buf *out, const struct report_run *r)
 {
 	const char *name = *r->cluster ? r->cluster : r->name, *reason = json_str(r->result, "reason", "");
 
@@ -70,69 +70,70 @@ static void put_head(struct buf *out, const struct run_info *r)
 	         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
 	         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
 	         "<title>");
-	html_printf(out, "%s: %s", name, r->state);
+	report_html_printf(out, "%s: %s", name, r->state);
 	buf_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header><h1>", style);
-	html_text(out, name);
+	report_html_text(out, name);
 	buf_printf(out, "</h1><span class=\"state %s\">%s</span></header>\n", r->state, r->state);
 	if (*reason && strcmp(r->state, "done") != 0) {
 		buf_puts(out, "<p class=\"reason\">");
-		html_text(out, reason);
+		report_html_text(out, reason);
 		buf_puts(out, "</p>\n");
 	}
 	buf_puts(out, "<p class=\"when\">");
-	html_printf(out, "%s", r->name);
+	report_html_printf(out, "%s", r->name);
 	if (*r->began)
-		html_printf(out, " \302\267 began %.10s %.8s UTC", r->began, r->began + 11);
+		report_html_printf(out, " \302\267 began %.10s %.8s UTC", r->began, r->began + 11);
 	if (*r->ended)
-		html_printf(out, " \302\267 ended %.10s %.8s UTC", r->ended, r->ended + 11);
+		report_html_printf(out, " \302\267 ended %.10s %.8s UTC", r->ended, r->ended + 11);
 	buf_puts(out, "</p>\n");
 }
 
-static void put_card(struct buf *out, const char *name, const char *value)
+static void put_result_card(struct buf *out, const char *name, const char *value)
 {
 	buf_puts(out, "<div class=\"card\"><b>");
-	html_text(out, value);
+	report_html_text(out, value);
 	buf_puts(out, "</b><span>");
-	html_text(out, name);
+	report_html_text(out, name);
 	buf_puts(out, "</span></div>\n");
 }
 
-static void put_figure(struct buf *out, const json_t *v, const char *figure)
+/* Appends a card with one figure of the result; its name tells whether it is a number of bytes. */
+static void put_result_figure(struct buf *out, const json_t *v, const char *figure)
 {
 	bool bytes = strlen(figure) > 6 && strcmp(figure + strlen(figure) - 6, "_bytes") == 0;
-	char *name = mem_strdup(figure), *text = figure_text(v), count[16];
+	char *name = mem_strdup(figure), *text = report_figure_text(v), count[16];
 
 	for (char *p = name; *p; p++)
 		*p = *p == '_' || *p == '.' ? ' ' : *p;
 	if (bytes || (json_is_number(v) && strncmp(figure, "examples", 8) == 0)) {
 		free(text);
-		ctl_count(json_number_value(v), count);
+		ctl_format_count(json_number_value(v), count);
 		text = mem_printf("%s%s", count, bytes ? "B" : "");
 	}
 	if (bytes)
 		name[strlen(name) - 6] = 0;
-	put_card(out, name, text);
+	put_result_card(out, name, text);
 	free(name);
 	free(text);
 }
 
-static void put_result(struct buf *out, const struct run_info *r)
+static void put_result_cards(struct buf *out, const struct report_run *r)
 {
-	json_t *figures = figure_names(r, 1);
+	json_t *figures = report_figure_names(r, 1);
 	const json_t *name, *digest = json_object_get(r->result, "model_digest");
 	size_t i;
 
 	buf_puts(out, "<div class=\"cards\">\n");
 	json_array_foreach(figures, i, name) {
-		const json_t *v = figure_of(r->result, json_string_value(name));
+		const json_t *v = report_figure(r->result, json_string_value(name));
 
 		if (i > 0 && json_is_number(v))
-			put_figure(out, v, json_string_value(name));
+			put_result_figure(out, v, json_string_value(name));
 	}
 	buf_puts(out, "</div>\n");
 	if (json_is_string(digest)) {
 		buf_puts(out, "<p class=\"note\">model digest <code>");
-		html_text(out, json_string_value(digest));
+		report_html_text(out, json_string_value(digest));
 		buf_puts(out, "</code></p>\n");
 	}
 	json_decref(figures);
@@ -140,48 +141,48 @@ static void put_result(struct buf *out, const struct run_info *r)
 
 /* ---- settings ------------------------------------------------------------------------ */
 
-static void put_setting(struct buf *out, const char *key, const json_t *v, const json_t *deflt)
+static void put_setting_row(struct buf *out, const char *key, const json_t *v, const json_t *deflt)
 {
-	char *text = run_value_text(v), *usual = run_value_text(deflt);
+	char *text = report_value_text(v), *usual = report_value_text(deflt);
 
 	buf_puts(out, "<tr><td class=\"v\">");
-	html_text(out, key);
+	report_html_text(out, key);
 	buf_puts(out, "</td><td class=\"v\">");
-	html_text(out, text);
+	report_html_text(out, text);
 	buf_puts(out, "</td><td class=\"v\">");
-	html_text(out, *usual ? usual : "-");
+	report_html_text(out, *usual ? usual : "-");
 	buf_puts(out, "</td></tr>\n");
 	free(text);
 	free(usual);
 }
 
-static void put_settings(struct buf *out, const struct run_info *r)
+static void put_changed_settings(struct buf *out, const struct report_run *r)
 {
-	json_t *defaults = run_defaults(), *v;
+	json_t *defaults = report_default_settings(), *v;
 	const char *key;
 
 	buf_puts(out, "<h2>Settings that differ from the defaults</h2>\n"
 	         "<div class=\"wide\"><table><tr><th>setting</th><th>value</th><th>default</th></tr>\n");
 	json_object_foreach(r->settings, key, v)
 		if (!json_equal(v, json_object_get(defaults, key)))
-			put_setting(out, key, v, json_object_get(defaults, key));
+			put_setting_row(out, key, v, json_object_get(defaults, key));
 	buf_puts(out, "</table></div>\n");
 	json_decref(defaults);
 }
 
-static void put_all_settings(struct buf *out, const struct run_info *r)
+static void put_all_settings(struct buf *out, const struct report_run *r)
 {
 	const char *key;
 	json_t *v;
 
 	buf_puts(out, "<h2>All settings</h2>\n<dl class=\"all\">\n");
 	json_object_foreach(r->settings, key, v) {
-		char *text = run_value_text(v);
+		char *text = report_value_text(v);
 
 		buf_puts(out, "<div><dt>");
-		html_text(out, key);
+		report_html_text(out, key);
 		buf_puts(out, "</dt><dd>");
-		html_text(out, *text ? text : "-");
+		report_html_text(out, *text ? text : "-");
 		buf_puts(out, "</dd></div>\n");
 		free(text);
 	}
@@ -190,29 +191,29 @@ static void put_all_settings(struct buf *out, const struct run_info *r)
 
 /* ---- events -------------------------------------------------------------------------- */
 
-static void take_event(void *ctx, const json_t *line)
+static void collect_event(void *ctx, const json_t *line)
 {
 	json_array_append(ctx, (json_t *)line);
 }
 
-static void put_event(struct buf *out, const json_t *e, double epoch)
+static void put_event_row(struct buf *out, const json_t *e, double epoch)
 {
 	const char *stamp = json_str(e, "ts", ""), *kind = json_str(e, "event", "");
-	double since = run_time(stamp) - epoch;
+	double since = report_parse_time(stamp) - epoch;
 
-	buf_printf(out, "<tr%s><td>", report_is_news(kind) ? " class=\"news\"" : "");
+	buf_printf(out, "<tr%s><td>", report_is_notable_event(kind) ? " class=\"news\"" : "");
 	if (isfinite(since))
-		html_printf(out, "%+.1f s", fabs(since) < 0.05 ? 0 : since);
+		report_html_printf(out, "%+.1f s", fabs(since) < 0.05 ? 0 : since);
 	else
-		html_printf(out, "%.19s", stamp);
+		report_html_printf(out, "%.19s", stamp);
 	buf_puts(out, "</td><td>");
-	html_text(out, kind);
+	report_html_text(out, kind);
 	buf_puts(out, "</td><td>");
-	html_text(out, json_str(e, "text", ""));
+	report_html_text(out, json_str(e, "text", ""));
 	buf_puts(out, "</td></tr>\n");
 }
 
-static void put_events(struct buf *out, const json_t *events, double epoch)
+static void put_event_table(struct buf *out, const json_t *events, double epoch)
 {
 	size_t n = json_array_size(events), i;
 	const json_t *e;
@@ -225,7 +226,7 @@ static void put_events(struct buf *out, const json_t *events, double epoch)
 	buf_puts(out, "<div class=\"wide\"><table><tr><th>time</th><th>event</th><th></th></tr>\n");
 	json_array_foreach(events, i, e) {
 		if (i < EVENTS_FIRST || i + EVENTS_LAST >= n)
-			put_event(out, e, epoch);
+			put_event_row(out, e, epoch);
 		else if (i == EVENTS_FIRST)
 			buf_printf(out, "<tr><td></td><td></td><td>%zu more are in events.jsonl</td></tr>\n",
 			           n - EVENTS_FIRST - EVENTS_LAST);
@@ -233,20 +234,20 @@ static void put_events(struct buf *out, const json_t *events, double epoch)
 	buf_puts(out, "</table></div>\n");
 }
 
-void report_page(struct buf *out, const struct run_info *r)
+void report_page(struct buf *out, const struct report_run *r)
 {
 	json_t *events = json_array();
 	double epoch;
 	char now[32];
 
-	run_lines(r->dir, "events.jsonl", take_event, events);
+	report_each_line(r->dir, "events.jsonl", collect_event, events);
 	clock_stamp(now);
-	put_head(out, r);
-	put_result(out, r);
+	put_page_head(out, r);
+	put_result_cards(out, r);
 	buf_puts(out, "<h2>Curves</h2>\n");
 	report_curves(out, r, events, &epoch);
-	put_settings(out, r);
-	put_events(out, events, epoch);
+	put_changed_settings(out, r);
+	put_event_table(out, events, epoch);
 	put_all_settings(out, r);
 	buf_printf(out, "<footer>Made by pskit %s, ps-ctl report, on %.10s %.8s UTC.</footer>\n</body>\n</html>\n", PSKIT_VERSION,
 	           now, now + 11);

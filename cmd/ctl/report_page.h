@@ -1,17 +1,18 @@
 #ifndef CTL_REPORT_PAGE_H
 #define CTL_REPORT_PAGE_H
 
-#include "base/buf.h"
+#include "core/buf.h"
 #include "report_read.h"
 
-/* The whole page of a run: HTML with its style and its pictures in it, nothing
- * to load, no script. */
-void report_page(struct buf *out, const struct run_info *r);
+/* ps-ctl report: a page about one run.  Appends a complete HTML page to out, with styles and charts
+ * in it; it loads nothing and has no script. */
+void report_page(struct buf *out, const struct report_run *r);
 
-/* report_curves.c: its charts, of metrics.jsonl; events are marked in them.  epoch: wall
- * clock of time 0, NaN without points. */
-void report_curves(struct buf *out, const struct run_info *r, const json_t *events, double *epoch);
-/* Is it more than what happens in every run? */
-bool report_is_news(const char *event);
+/* report_curves.c: appends the charts, drawn from metrics.jsonl, with notable events as marks.
+ * *epoch becomes the wall clock time (seconds since 1970) at which the charts' time is 0, or NaN
+ * when there are no points. */
+void report_curves(struct buf *out, const struct report_run *r, const json_t *events, double *epoch);
+/* True for a kind of event that does not happen in every run. */
+bool report_is_notable_event(const char *event);
 
 #endif

@@ -5,14 +5,15 @@
 #include "ctl.h"
 #include "report_html.h"
 
-/* Of the picture, and of what the axes leave of it. */
+/* Size of the picture, and the rectangle within the axes, in pixels. */
 #define WIDE 480
 #define HIGH 250
 #define LEFT 58.0
 #define RIGHT 470.0
 #define TOP 12.0
 #define BOTTOM 216.0
-/* More points than this are thinned out: each column of pixels keeps its lowest and its highest. */
+/* A curve with more points than this is thinned out: each column of pixels keeps its lowest and
+ * highest point. */
 #define COLUMNS 400
 #define MARKS_MAX 60
 
@@ -21,36 +22,41 @@ struct axis {
 	bool log;
 };
 
-static bool is_point(const struct plot_curve *c, size_t i)
+static bool is_finite_point(const struct report_plot_curve *c, size_t i)
 {
 	return isfinite(c->x[i]) && isfinite(c->y[i]);
 }
 
-static void widen(struct axis *a, double v)
+static void widen_axis(struct axis *a, double v)
 {
 	a->lo = v < a->lo ? v : a->lo;
 	a->hi = v > a->hi ? v : a->hi;
 }
 
+/* Chooses the ranges of both axes, and whether y is logarithmic.  A logarithmic axis has log10 of
+ * its values in lo and hi. */
 static void find_axes(const struct plot *p, struct axis *x, struct axis *y)
 {
 	*x = *y = (struct axis){ .lo = INFINITY, .hi = -INFINITY };
 	for (size_t k = 0; k < p->ncurves; k++)
 		for (size_t i = 0; i < p->curve[k].n; i++)
-			if (is_point(&p->curve[k], i)) {
-				widen(x, p->curve[k].x[i]);
-				widen(y, p->curve[k].y[i]);
+			if (is_finite_point(&p->curve[k], i)) {
+				widen_axis(x, p->curve[k].x[i]);
+				widen_axis(y, p->curve[k].y[i]);
 			}
 	if (p->from_zero)
-		widen(y, 0);
+		widen_axis(y, 0);
 	y->log = !p->from_zero && y->lo > 0 && y->hi > 100 * y->lo;
 	if (y->log) {
 		y->lo = log10(y->lo);
 		y->hi = log10(y->hi);
 	}
-	/* One value alone lies in the middle. */
-	if (x->hi <= x->lo)
-		x->hi = x->lo + 1;
+	/* With a single x value, begin the axis at 0: the point is at its end, and the ticks are whole
+	 * numbers. */
+	if (x->hi <= x->lo) {
+		x->lo = fmin(x->lo, 0);
+		x->hi = fmax(x->hi, x->lo + 1);
+	}
 	if (y->hi - y->lo < 1e-12 * fmax(fabs(y->hi), 1e-300)) {
 		double room = y->hi != 0 ? fabs(y->hi) / 10 : 1;
 
@@ -62,19 +68,19 @@ static void find_axes(const struct plot *p, struct axis *x, struct axis *y)
 	}
 }
 
-static double place_x(const struct axis *x, double v)
+static double x_to_pixel(const struct axis *x, double v)
 {
 	return LEFT + (RIGHT - LEFT) * (v - x->lo) / (x->hi - x->lo);
 }
 
-static double place_y(const struct axis *y, double v)
+static double y_to_pixel(const struct axis *y, double v)
 {
 	return BOTTOM - (BOTTOM - TOP) * ((y->log ? log10(v) : v) - y->lo) / (y->hi - y->lo);
 }
 
 /* ---- axes ---------------------------------------------------------------------------- */
 
-/* 1, 2 or 5 times a power of ten, so that there are about n of them. */
+/* Chooses a distance of ticks, 1, 2 or 5 times a power of ten, that gives about n ticks. */
 static double tick_step(const struct axis *a, int n)
 {
 	double raw = (a->hi - a->lo) / n, power = pow(10, floor(log10(raw))), part = raw / power;
@@ -91,14 +97,15 @@ static void tick_text(const struct axis *a, double v, double step, char out[stat
 	if (a->log)
 		snprintf(out, 32, "1e%.0f", v);
 	else if (big >= 10000)
-		ctl_count(v, out);
+		ctl_format_count(v, out);
 	else if (big < 1e-3)
 		snprintf(out, 32, "%.1e", fabs(v) < step / 2 ? 0 : v);
 	else
 		snprintf(out, 32, "%.*f", (int)fmax(0, ceil(-log10(step) - 1e-9)), v);
 }
 
-/* More than are wanted: what is drawn is not trusted, and a step may be too small to get on by. */
+/* Upper bound of ticks.  The values come from files, and a step may be too small to change a
+ * double. */
 #define TICKS_MAX 32
 
 static bool tick_at(const struct axis *a, double step, int i, double *v)
@@ -124,12 +131,12 @@ static void draw_axes(struct buf *out, const struct plot *p, const struct axis *
 	for (int i = 0; i < TICKS_MAX && tick_at(x, step, i, &v); i++) {
 		tick_text(x, v, step, text);
 		buf_printf(out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
-		           fmin(place_x(x, v), RIGHT - 8), BOTTOM + 16, text);
+		           fmin(x_to_pixel(x, v), RIGHT - 8), BOTTOM + 16, text);
 	}
 	buf_printf(out, "<line class=\"axis\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\"/>"
 	           "<text class=\"name\" x=\"%.0f\" y=\"%d\" text-anchor=\"end\">", LEFT, RIGHT, BOTTOM, BOTTOM, RIGHT,
 	           HIGH - 4);
-	html_text(out, p->x_name);
+	report_html_text(out, p->x_name);
 	buf_puts(out, "</text>\n");
 }
 
@@ -138,13 +145,13 @@ static void draw_marks(struct buf *out, const struct plot *p, const struct axis 
 	size_t step = p->nmarks / MARKS_MAX + 1;
 
 	for (size_t i = 0; i < p->nmarks; i += step) {
-		double at = place_x(x, p->mark[i].x);
+		double at = x_to_pixel(x, p->mark[i].x);
 
 		if (!(at >= LEFT && at <= RIGHT))
 			continue;
 		buf_printf(out, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"><title>", at, at, TOP,
 		           BOTTOM);
-		html_text(out, p->mark[i].text);
+		report_html_text(out, p->mark[i].text);
 		buf_puts(out, "</title></line>\n");
 	}
 }
@@ -154,29 +161,32 @@ static void draw_marks(struct buf *out, const struct plot *p, const struct axis 
 struct pen {
 	struct buf *out;
 	bool down;
-	double column, low, high, last; /* of the column of pixels that is not drawn yet; NaN: none */
+	double column, low, high, last; /* the column of pixels not drawn yet; column is NaN if none */
 };
 
-static void draw_to(struct pen *pen, double x, double y)
+static void draw_pen_to(struct pen *pen, double x, double y)
 {
 	buf_printf(pen->out, "%s%.1f %.1f", pen->down ? " L" : " M", x, y);
 	pen->down = true;
 }
 
-/* Thinned out, a column of pixels is a stroke from its lowest to its highest. */
-static void end_column(struct pen *pen)
+/* Draws the pending column of pixels: a stroke from its lowest to its highest point, then to its
+ * last. */
+static void flush_column(struct pen *pen)
 {
 	if (isnan(pen->column))
 		return;
 	if (pen->high > pen->low) {
-		draw_to(pen, pen->column, pen->low);
-		draw_to(pen, pen->column, pen->high);
+		draw_pen_to(pen, pen->column, pen->low);
+		draw_pen_to(pen, pen->column, pen->high);
 	}
-	draw_to(pen, pen->column, pen->last);
+	draw_pen_to(pen, pen->column, pen->last);
 	pen->column = NAN;
 }
 
-static void draw_line(struct buf *out, const struct plot_curve *c, const struct axis *x, const struct axis *y)
+/* Draws a curve as the path of an SVG.  Points that are not finite interrupt it; long curves are
+ * thinned out. */
+static void draw_curve_line(struct buf *out, const struct report_plot_curve *c, const struct axis *x, const struct axis *y)
 {
 	bool thin = c->n > COLUMNS;
 	struct pen pen = { .out = out, .column = NAN };
@@ -184,17 +194,17 @@ static void draw_line(struct buf *out, const struct plot_curve *c, const struct 
 	for (size_t i = 0; i < c->n; i++) {
 		double px, py;
 
-		if (!is_point(c, i)) {
-			end_column(&pen);
+		if (!is_finite_point(c, i)) {
+			flush_column(&pen);
 			pen.down = false;
 			continue;
 		}
-		px = place_x(x, c->x[i]);
-		py = place_y(y, c->y[i]);
+		px = x_to_pixel(x, c->x[i]);
+		py = y_to_pixel(y, c->y[i]);
 		if (thin)
 			px = LEFT + floor((px - LEFT) * COLUMNS / (RIGHT - LEFT)) * (RIGHT - LEFT) / COLUMNS;
 		if (!(px >= pen.column && px <= pen.column)) {
-			end_column(&pen);
+			flush_column(&pen);
 			pen.column = px;
 			pen.low = pen.high = py;
 		}
@@ -202,18 +212,18 @@ static void draw_line(struct buf *out, const struct plot_curve *c, const struct 
 		pen.high = fmax(pen.high, py);
 		pen.last = py;
 	}
-	end_column(&pen);
+	flush_column(&pen);
 }
 
-static void draw_curve(struct buf *out, const struct plot_curve *c, size_t k, const struct axis *x, const struct axis *y)
+static void draw_curve(struct buf *out, const struct report_plot_curve *c, size_t k, const struct axis *x, const struct axis *y)
 {
 	buf_printf(out, "<path class=\"c%zu\" d=\"", k);
-	draw_line(out, c, x, y);
+	draw_curve_line(out, c, x, y);
 	buf_puts(out, "\"/>\n");
-	for (size_t i = 0; c->dots && c->n <= COLUMNS / 4 && i < c->n; i++)
-		if (is_point(c, i))
-			buf_printf(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", k, place_x(x, c->x[i]),
-			           place_y(y, c->y[i]));
+	for (size_t i = 0; (c->dots || c->n == 1) && c->n <= COLUMNS / 4 && i < c->n; i++)
+		if (is_finite_point(c, i))
+			buf_printf(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", k, x_to_pixel(x, c->x[i]),
+			           y_to_pixel(y, c->y[i]));
 }
 
 static void draw_legend(struct buf *out, const struct plot *p)
@@ -223,37 +233,37 @@ static void draw_legend(struct buf *out, const struct plot *p)
 	buf_puts(out, "<p class=\"legend\">");
 	for (size_t k = 0; k < p->ncurves; k++) {
 		buf_printf(out, "<span><svg class=\"key\" viewBox=\"0 0 24 8\"><path class=\"c%zu\" d=\"M0 4 L24 4\"/></svg> ", k);
-		html_text(out, p->curve[k].name);
+		report_html_text(out, p->curve[k].name);
 		buf_puts(out, "</span> ");
 	}
 	buf_puts(out, "</p>\n");
 }
 
-static bool is_worth_it(const struct plot *p)
+static bool has_drawable_curve(const struct plot *p)
 {
 	for (size_t k = 0; k < p->ncurves; k++) {
 		size_t n = 0;
 
 		for (size_t i = 0; i < p->curve[k].n; i++)
-			n += is_point(&p->curve[k], i);
+			n += is_finite_point(&p->curve[k], i);
 		if (n >= 2 || (n == 1 && p->curve[k].dots))
 			return true;
 	}
 	return false;
 }
 
-void plot_svg(struct buf *out, const struct plot *p)
+void report_plot_svg(struct buf *out, const struct plot *p)
 {
 	struct axis x, y;
 
-	if (!is_worth_it(p))
+	if (!has_drawable_curve(p))
 		return;
 	find_axes(p, &x, &y);
 	buf_puts(out, "<figure><figcaption>");
-	html_text(out, p->title);
+	report_html_text(out, p->title);
 	buf_printf(out, "%s</figcaption>\n<svg class=\"plot\" role=\"img\" viewBox=\"0 0 %d %d\"><title>",
 	           y.log ? " <small>logarithmic</small>" : "", WIDE, HIGH);
-	html_text(out, p->title);
+	report_html_text(out, p->title);
 	buf_puts(out, "</title>\n");
 	draw_axes(out, p, &x, &y);
 	draw_marks(out, p, &x);

@@ -9,21 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
 #include "conf/conf_key.h"
-#include "launch/rundir.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "result.h"
+#include "rundir/rundir.h"
 
 #define CONFIG_MAX (1u << 20)
-/* The last line of metrics.jsonl is within so much of its end. */
+/* How much of the end of metrics.jsonl is read to find its last line. */
 #define TAIL_BYTES 65536
 
 /* ---- lines of a file ----------------------------------------------------------------- */
 
-void run_lines(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx)
+void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx)
 {
 	char *path = rundir_path(dir, file), *text = NULL;
 	FILE *f = fopen(path, "re");
@@ -43,7 +43,7 @@ void run_lines(const char *dir, const char *file, void (*fn)(void *ctx, const js
 	free(path);
 }
 
-double run_time(const char *stamp)
+double report_parse_time(const char *stamp)
 {
 	struct tm tm = { 0 };
 	const char *rest = strptime(stamp, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -53,7 +53,7 @@ double run_time(const char *stamp)
 	return (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
 }
 
-static double number(const json_t *o, const char *key)
+static double number_or_nan(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -61,16 +61,18 @@ static double number(const json_t *o, const char *key)
 }
 
 struct points {
-	struct run_point *p;
+	struct report_sample *p;
 	size_t n;
 	double epoch;
 };
 
-static void take_point(void *ctx, const json_t *s)
+/* Adds a line of metrics.jsonl to struct points (ctx).  The array has room for the next power of
+ * two. */
+static void add_point(void *ctx, const json_t *s)
 {
 	struct points *all = ctx;
-	struct run_point *p;
-	double at = run_time(json_str(s, "ts", ""));
+	struct report_sample *p;
+	double at = report_parse_time(json_str(s, "ts", ""));
 
 	if (isnan(at))
 		return;
@@ -79,27 +81,27 @@ static void take_point(void *ctx, const json_t *s)
 	if ((all->n & (all->n - 1)) == 0)
 		all->p = mem_regrow(all->p, all->n ? 2 * all->n : 1, sizeof *all->p);
 	p = &all->p[all->n++];
-	*p = (struct run_point){ .time = at - all->epoch,
-		.step = number(s, "step"),
-		.eval_step = number(s, "eval_step"),
-		.train_loss = number(s, "train_loss"),
-		.examples = number(s, "examples"),
-		.pushed_bytes = number(s, "pushed_bytes"),
-		.pulled_bytes = number(s, "pulled_bytes"),
+	*p = (struct report_sample){ .time = at - all->epoch,
+		.step = number_or_nan(s, "step"),
+		.eval_step = number_or_nan(s, "eval_step"),
+		.train_loss = number_or_nan(s, "train_loss"),
+		.examples = number_or_nan(s, "examples"),
+		.pushed_bytes = number_or_nan(s, "pushed_bytes"),
+		.pulled_bytes = number_or_nan(s, "pulled_bytes"),
 		.eval = json_is_object(json_object_get(s, "eval")) ? json_incref(json_object_get(s, "eval")) : NULL };
 }
 
-struct run_point *run_points(const char *dir, size_t *n, double *epoch)
+struct report_sample *report_samples_read(const char *dir, size_t *n, double *epoch)
 {
 	struct points all = { NULL, 0, NAN };
 
-	run_lines(dir, "metrics.jsonl", take_point, &all);
+	report_each_line(dir, "metrics.jsonl", add_point, &all);
 	*n = all.n;
 	*epoch = all.epoch;
 	return all.p;
 }
 
-void run_points_free(struct run_point *p, size_t n)
+void report_samples_free(struct report_sample *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		json_decref(p[i].eval);
@@ -108,7 +110,7 @@ void run_points_free(struct run_point *p, size_t n)
 
 /* ---- settings ------------------------------------------------------------------------ */
 
-static void flatten(json_t *to, const char *prefix, const json_t *from)
+static void flatten_settings(json_t *to, const char *prefix, const json_t *from)
 {
 	const char *key;
 	json_t *v;
@@ -117,14 +119,14 @@ static void flatten(json_t *to, const char *prefix, const json_t *from)
 		char *path = mem_printf("%s%s", prefix, key);
 
 		if (json_is_object(v) && !*prefix)
-			flatten(to, "job.", v);
+			flatten_settings(to, "job.", v);
 		else if (strcmp(path, "name") != 0)
 			json_object_set(to, path, v);
 		free(path);
 	}
 }
 
-json_t *run_defaults(void)
+json_t *report_default_settings(void)
 {
 	json_t *all = json_object();
 	struct conf c;
@@ -142,7 +144,7 @@ json_t *run_defaults(void)
 	return all;
 }
 
-char *run_value_text(const json_t *v)
+char *report_value_text(const json_t *v)
 {
 	char *text;
 	struct buf list = BUF_INIT;
@@ -161,14 +163,14 @@ char *run_value_text(const json_t *v)
 	if (!json_is_array(v))
 		return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_array_foreach(v, i, item) {
-		text = run_value_text(item);
+		text = report_value_text(item);
 		buf_printf(&list, "%s%s", i ? "," : "", text);
 		free(text);
 	}
 	return list.data ? (char *)list.data : mem_strdup("");
 }
 
-json_t *run_info_differing(const struct run_info *list, size_t n)
+json_t *report_run_differing_settings(const struct report_run *list, size_t n)
 {
 	json_t *names = json_array(), *seen = json_object();
 
@@ -192,8 +194,8 @@ json_t *run_info_differing(const struct run_info *list, size_t n)
 
 /* ---- one run ------------------------------------------------------------------------- */
 
-/* The last whole line of metrics.jsonl, or NULL. */
-static json_t *last_status(const char *dir)
+/* Returns the last complete line of metrics.jsonl, or NULL. */
+static json_t *read_last_status(const char *dir)
 {
 	char *path = rundir_path(dir, "metrics.jsonl"), *line = NULL, *text = mem_alloc(TAIL_BYTES + 1);
 	FILE *f = fopen(path, "re");
@@ -222,15 +224,16 @@ static json_t *last_status(const char *dir)
 	return status;
 }
 
-static void add_rate(json_t *result)
+static void add_example_rate(json_t *result)
 {
-	double seconds = number(result, "seconds");
+	double seconds = number_or_nan(result, "seconds");
 
 	if (seconds > 0)
-		json_object_set_new(result, "examples_per_second", json_of_num(number(result, "examples") / seconds));
+		json_object_set_new(result, "examples_per_second", json_of_num(number_or_nan(result, "examples") / seconds));
 }
 
-static void find_state(struct run_info *r, const json_t *last)
+/* Sets state, result and end of a run.  One that is not alive and has no result has crashed. */
+static void read_run_state(struct report_run *r, const json_t *last)
 {
 	static const char *const known[] = { "done", "failed", "stopped" };
 	bool alive = rundir_is_alive(r->dir, NULL);
@@ -238,18 +241,18 @@ static void find_state(struct run_info *r, const json_t *last)
 	r->result = alive ? NULL : result_read(r->dir, NULL);
 	r->state = alive ? "running" : "crashed";
 	for (size_t i = 0; r->result && i < sizeof known / sizeof *known; i++)
-		if (result_is(r->result, known[i]))
+		if (result_has_state(r->result, known[i]))
 			r->state = known[i];
 	if (!r->result)
 		r->result = result_of_status(last, r->state, alive ? NULL : "it ended without a result");
-	add_rate(r->result);
+	add_example_rate(r->result);
 	if (!alive)
 		snprintf(r->ended, sizeof r->ended, "%.31s",
 		         json_str(strcmp(r->state, "crashed") != 0 ? r->result : last, "ts", ""));
 }
 
-/* By its first event: that line alone, for the file may be long. */
-static void find_began(struct run_info *r)
+/* Takes the begin of the run from its first event.  Reads only that line: the file may be long. */
+static void read_run_begin(struct report_run *r)
 {
 	char *events = rundir_path(r->dir, "events.jsonl"), line[4096];
 	FILE *f = fopen(events, "re");
@@ -262,7 +265,7 @@ static void find_began(struct run_info *r)
 	free(events);
 }
 
-static char *find_dir(const char *run, struct err *e)
+static char *find_report_dir(const char *run, struct err *e)
 {
 	static const char *const suffix[] = { "", ".run" };
 
@@ -279,12 +282,12 @@ static char *find_dir(const char *run, struct err *e)
 	return NULL;
 }
 
-enum err_code run_info_read(const char *run, struct run_info *r, struct err *e)
+enum err_code report_run_read(const char *run, struct report_run *r, struct err *e)
 {
 	char *path;
 	json_t *config, *last;
 
-	*r = (struct run_info){ .dir = find_dir(run, e) };
+	*r = (struct report_run){ .dir = find_report_dir(run, e) };
 	if (!r->dir)
 		return e->code;
 	path = path_absolute(r->dir);
@@ -296,29 +299,29 @@ enum err_code run_info_read(const char *run, struct run_info *r, struct err *e)
 	r->cluster = mem_strdup(json_str(config, "name", ""));
 	r->settings = json_object();
 	if (json_is_object(config))
-		flatten(r->settings, "", config);
-	last = last_status(r->dir);
-	find_began(r);
-	find_state(r, last);
+		flatten_settings(r->settings, "", config);
+	last = read_last_status(r->dir);
+	read_run_begin(r);
+	read_run_state(r, last);
 	json_decref(last);
 	json_decref(config);
 	return ERR_OK;
 }
 
-void run_info_release(struct run_info *r)
+void report_run_release(struct report_run *r)
 {
 	free(r->dir);
 	free(r->name);
 	free(r->cluster);
 	json_decref(r->settings);
 	json_decref(r->result);
-	*r = (struct run_info){ 0 };
+	*r = (struct report_run){ 0 };
 }
 
 /* ---- the runs of a folder ------------------------------------------------------------ */
 
-/* NAME.run and NAME.run.N */
-static int is_run(const struct dirent *d)
+/* For scandir(): accepts NAME.run and NAME.run.N. */
+static int is_run_dir_entry(const struct dirent *d)
 {
 	const char *at = strstr(d->d_name, ".run");
 
@@ -330,19 +333,20 @@ static int is_run(const struct dirent *d)
 	return !*at || (*at == '.' && at[1] && !at[1 + strspn(at + 1, "0123456789")]);
 }
 
-/* Stamps of one form sort by time; then what was moved away is older than what is there. */
-static int by_age(const void *a, const void *b)
+/* For qsort(): the older run first.  Time stamps sort as text.  Of runs with the same or no stamp,
+ * NAME.run.N, which was moved away, is older than NAME.run. */
+static int compare_run_age(const void *a, const void *b)
 {
-	const struct run_info *x = a, *y = b;
+	const struct report_run *x = a, *y = b;
 	int order = strcmp(x->began, y->began);
 
 	return order ? order : strverscmp(y->name, x->name);
 }
 
-enum err_code run_info_list(const char *folder, struct run_info **list, size_t *n, struct err *e)
+enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n, struct err *e)
 {
 	struct dirent **entry;
-	int found = scandir(folder, &entry, is_run, versionsort);
+	int found = scandir(folder, &entry, is_run_dir_entry, versionsort);
 
 	*list = NULL;
 	*n = 0;
@@ -353,21 +357,21 @@ enum err_code run_info_list(const char *folder, struct run_info **list, size_t *
 	for (int i = 0; i < found; i++) {
 		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name) : path_join(folder, entry[i]->d_name);
 
-		/* What has no configuration is no run, whatever its name. */
-		if (!run_info_read(dir, &(*list)[*n], e))
+		/* Skip directories without a configuration: they are no runs. */
+		if (!report_run_read(dir, &(*list)[*n], e))
 			++*n;
 		free(dir);
 		free(entry[i]);
 	}
 	free(entry);
 	if (*n)
-		qsort(*list, *n, sizeof **list, by_age);
+		qsort(*list, *n, sizeof **list, compare_run_age);
 	return ERR_OK;
 }
 
-void run_info_list_free(struct run_info *list, size_t n)
+void report_run_list_free(struct report_run *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		run_info_release(&list[i]);
+		report_run_release(&list[i]);
 	free(list);
 }

@@ -1,54 +1,60 @@
 #ifndef CTL_REPORT_READ_H
 #define CTL_REPORT_READ_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+#include "core/err.h"
+#include "core/json.h"
 
-/* A run as its directory tells of it: of one that lives, has ended, or has
- * crashed.  Nothing that lies there is trusted to be whole: what cannot be
- * read is left out. */
-struct run_info {
-	char *dir;                      /* as it was named */
-	char *name;                     /* its last part: "lin.run.1" */
-	const char *state;              /* running, done, failed, stopped, or crashed: ended without a result */
-	json_t *settings;               /* flat, in the file's order: "job.lr": 0.1; without the cluster's name */
-	json_t *result;                 /* result.json, or as far as it had come (result.h); has "state" and "reason" */
+/* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
+ * ended or have crashed.  Files may be missing, incomplete or damaged: what cannot be read is left
+ * out.
+ *
+ * What the directory tells about one run. */
+struct report_run {
+	char *dir;                      /* path, as the user named it */
+	char *name;                     /* last component of the path: "lin.run.1" */
+	const char *state;              /* running, done, failed, stopped, or crashed (ended without a result) */
+	json_t *settings;               /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" */
+	json_t *result;                 /* result.json, or one made from the last status (result.h) */
 	char *cluster;                  /* the cluster's name, "" when it has none */
-	char began[32], ended[32];      /* RFC 3339; "": not known, or not yet */
+	char began[32], ended[32];      /* RFC 3339; "" if unknown, or not ended yet */
 };
 
-/* RUN, or RUN.run when only that is there.  ERR_NOTFOUND: no run directory. */
-enum err_code run_info_read(const char *run, struct run_info *r, struct err *e);
-void run_info_release(struct run_info *r);
+/* Reads the run directory `run`, or `run`.run when only that exists.  ERR_NOTFOUND: neither is a
+ * run directory. */
+enum err_code report_run_read(const char *run, struct report_run *r, struct err *e);
+void report_run_release(struct report_run *r);
 
-/* All runs right in a folder, NAME.run and NAME.run.N, the oldest first; none is no error. */
-enum err_code run_info_list(const char *folder, struct run_info **list, size_t *n, struct err *e);
-void run_info_list_free(struct run_info *list, size_t n);
+/* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first.  It is no error when there
+ * is none. */
+enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n, struct err *e);
+void report_run_list_free(struct report_run *list, size_t n);
 
-/* The settings whose values are not all the same; with one run none.  A new array of names. */
-json_t *run_info_differing(const struct run_info *list, size_t n);
-/* The defaults of all keys of the cluster file, flat; a new reference. */
-json_t *run_defaults(void);
-/* A setting as it is written after --set; fresh string. */
-char *run_value_text(const json_t *value);
+/* Returns a new array with the names of the settings whose values differ between the runs. */
+json_t *report_run_differing_settings(const struct report_run *list, size_t n);
+/* Returns the defaults of all keys of the cluster file, flat, as a new reference. */
+json_t *report_default_settings(void);
+/* Formats the value of a setting as --set takes it.  The string must be freed. */
+char *report_value_text(const json_t *value);
 
-/* One line of metrics.jsonl. */
-struct run_point {
-	double time;                    /* seconds since the first one */
-	double step, eval_step;         /* NaN: not said, here and in the rest */
+/* One sample, a line of metrics.jsonl.  Numbers that the line does not have are NaN. */
+struct report_sample {
+	double time;                    /* seconds since the first sample */
+	double step, eval_step;
 	double train_loss, examples, pushed_bytes, pulled_bytes;
-	json_t *eval;                   /* loss, accuracy ... as the model has them, or NULL */
+	json_t *eval;                   /* figures of the last evaluation (loss, accuracy, ...), or NULL */
 };
-/* In the file's order; no file is no point.  *epoch: wall clock of time 0, seconds. */
-struct run_point *run_points(const char *dir, size_t *n, double *epoch);
-void run_points_free(struct run_point *p, size_t n);
+/* Reads all samples in the file's order.  Without a file there are none.  *epoch becomes the wall
+ * clock time of the first one, in seconds since 1970, or NaN. */
+struct report_sample *report_samples_read(const char *dir, size_t *n, double *epoch);
+void report_samples_free(struct report_sample *p, size_t n);
 
-/* fn(ctx, object) for each whole line of a file of the run directory that is an object. */
-void run_lines(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx);
-/* Seconds since 1970 of an RFC 3339 stamp in UTC, NaN when it is none. */
-double run_time(const char *stamp);
+/* Calls fn(ctx, object) for each complete line of a file in the run directory that is a JSON
+ * object. */
+void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx);
+/* Parses an RFC 3339 time stamp in UTC to seconds since 1970.  Returns NaN when it is none. */
+double report_parse_time(const char *stamp);
 
 #endif

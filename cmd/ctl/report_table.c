@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/plain.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/plain.h"
 
 #define CELL_MAX 40
 
-void text_table_add(struct text_table *t, char *text)
+void report_text_table_add(struct report_text_table *t, char *text)
 {
 	size_t n;
 
@@ -21,7 +23,7 @@ void text_table_add(struct text_table *t, char *text)
 	if (n > CELL_MAX) {
 		char *cut;
 
-		/* Not within a character. */
+		/* Do not cut within a UTF-8 character. */
 		for (n = CELL_MAX - 3; n > 0 && (text[n] & 0xc0) == 0x80; n--)
 			;
 		cut = mem_printf("%.*s...", (int)n, text);
@@ -32,8 +34,8 @@ void text_table_add(struct text_table *t, char *text)
 	t->cell[t->ncells++] = text;
 }
 
-/* In characters, as UTF-8 has them. */
-static size_t width(const char *s)
+/* Returns the number of characters in UTF-8 text. */
+static size_t count_characters(const char *s)
 {
 	size_t n = 0;
 
@@ -42,34 +44,34 @@ static size_t width(const char *s)
 	return n;
 }
 
-static bool is_number(const char *s)
+static bool looks_numeric(const char *s)
 {
 	return *s == '-' || (*s >= '0' && *s <= '9');
 }
 
-static void measure(const struct text_table *t, size_t column, size_t *wide, bool *right)
+static void measure_column(const struct report_text_table *t, size_t column, size_t *wide, bool *right)
 {
 	*wide = 0;
 	*right = t->ncells > t->ncols;
 	for (size_t i = column; i < t->ncells; i += t->ncols) {
-		size_t w = width(t->cell[i]);
+		size_t w = count_characters(t->cell[i]);
 
 		*wide = w > *wide ? w : *wide;
 		if (i >= t->ncols)
-			*right &= is_number(t->cell[i]);
+			*right &= looks_numeric(t->cell[i]);
 	}
 }
 
-void text_table_print(struct text_table *t)
+void report_text_table_print(struct report_text_table *t)
 {
 	size_t *wide = mem_array(t->ncols, sizeof *wide);
 	bool *right = mem_array(t->ncols, sizeof *right);
 
 	for (size_t c = 0; c < t->ncols; c++)
-		measure(t, c, &wide[c], &right[c]);
+		measure_column(t, c, &wide[c], &right[c]);
 	for (size_t i = 0; i < t->ncells; i++) {
 		size_t c = i % t->ncols;
-		int pad = (int)(wide[c] - width(t->cell[i]));
+		int pad = (int)(wide[c] - count_characters(t->cell[i]));
 		bool last = c + 1 == t->ncols;
 
 		printf("%s%*s%s", c ? "  " : "", right[c] ? pad : 0, "", t->cell[i]);
@@ -92,7 +94,7 @@ void text_table_print(struct text_table *t)
 static const char *const figures[] = { "state", "seconds", "steps", "examples", "examples_per_second", "pushed_bytes",
 	"pulled_bytes", "train_loss" };
 
-json_t *figure_names(const struct run_info *list, size_t n)
+json_t *report_figure_names(const struct report_run *list, size_t n)
 {
 	json_t *names = json_array(), *seen = json_object();
 
@@ -112,20 +114,31 @@ json_t *figure_names(const struct run_info *list, size_t n)
 			free(name);
 		}
 	}
+	/* Failed checkpoints are worth a column only if there are any. */
+	for (size_t i = 0; i < n; i++)
+		if (json_int(list[i].result, "checkpoints_failed", 0) > 0) {
+			json_array_append_new(names, json_string("checkpoints_failed"));
+			break;
+		}
 	json_decref(seen);
 	return names;
 }
 
-const json_t *figure_of(const json_t *result, const char *name)
+const json_t *report_figure(const json_t *result, const char *name)
 {
 	if (strncmp(name, "eval.", 5) == 0)
 		return json_object_get(json_object_get(result, "eval"), name + 5);
 	return json_object_get(result, name);
 }
 
-char *figure_text(const json_t *v)
+char *report_figure_text(const json_t *v)
 {
+	char figure[32];
+
 	if (!v || json_is_null(v))
 		return mem_strdup("-");
-	return json_is_real(v) ? mem_printf("%.4g", json_real_value(v)) : run_value_text(v);
+	if (!json_is_real(v))
+		return report_value_text(v);
+	num_digits(json_real_value(v), 4, figure);
+	return mem_strdup(figure);
 }

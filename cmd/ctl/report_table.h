@@ -1,32 +1,32 @@
 #ifndef CTL_REPORT_TABLE_H
 #define CTL_REPORT_TABLE_H
 
-#include <jansson.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "core/buf.h"
+#include "core/json.h"
 #include "report_read.h"
 
-/* A table of short texts for a terminal: the columns as wide as they must be,
- * those of numbers to the right.  What came from files cannot steer the
- * terminal: control characters are replaced, and long texts are cut. */
-struct text_table {
+/* A table of short texts for a terminal.  Columns are as wide as their widest cell; columns of
+ * numbers are aligned to the right.  Texts may come from files: control characters are replaced, so
+ * that they cannot control the terminal, and long texts are cut. */
+struct report_text_table {
 	size_t ncols, ncells;
-	char **cell;                    /* row after row, the first one the header */
+	char **cell;                    /* by rows; the first row is the header */
 };
 #define TEXT_TABLE(columns) { .ncols = (columns) }
 
-/* The next cell; text is taken over, NULL is "-". */
-void text_table_add(struct text_table *t, char *text);
-/* To stdout; the table is empty afterwards. */
-void text_table_print(struct text_table *t);
+/* Adds the next cell.  Takes ownership of text; NULL is shown as "-". */
+void report_text_table_add(struct report_text_table *t, char *text);
+/* Prints the table to stdout, and empties it. */
+void report_text_table_print(struct report_text_table *t);
 
-/* The figures of a result that are worth a row or a column: "state", "steps", ...,
- * and "eval.NAME" for all that some run has.  A new array of names. */
-json_t *figure_names(const struct run_info *list, size_t n);
-/* One of them; NULL when the run has it not. */
-const json_t *figure_of(const json_t *result, const char *name);
-/* As people read it: four digits. */
-char *figure_text(const json_t *v);
+/* Returns a new array with the names of the figures in results that deserve a row or a column:
+ * "state", "steps", ..., and "eval.NAME" for each figure in the evaluation of any run. */
+json_t *report_figure_names(const struct report_run *list, size_t n);
+/* Returns a figure of a result by its name, borrowed, or NULL when the result does not have it. */
+const json_t *report_figure(const json_t *result, const char *name);
+/* Formats a figure for people, numbers with four digits.  The string must be freed. */
+char *report_figure_text(const json_t *v);
 
 #endif

@@ -5,15 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/num.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "rundir/rundir.h"
 
 #define RESULT_MAX (1u << 20)
 
-static void copy(json_t *to, const char *name, const json_t *from, const char *key)
+static void copy_member(json_t *to, const char *name, const json_t *from, const char *key)
 {
 	json_t *v = json_object_get(from, key);
 
@@ -27,15 +27,15 @@ json_t *result_of_status(const json_t *status, const char *state, const char *re
 	json_object_set_new(o, "state", json_string(state));
 	if (reason)
 		json_object_set_new(o, "reason", json_string(reason));
-	copy(o, "steps", status, "step");
-	copy(o, "examples", status, "examples");
-	copy(o, "seconds", status, "seconds");
-	copy(o, "train_loss", status, "train_loss");
+	copy_member(o, "steps", status, "step");
+	copy_member(o, "examples", status, "examples");
+	copy_member(o, "seconds", status, "seconds");
+	copy_member(o, "train_loss", status, "train_loss");
 	json_object_set_new(o, "eval", json_is_object(json_object_get(status, "eval")) ?
 	                    json_incref(json_object_get(status, "eval")) : json_null());
 	json_object_set_new(o, "model_digest", json_null());
-	copy(o, "pushed_bytes", status, "pushed_bytes");
-	copy(o, "pulled_bytes", status, "pulled_bytes");
+	copy_member(o, "pushed_bytes", status, "pushed_bytes");
+	copy_member(o, "pulled_bytes", status, "pulled_bytes");
 	return o;
 }
 
@@ -52,25 +52,35 @@ void result_set_unsaved(json_t *result, const char *why)
 		json_object_set_new(result, "unsaved", json_string(why));
 }
 
-json_t *result_whole(const json_t *result)
+void result_set_failed_checkpoints(json_t *result, int64_t n, const char *why)
 {
-	return ctl_event("result", result);
+	if (n <= json_int(result, "checkpoints_failed", 0))
+		return;
+	json_object_set_new(result, "checkpoints_failed", json_integer(n));
+	json_object_set_new(result, "checkpoint_error", json_string(why));
 }
 
-bool result_is(const json_t *result, const char *state)
+json_t *result_with_header(const json_t *result)
+{
+	return ctl_make_event("result", result);
+}
+
+bool result_has_state(const json_t *result, const char *state)
 {
 	return strcmp(json_str(result, "state", ""), state) == 0;
 }
 
-static void add_eval(const json_t *eval, struct buf *out)
+static void add_eval_figures(const json_t *eval, struct buf *out)
 {
 	const char *key, *between = "; eval ";
+	char figure[32];
 	json_t *v;
 
 	json_object_foreach((json_t *)eval, key, v) {
 		if (!json_is_number(v) || strcmp(key, "examples") == 0)
 			continue;
-		buf_printf(out, "%s%s %.4g", between, key, json_number_value(v));
+		num_digits(json_number_value(v), 4, figure);
+		buf_printf(out, "%s%s %s", between, key, figure);
 		between = ", ";
 	}
 }
@@ -78,23 +88,32 @@ static void add_eval(const json_t *eval, struct buf *out)
 void result_sentence(const json_t *result, struct buf *out)
 {
 	const char *reason = json_str(result, "reason", ""), *unsaved = json_str(result, "unsaved", "");
-	int64_t steps = json_int(result, "steps", 0);
+	const char *passed = json_str(result, "passed_over", "");
+	int64_t steps = json_int(result, "steps", 0), unmade = json_int(result, "checkpoints_failed", 0);
 	const json_t *loss = json_object_get(result, "train_loss");
-	char examples[16];
+	char examples[16], seconds[32], figure[32];
 
 	buf_puts(out, json_str(result, "state", "failed"));
-	if (*reason && !result_is(result, "done"))
+	if (*reason && !result_has_state(result, "done"))
 		buf_printf(out, " (%s)", reason);
 	if (steps > 0) {
-		ctl_count(json_num(result, "examples", 0), examples);
-		buf_printf(out, ": %lld step%s, %s examples in %.3g s", (long long)steps, ctl_plural(steps),
-		           examples, json_num(result, "seconds", 0));
-		if (json_is_number(loss))
-			buf_printf(out, "; train loss %.4g", json_number_value(loss));
-		add_eval(json_object_get(result, "eval"), out);
+		ctl_format_count(json_num(result, "examples", 0), examples);
+		num_digits(json_num(result, "seconds", 0), 3, seconds);
+		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)steps, NUM_S(steps), examples,
+		           NUM_S(json_int(result, "examples", 0)), seconds);
+		if (json_is_number(loss)) {
+			num_digits(json_number_value(loss), 4, figure);
+			buf_printf(out, "; train loss %s", figure);
+		}
+		add_eval_figures(json_object_get(result, "eval"), out);
 	}
+	if (unmade > 0)
+		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)unmade, NUM_S(unmade),
+		           json_str(result, "checkpoint_error", "?"));
 	if (*unsaved)
 		buf_printf(out, "; the model is not saved: %s", unsaved);
+	if (*passed)
+		buf_printf(out, "; damaged, and not resumed from: %s", passed);
 }
 
 void result_print(const json_t *result, bool json)
@@ -102,7 +121,7 @@ void result_print(const json_t *result, bool json)
 	struct buf text = BUF_INIT;
 
 	if (json) {
-		ctl_line("result", result);
+		ctl_print_line("result", result);
 		return;
 	}
 	result_sentence(result, &text);

@@ -1,6 +1,6 @@
 #include "pausing.h"
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_resume(const struct ctl_cmd *self, int argc, char **argv)
 {
 	return pausing(self, false, argc, argv);
 }
@@ -13,5 +13,5 @@ const struct ctl_cmd ctl_cmd_resume = {
 		.opts = pausing_opts, .nopts = PAUSING_OPTS, .min_args = 0, .max_args = 0,
 		.examples = "  ps-ctl resume\n",
 	},
-	run,
+	run_resume,
 };

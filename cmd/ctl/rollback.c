@@ -3,45 +3,81 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "ckpt/dirs.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/rundir.h"
+#include "parts.h"
+#include "rundir/rundir.h"
 
+/* How long processes may take to end before the roll-back, and pauses between attempts to start
+ * again. */
 #define GRACE (2 * NSEC_PER_SEC)
+#define RETRY_MIN (100 * NSEC_PER_MSEC)
+#define RETRY_MAX (10 * NSEC_PER_SEC)
 
-static void passed_over(void *ctx, const char *path, const char *why)
+/* ckpt_newest() has skipped a damaged checkpoint: report it, and add it to r->passed_over. */
+static void note_damaged_checkpoint(void *ctx, const char *path, const char *why)
 {
 	struct runner *r = ctx;
 
-	progress_say(&r->progress, "%s is passed over: %s", path, why);
+	char *before = r->passed_over;
+
+	progress_say(&r->progress, "%s is damaged and not resumed from: %s", path, why);
+	r->passed_over = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "", path_basename(path), why);
+	free(before);
 }
 
-static char *newest(struct runner *r)
+/* The path of the newest whole checkpoint, to be freed, or NULL. */
+static char *find_newest_checkpoint(struct runner *r)
 {
 	char *dir = rundir_path(r->dir, "checkpoints"), *path = NULL;
 
-	if (ckpt_newest(dir, passed_over, r, &path, NULL) != ERR_OK)
+	if (ckpt_newest(dir, note_damaged_checkpoint, r, &path, NULL) != ERR_OK)
 		path = NULL;
 	free(dir);
 	return path;
 }
 
-static bool lost_a_server(const struct runner *r)
+static bool has_lost_a_server(const struct runner *r)
 {
 	return json_flag(r->status, "data_lost") || strncmp(r->culprit, "server-", 7) == 0;
 }
 
+/* Start all processes.  Failures, for example for lack of disk space, are retried until the
+ * deadline. */
+static bool start_cluster_again(struct runner *r)
+{
+	int64_t end = clock_now() + r->conf->deadline, wait = RETRY_MIN;
+	struct err e = { 0 };
+
+	while (runner_start(r, &e) != ERR_OK) {
+		launch_stop_all(r->set, GRACE);
+		runner_reset(r);
+		progress_say(&r->progress, "cannot start again: %s", e.msg);
+		if (clock_now() >= end) {
+			runner_give_up(r, "", "cannot start again: %s", e.msg);
+			return false;
+		}
+		for (int64_t next = clock_now() + wait; clock_now() < next && !r->nsignals && !r->asked;)
+			runner_wait_event(r, next);
+		if (r->nsignals || r->asked)
+			return false;
+		wait = wait < RETRY_MAX ? wait * 2 : RETRY_MAX;
+	}
+	return true;
+}
+
 bool rollback(struct runner *r)
 {
-	struct err e = { 0 };
 	char *path;
 
-	if (!conf_trains(r->conf) || r->nsignals > 0 || r->asked || r->rollbacks >= r->max_restarts || !lost_a_server(r))
+	if (!conf_trains(r->conf) || r->nsignals > 0 || r->asked ||
+	    r->rollbacks >= r->max_restarts || !has_lost_a_server(r))
 		return false;
-	path = newest(r);
+	path = find_newest_checkpoint(r);
 	if (!path)
 		return false;
 	r->rollbacks++;
@@ -51,9 +87,6 @@ bool rollback(struct runner *r)
 	launch_stop_all(r->set, GRACE);
 	free(r->resume);
 	r->resume = path;
-	runner_forget(r);
-	if (runner_start(r, &e) == ERR_OK)
-		return true;
-	progress_say(&r->progress, "cannot start again: %s", e.msg);
-	return false;
+	runner_reset(r);
+	return start_cluster_again(r);
 }

@@ -3,10 +3,11 @@
 
 #include "runner.h"
 
-/* A job that has failed because a server took the only copy of something with
- * it goes on from its newest checkpoint: all processes are ended and started
- * again, in the next generation.  False when there is no checkpoint, it has
- * happened too often, or that was not why; then nothing has changed. */
+/* Roll back a job that has failed because a server died with the only copy of a partition: end all
+ * processes, and start them again from the newest checkpoint, in the next generation.  Blocks
+ * until they are started or the deadline is over; r has crashed in the latter case. False: not
+ * rolled back.  Nothing has changed when there is no checkpoint, max_restarts roll-backs have been
+ * made, or the failure had another reason. */
 bool rollback(struct runner *r);
 
 #endif

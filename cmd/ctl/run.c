@@ -1,11 +1,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "client/resume.h"
 #include "ctl.h"
 #include "foreground.h"
 #include "local.h"
+#include "rundir/resume.h"
 #include "runner.h"
+
+/* ps-ctl run: run a cluster in the foreground, from its start to its result. */
 
 struct options {
 	struct opt_list set;
@@ -25,7 +27,7 @@ static const struct opt opts[] = {
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .max_restarts = -1 };
 	struct runner r;
@@ -38,19 +40,19 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	file = nargs ? argv[1] : NULL;
-	if (!local_may_go(self->usage.prog, file, o.place.exec, &code))
+	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
-	if (local_load(file, &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
+	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else {
-		local_name_stdin(&conf);
+		local_replace_stdin(&conf);
 		bool watched = runner_signals(&r, &e) == ERR_OK;
 
 		r.max_restarts = o.max_restarts;
 		r.iface = o.place.iface;
 		r.advertise = o.place.advertise;
-		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &e) != ERR_OK)
-			code = runner_not_begun(&r, &e);
+		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
+			code = runner_report_not_begun(&r, &e);
 		else
 			code = foreground(&r, &conf, dir, o.json);
 	}
@@ -76,5 +78,5 @@ const struct ctl_cmd ctl_cmd_run = {
 		            "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
 		            "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
 	},
-	run,
+	run_run,
 };

@@ -9,20 +9,24 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/signals.h"
 #include "ctl.h"
 #include "far.h"
 #include "parts.h"
 #include "restart.h"
 
+/* Intervals between polls of the status: soon after the start, and later. */
 #define ASK_FAST (50 * NSEC_PER_MSEC)
 #define ASK_SLOW (200 * NSEC_PER_MSEC)
-/* How long the coordinator may take to notice what this side has seen. */
+/* How long the coordinator may take to notice a loss that this side has seen (of a server; of all
+ * workers).  After that the runner fails the run itself. */
 #define NOTICE (5 * NSEC_PER_SEC)
 #define NOTICE_WORKER NSEC_PER_SEC
+/* Default of max_restarts where a restart can succeed: with replicas or checkpoints. */
 #define RESTARTS 3
 
 enum err_code runner_signals(struct runner *r, struct err *e)
@@ -31,9 +35,11 @@ enum err_code runner_signals(struct runner *r, struct err *e)
 	sigset_t set;
 
 	memset(r, 0, sizeof *r);
+	r->watch = (struct rundir_watch){ -1, -1 };
 	r->max_restarts = -1;
 	sigemptyset(&set);
-	/* A shell's background job has SIGINT ignored; who sends it means it. */
+	/* A shell starts background jobs with SIGINT ignored; here a SIGINT must still end the
+	 * run. */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGUSR2, SIG_DFL);
@@ -41,24 +47,25 @@ enum err_code runner_signals(struct runner *r, struct err *e)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGUSR2);
 	sigaddset(&set, SIGUSR1);
-	/* But nohup is to be heeded. */
+	/* An ignored SIGHUP comes from nohup, and stays ignored. */
 	if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
+	signals_ignore_stray(NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	r->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return r->signals < 0 ? err_sys(e, ERR_IO, "cannot watch for signals") : ERR_OK;
 }
 
-/* With copies the coordinator is no store: what it decides of must not die with it.  With other
- * hosts it is here, and the servers are there. */
-bool runner_is_apart(const struct runner *r)
+/* With replicas the coordinator stores nothing, so that its death loses no partition and it can
+ * decide on a failover.  With other hosts it runs here, and the servers run there. */
+bool runner_has_separate_coordinator(const struct runner *r)
 {
 	return r->conf->replicas > 1 || r->hosts.n > 0;
 }
 
-bool runner_has_coordinator(const struct runner *r)
+bool runner_is_coordinator_alive(const struct runner *r)
 {
-	return runner_count(r, runner_is_apart(r) ? "coordinator" : "server-0") > 0;
+	return runner_count_alive(r, runner_has_separate_coordinator(r) ? "coordinator" : "server-0") > 0;
 }
 
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
@@ -74,14 +81,17 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	if (r->max_restarts < 0)
 		r->max_restarts = conf->replicas > 1 || conf->checkpoint_every.steps || conf->checkpoint_every.time ? RESTARTS : 0;
 	progress_init(&r->progress, log);
-	/* Who starts a supervisor looks itself. */
+	/* With a supervisor, ps-ctl start shows what is wrong with the run directory. */
 	r->progress.dir = log ? NULL : dir;
+	/* Without the watch only the removal of the directory goes unnoticed. */
+	if (rundir_watch_open(dir, &r->watch, e) != ERR_OK)
+		progress_say(&r->progress, "warning: %s", e->msg);
 	r->bin = path_self_dir(e);
 	rc = r->bin ? launch_new(dir, &r->set, e) : e->code;
 	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;
 }
 
-int runner_not_begun(const struct runner *r, const struct err *e)
+int runner_report_not_begun(const struct runner *r, const struct err *e)
 {
 	struct signalfd_siginfo si;
 	int code = ctl_fail(e);
@@ -97,12 +107,14 @@ void runner_close(struct runner *r)
 	hosts_release(&r->hosts);
 	free(r->bin);
 	free(r->resume);
-	progress_end(&r->progress);
+	free(r->passed_over);
+	progress_clear_line(&r->progress);
+	rundir_watch_close(&r->watch);
 	if (r->signals >= 0)
 		close(r->signals);
 }
 
-void runner_forget(struct runner *r)
+void runner_reset(struct runner *r)
 {
 	struct launch_event ev;
 
@@ -115,19 +127,24 @@ void runner_forget(struct runner *r)
 	r->broken_since = r->alone_since = 0;
 	r->code = 0;
 	r->answered = clock_now();
-	memset(r->restart_at, 0, sizeof r->restart_at);
+	restart_cancel_all(r);
 }
 
-/* ---- what happens -------------------------------------------------------------------- */
+/* ---- the coordinator's status --------------------------------------------------------- */
 
 bool runner_state_is(const struct runner *r, const char *state)
 {
 	return strcmp(json_str(r->status, "state", ""), state) == 0;
 }
 
-bool runner_is_over(const struct runner *r)
+bool runner_is_job_over(const struct runner *r)
 {
 	return runner_state_is(r, "done") || runner_state_is(r, "failed") || runner_state_is(r, "stopped");
+}
+
+bool runner_was_stopped_remotely(const struct runner *r, enum runner_state state)
+{
+	return state == RUNNER_STOPPED && !r->asked && !r->crashed;
 }
 
 bool runner_is_forming(const struct runner *r)
@@ -135,7 +152,42 @@ bool runner_is_forming(const struct runner *r)
 	return !r->status || runner_state_is(r, "forming");
 }
 
-void runner_ask(struct runner *r)
+/* Count the checkpoints that failed, over restarts of the coordinator, and report the first. */
+static void note_failed_checkpoints(struct runner *r)
+{
+	int64_t now = json_int(r->status, "checkpoints_failed", 0), more = now - (now < r->unmade_seen ? 0 : r->unmade_seen);
+
+	r->unmade_seen = now;
+	if (more <= 0)
+		return;
+	snprintf(r->unmade_why, sizeof r->unmade_why, "%s", json_str(r->status, "checkpoint_error", "?"));
+	if (r->unmade == 0)
+		progress_say(&r->progress, "warning: a checkpoint could not be written: %s", r->unmade_why);
+	r->unmade += more;
+}
+
+/* Warn about a job of model custom without an end.  The user's program may have set steps or
+ * epochs that the cluster file leaves open, so this reads the settings in force from the
+ * coordinator. */
+static void warn_of_endless_job(struct runner *r)
+{
+	json_t *config = NULL;
+	const json_t *job;
+
+	if (r->begun || !conf_trains(r->conf) || !runner_state_is(r, "running"))
+		return;
+	r->begun = true;
+	if (strcmp(r->conf->job.model, "custom") != 0 ||
+	    http_call(r->client, "GET", "/v1/config", NULL, RUNNER_ASK, NULL, &config, NULL) != ERR_OK)
+		return;
+	job = json_object_get(config, "job");
+	if (json_int(job, "steps", 0) == 0 && json_int(job, "epochs", 0) == 0)
+		progress_say(&r->progress, "warning: the job has neither steps nor epochs, so a loop over its steps never ends: "
+		             "--set steps=N or --set epochs=N bounds it; SIGINT stops it with a checkpoint");
+	json_decref(config);
+}
+
+void runner_poll_status(struct runner *r)
 {
 	int64_t now = clock_now();
 	json_t *reply = NULL;
@@ -144,27 +196,30 @@ void runner_ask(struct runner *r)
 		json_decref(r->status);
 		r->status = reply;
 		now = r->answered = clock_now();
+		note_failed_checkpoints(r);
+		warn_of_endless_job(r);
+		runner_send_end_report(r);
 	}
 	r->next_ask = now + (now < r->settled ? ASK_FAST : ASK_SLOW);
 }
 
-/* To the coordinator. */
-static void pass_on(struct runner *r, int sig)
+/* Send a signal to the process that the coordinator runs in. */
+static void forward_to_coordinator(struct runner *r, int sig)
 {
-	const char *id = runner_is_apart(r) ? "coordinator" : "server-0";
+	const char *id = runner_has_separate_coordinator(r) ? "coordinator" : "server-0";
 
 	for (size_t i = 0; i < launch_count(r->set); i++)
 		if (launch_alive(r->set, i) && strcmp(launch_id(r->set, i), id) == 0)
 			launch_signal(r->set, i, sig);
 }
 
-void runner_take_signals(struct runner *r)
+void runner_read_signals(struct runner *r)
 {
 	struct signalfd_siginfo si;
 
 	while (read(r->signals, &si, sizeof si) == (ssize_t)sizeof si) {
 		if (si.ssi_signo == SIGUSR1) {
-			pass_on(r, SIGUSR1);
+			forward_to_coordinator(r, SIGUSR1);
 			continue;
 		}
 		if (si.ssi_signo == SIGUSR2) {
@@ -179,7 +234,7 @@ void runner_take_signals(struct runner *r)
 	}
 }
 
-size_t runner_count(const struct runner *r, const char *prefix)
+size_t runner_count_alive(const struct runner *r, const char *prefix)
 {
 	size_t n = 0;
 
@@ -189,10 +244,10 @@ size_t runner_count(const struct runner *r, const char *prefix)
 	return n;
 }
 
-/* How the workers have ended, all of which have: well, by a signal (they may be
- * replaced from outside), or by a code of their own, which says that it makes
- * no sense to go on. */
-static void worker_ends(const struct runner *r, bool *well, bool *signalled)
+/* All workers have ended.  *well: one of them with exit code 0.  *signalled: one of them by a
+ * signal, so that it may be replaced from outside.  Neither: each with a failure, after which
+ * going on makes no sense. */
+static void sum_up_worker_ends(const struct runner *r, bool *well, bool *signalled)
 {
 	*well = *signalled = false;
 	for (size_t i = 0; i < launch_count(r->set); i++) {
@@ -205,16 +260,18 @@ static void worker_ends(const struct runner *r, bool *well, bool *signalled)
 	}
 }
 
-static void check_workers(struct runner *r, int64_t now)
+/* Give up when all of our own workers have ended, none of them well, and the coordinator has not
+ * failed the job within the time that it may take to notice. */
+static void check_for_own_workers(struct runner *r, int64_t now)
 {
 	int64_t patience = NOTICE_WORKER;
 	bool well, signalled;
 
-	worker_ends(r, &well, &signalled);
+	sum_up_worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (r->meeting || !runner_has_own_workers(r) || json_int(r->status, "workers", 0) > 0 ||
-	    runner_count(r, "worker-") > 0 || well)
+	if (r->meeting || r->members_due || !runner_has_own_workers(r) || json_int(r->status, "workers", 0) > 0 ||
+	    runner_count_alive(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)
 		r->alone_since = now;
@@ -222,61 +279,73 @@ static void check_workers(struct runner *r, int64_t now)
 		runner_give_up(r, r->culprit, "%s", r->reason);
 }
 
-/* No wait is without an end, even if the coordinator should not see to it. */
-static void check_limits(struct runner *r)
+/* Bound every wait from this side, too, in case the coordinator does not: for its own answer, for
+ * a lost server and for lost workers. */
+static void enforce_time_limits(struct runner *r)
 {
 	int64_t now = clock_now();
 
-	if (runner_is_over(r) || r->stopping || r->nsignals > 0)
+	if (runner_is_job_over(r) || r->stopping || r->nsignals > 0)
 		return;
 	if (now - r->answered > r->conf->deadline)
-		runner_give_up(r, runner_is_apart(r) ? "coordinator" : "server-0", "the coordinator%s has not answered for %.0f s",
-		        runner_is_apart(r) ? "" : " (server-0)", (double)r->conf->deadline / NSEC_PER_SEC);
+		runner_give_up(r, runner_has_separate_coordinator(r) ? "coordinator" : "server-0",
+		               "the coordinator%s has not answered for %.0f s%s%s", runner_has_separate_coordinator(r) ? "" : " (server-0)",
+		               (double)r->conf->deadline / NSEC_PER_SEC, r->failing.id[0] ? ": " : "",
+		               r->failing.id[0] ? r->failing.error : "");
 	if (r->broken_since && now - r->broken_since > NOTICE)
 		runner_give_up(r, r->culprit, "%s", r->reason);
-	check_workers(r, now);
+	check_for_own_workers(r, now);
 }
 
-static int until(int64_t end)
+/* The timeout for poll() up to the time `end`, rounded up. */
+static int milliseconds_until(int64_t end)
 {
 	int64_t left = end - clock_now();
 
 	return left <= 0 ? 0 : (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 }
 
-void runner_pause(struct runner *r, int64_t end)
+void runner_wait_event(struct runner *r, int64_t end)
 {
 	struct pollfd p[] = { { .fd = r->signals, .events = POLLIN },
-	                      { .fd = launch_fd(r->set), .events = POLLIN } };
+	                      { .fd = launch_fd(r->set), .events = POLLIN },
+	                      { .fd = r->watch.fd, .events = POLLIN } };
 
-	if (poll(p, CTL_COUNT(p), until(end)) < 0 && errno != EINTR)
+	if (poll(p, CTL_COUNT(p), milliseconds_until(end)) < 0 && errno != EINTR)
 		return;
-	runner_take_signals(r);
-	runner_take_children(r);
+	runner_read_signals(r);
+	/* Check this before the children: processes that notice the removal end, too, and would be
+	 * blamed for it. */
+	if (p[2].revents && rundir_watch_gone(&r->watch))
+		runner_give_up(r, "", "the run directory %s was deleted", r->dir);
+	runner_reap_children(r);
 }
 
-enum runner_state runner_turn(struct runner *r)
+/* After ps-ctl stop (r->asked) a turn does not wait but asks for the status at once.  A job that
+ * has just ended is then reported as done or failed, because those states precede RUNNER_STOPPED
+ * below. */
+enum runner_state runner_wait_state(struct runner *r)
 {
 	struct err e;
 
 	if (!r->asked)
-		runner_pause(r, r->next_ask);
+		runner_wait_event(r, r->next_ask);
 	if (r->nsignals > 0)
 		return RUNNER_SIGNALLED;
-	restart_due(r);
-	if ((runner_count(r, "server-") > 0 || r->members_due) && (r->asked || clock_now() >= r->next_ask))
-		runner_ask(r);
+	restart_start_due(r);
+	if ((runner_count_alive(r, "server-") > 0 || r->members_due) && (r->asked || clock_now() >= r->next_ask))
+		runner_poll_status(r);
 	if (r->members_due && r->status && runner_start_members(r, &e) != ERR_OK)
 		runner_give_up(r, "coordinator", "%s", e.msg);
 	if (runner_state_is(r, "running"))
-		runner_start_called(r);
-	far_refresh(r);
-	if (!runner_is_over(r))
+		runner_start_requested(r);
+	far_send_new_key(r);
+	if (!runner_is_job_over(r))
 		progress_show(&r->progress, r->status);
-	check_limits(r);
+	enforce_time_limits(r);
 	if (r->crashed)
 		return RUNNER_FAILED;
-	if (runner_state_is(r, "stopped") || (runner_count(r, "server-") == 0 && !r->members_due && !restart_coming(r)))
+	if (runner_state_is(r, "stopped") || (runner_count_alive(r, "server-") == 0 && !r->members_due && !restart_is_pending(r)))
 		return RUNNER_STOPPED;
 	if (runner_state_is(r, "done"))
 		return RUNNER_DONE;

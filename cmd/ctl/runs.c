@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "report_read.h"
 #include "report_table.h"
@@ -16,8 +16,8 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* What is worth a column; the rest is in --json. */
-static bool is_column(const char *figure)
+/* True for a figure that gets a column in the table.  --json has all figures. */
+static bool deserves_column(const char *figure)
 {
 	static const char *const no[] = { "state", "examples", "examples_per_second", "pushed_bytes", "pulled_bytes" };
 
@@ -27,63 +27,63 @@ static bool is_column(const char *figure)
 	return true;
 }
 
-static json_t *columns(const struct run_info *list, size_t n)
+static json_t *choose_run_columns(const struct report_run *list, size_t n)
 {
-	json_t *all = figure_names(list, n), *some = json_array();
+	json_t *all = report_figure_names(list, n), *some = json_array();
 	const json_t *name;
 	size_t i;
 
 	json_array_foreach(all, i, name)
-		if (is_column(json_string_value(name)))
+		if (deserves_column(json_string_value(name)))
 			json_array_append(some, (json_t *)name);
 	json_decref(all);
 	return some;
 }
 
-static void header(struct text_table *t, const json_t *figures, const json_t *keys)
+static void add_runs_header(struct report_text_table *t, const json_t *figures, const json_t *keys)
 {
 	static const char *const fixed[] = { "run", "state", "began" };
 	const json_t *name;
 	size_t i;
 
 	for (i = 0; i < CTL_COUNT(fixed); i++)
-		text_table_add(t, mem_strdup(fixed[i]));
+		report_text_table_add(t, mem_strdup(fixed[i]));
 	json_array_foreach(figures, i, name)
-		text_table_add(t, mem_strdup(json_string_value(name)));
+		report_text_table_add(t, mem_strdup(json_string_value(name)));
 	json_array_foreach(keys, i, name)
-		text_table_add(t, mem_strdup(json_string_value(name)));
+		report_text_table_add(t, mem_strdup(json_string_value(name)));
 }
 
-static void show_table(const struct run_info *list, size_t n)
+static void print_runs_table(const struct report_run *list, size_t n)
 {
-	json_t *figures = columns(list, n), *keys = run_info_differing(list, n);
-	struct text_table t = TEXT_TABLE(3 + json_array_size(figures) + json_array_size(keys));
+	json_t *figures = choose_run_columns(list, n), *keys = report_run_differing_settings(list, n);
+	struct report_text_table t = TEXT_TABLE(3 + json_array_size(figures) + json_array_size(keys));
 	const json_t *name;
 	size_t j;
 
-	header(&t, figures, keys);
+	add_runs_header(&t, figures, keys);
 	for (size_t i = 0; i < n; i++) {
-		const struct run_info *r = &list[i];
+		const struct report_run *r = &list[i];
 
-		text_table_add(&t, mem_strdup(r->name));
-		text_table_add(&t, mem_strdup(r->state));
-		text_table_add(&t, *r->began ? mem_printf("%.19sZ", r->began) : NULL);
+		report_text_table_add(&t, mem_strdup(r->name));
+		report_text_table_add(&t, mem_strdup(r->state));
+		report_text_table_add(&t, *r->began ? mem_printf("%.19sZ", r->began) : NULL);
 		json_array_foreach(figures, j, name)
-			text_table_add(&t, figure_text(figure_of(r->result, json_string_value(name))));
+			report_text_table_add(&t, report_figure_text(report_figure(r->result, json_string_value(name))));
 		json_array_foreach(keys, j, name)
-			text_table_add(&t, run_value_text(json_object_get(r->settings, json_string_value(name))));
+			report_text_table_add(&t, report_value_text(json_object_get(r->settings, json_string_value(name))));
 	}
-	text_table_print(&t);
+	report_text_table_print(&t);
 	json_decref(figures);
 	json_decref(keys);
 }
 
-static void show_lines(const struct run_info *list, size_t n)
+static void print_runs_json(const struct report_run *list, size_t n)
 {
-	json_t *keys = run_info_differing(list, n);
+	json_t *keys = report_run_differing_settings(list, n);
 
 	for (size_t i = 0; i < n; i++) {
-		const struct run_info *r = &list[i];
+		const struct report_run *r = &list[i];
 		json_t *result = json_copy(r->result), *o;
 
 		json_object_del(result, "v");
@@ -92,31 +92,31 @@ static void show_lines(const struct run_info *list, size_t n)
 		o = json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:o, s:O, s:O}", "run", r->name, "directory", r->dir,
 		              "state", r->state, "began", *r->began ? r->began : NULL, "ended",
 		              *r->ended ? r->ended : NULL, "result", result, "settings", r->settings, "differing", keys);
-		ctl_line("run", o);
+		ctl_print_line("run", o);
 		json_decref(o);
 	}
 	json_decref(keys);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err e = { 0 };
-	struct run_info *list;
+	struct report_run *list;
 	int nargs, code;
 	size_t n;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	if (run_info_list(nargs ? argv[1] : ".", &list, &n, &e))
+	if (report_run_list(nargs ? argv[1] : ".", &list, &n, &e))
 		return ctl_fail(&e);
 	if (o.json)
-		show_lines(list, n);
+		print_runs_json(list, n);
 	else if (n)
-		show_table(list, n);
+		print_runs_table(list, n);
 	else
 		fprintf(stderr, "ps-ctl: no runs in %s\n", nargs ? argv[1] : ".");
-	run_info_list_free(list, n);
+	report_run_list_free(list, n);
 	return 0;
 }
 
@@ -131,5 +131,5 @@ const struct ctl_cmd ctl_cmd_runs = {
 		.examples = "  ps-ctl runs\n"
 		            "  ps-ctl runs lin.sweep --json | jq -r '[.run, .settings[\"job.lr\"], .result.eval.loss] | @tsv'\n",
 	},
-	run,
+	run_runs,
 };

@@ -8,45 +8,48 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
 
 #define PIECE 65536u            /* values read at a time */
 
-/* A table of the file: a tensor, and for a sparse one NAME.ids beside it. */
+/* One table of the file: the tensor NAME and, for a sparse table, the tensor NAME.ids with its row
+ * ids. */
 struct saved {
 	struct safetensors *file;
 	const struct safetensors_tensor *values, *ids;
 };
 
-static bool is_ids(const struct safetensors_tensor *t)
+static bool is_id_tensor(const struct safetensors_tensor *t)
 {
 	return t->type == SAFETENSORS_U64;
 }
 
-static void look_up(struct saved *s, const struct safetensors_tensor *t)
+/* Select the table whose values are in t, with its ids if it has matching ones. */
+static void select_tensor(struct saved *s, const struct safetensors_tensor *t)
 {
 	char *name = mem_printf("%s.ids", t->name);
 	const struct safetensors_tensor *ids = safetensors_find(s->file, name);
 
 	free(name);
 	s->values = t;
-	s->ids = ids && is_ids(ids) && t->rank == 2 && ids->count == t->shape[0] ? ids : NULL;
+	s->ids = ids && is_id_tensor(ids) && t->rank == 2 && ids->count == t->shape[0] ? ids : NULL;
 }
 
-static uint64_t columns(const struct saved *s)
+static uint64_t tensor_columns(const struct saved *s)
 {
 	return s->values->rank == 2 && s->values->shape[1] > 0 ? s->values->shape[1] : 1;
 }
 
-/* Values first .. first+n-1, with the ids of their rows. */
-static enum err_code read_piece(const struct saved *s, uint64_t first, uint64_t n, float *x,
-                                uint64_t *ids, struct err *e)
+/* Read the values first .. first+n-1, and the ids of all rows that they belong to. */
+static enum err_code read_values_and_ids(const struct saved *s, uint64_t first, uint64_t n,
+                                         float *x, uint64_t *ids, struct err *e)
 {
-	uint64_t cols = columns(s), row = first / cols, rows = (first + n - 1) / cols - row + 1;
+	uint64_t cols = tensor_columns(s), row = first / cols,
+	         rows = (first + n - 1) / cols - row + 1;
 	enum err_code rc = safetensors_read(s->file, s->values, first, n, x, e);
 
 	if (rc == ERR_OK && s->ids)
@@ -56,23 +59,24 @@ static enum err_code read_piece(const struct saved *s, uint64_t first, uint64_t 
 	return rc;
 }
 
-static enum err_code write_text(const struct saved *s, int fd, struct err *e)
+/* Write a tensor as text: a line NAME[row,column], tab, value. */
+static enum err_code write_tensor_text(const struct saved *s, int fd, struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
-	uint64_t *ids = mem_array(PIECE + 1, sizeof *ids), cols = columns(s);
+	uint64_t *ids = mem_array(PIECE + 1, sizeof *ids), cols = tensor_columns(s);
 	struct buf out = BUF_INIT;
 	enum err_code rc = ERR_OK;
 
 	for (uint64_t at = 0; rc == ERR_OK && at < s->values->count; at += PIECE) {
 		uint64_t n = s->values->count - at < PIECE ? s->values->count - at : PIECE;
 
-		rc = read_piece(s, at, n, x, ids, e);
+		rc = read_values_and_ids(s, at, n, x, ids, e);
 		for (uint64_t i = 0; rc == ERR_OK && i < n; i++)
 			buf_printf(&out, "%s[%llu,%llu]\t%.9g\n", s->values->name,
 			           (unsigned long long)ids[(at + i) / cols - at / cols],
 			           (unsigned long long)((at + i) % cols), (double)x[i]);
 		if (rc == ERR_OK)
-			rc = fd_write_all(fd, out.data, out.len, e);
+			rc = file_write_all(fd, out.data, out.len, e);
 		buf_clear(&out);
 	}
 	buf_release(&out);
@@ -81,27 +85,30 @@ static enum err_code write_text(const struct saved *s, int fd, struct err *e)
 	return rc;
 }
 
-static enum err_code write_npy(const struct saved *s, int fd, struct err *e)
+/* Write a dense tensor in the format of NumPy. */
+static enum err_code write_tensor_npy(const struct saved *s, int fd, struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
 	struct buf header = BUF_INIT;
 	enum err_code rc;
 
 	npy_put_header(&header, s->values->shape, s->values->rank);
-	rc = fd_write_all(fd, header.data, header.len, e);
+	rc = file_write_all(fd, header.data, header.len, e);
 	for (uint64_t at = 0; rc == ERR_OK && at < s->values->count; at += PIECE) {
 		uint64_t n = s->values->count - at < PIECE ? s->values->count - at : PIECE;
 
 		rc = safetensors_read(s->file, s->values, at, n, x, e);
 		if (rc == ERR_OK)
-			rc = fd_write_all(fd, x, n * sizeof *x, e);
+			rc = file_write_all(fd, x, n * sizeof *x, e);
 	}
 	buf_release(&header);
 	free(x);
 	return rc;
 }
 
-static enum err_code put_values(const struct saved *s, struct safetensors_writer *w, struct err *e)
+/* Write the ids, then the values of a table, in the order in which they were declared. */
+static enum err_code put_tensor_data(const struct saved *s, struct safetensors_writer *w,
+                                     struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
 	uint64_t *ids = mem_array(PIECE, sizeof *ids);
@@ -126,7 +133,8 @@ static enum err_code put_values(const struct saved *s, struct safetensors_writer
 	return rc;
 }
 
-static enum err_code write_tensor(const struct saved *s, int fd, struct err *e)
+/* Write one table as a safetensors file. */
+static enum err_code write_tensor_file(const struct saved *s, int fd, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
 	enum err_code rc = ERR_OK;
@@ -140,15 +148,15 @@ static enum err_code write_tensor(const struct saved *s, int fd, struct err *e)
 	if (rc == ERR_OK)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
 	if (rc == ERR_OK)
-		rc = put_values(s, w, e);
+		rc = put_tensor_data(s, w, e);
 	if (rc == ERR_OK)
 		rc = safetensors_end(w, e);
 	safetensors_writer_free(w);
 	return rc;
 }
 
-/* The whole file as it is. */
-static enum err_code copy_file(const char *model, int fd, struct err *e)
+/* Copy the file unchanged. */
+static enum err_code copy_model_file(const char *model, int fd, struct err *e)
 {
 	struct buf piece = BUF_INIT;
 	int from = open(model, O_RDONLY | O_CLOEXEC);
@@ -158,7 +166,7 @@ static enum err_code copy_file(const char *model, int fd, struct err *e)
 	if (from < 0)
 		return err_sys(e, ERR_IO, "cannot read %s", model);
 	while (rc == ERR_OK && (n = read(from, buf_reserve(&piece, PIECE), PIECE)) > 0)
-		rc = fd_write_all(fd, piece.data, (size_t)n, e);
+		rc = file_write_all(fd, piece.data, (size_t)n, e);
 	if (n < 0)
 		rc = err_sys(e, ERR_IO, "cannot read %s", model);
 	close(from);
@@ -166,37 +174,38 @@ static enum err_code copy_file(const char *model, int fd, struct err *e)
 	return rc;
 }
 
-static enum err_code all_text(struct saved *s, int fd, struct err *e)
+static enum err_code write_all_text(struct saved *s, int fd, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; rc == ERR_OK && i < safetensors_count(s->file); i++) {
 		const struct safetensors_tensor *t = safetensors_at(s->file, i);
 
-		if (is_ids(t))
+		if (is_id_tensor(t))
 			continue;
-		look_up(s, t);
-		rc = write_text(s, fd, e);
+		select_tensor(s, t);
+		rc = write_tensor_text(s, fd, e);
 	}
 	return rc;
 }
 
-static enum err_code one_table(struct saved *s, const char *table, const char *format, int fd,
-                               struct err *e)
+/* Export the table of that name in the given format. */
+static enum err_code export_one_table(struct saved *s, const char *table, const char *format,
+                                      int fd, struct err *e)
 {
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
 
-	if (!t || is_ids(t))
+	if (!t || is_id_tensor(t))
 		return err_set(e, ERR_NOTFOUND, "the saved model has no table \"%.60s\"", table);
-	look_up(s, t);
+	select_tensor(s, t);
 	if (strcmp(format, "text") == 0)
-		return write_text(s, fd, e);
+		return write_tensor_text(s, fd, e);
 	if (strcmp(format, "safetensors") == 0)
-		return write_tensor(s, fd, e);
+		return write_tensor_file(s, fd, e);
 	if (s->ids)
 		return err_set(e, ERR_USAGE, "npy holds one dense table, and \"%.60s\" is sparse: export "
 		               "safetensors or text", table);
-	return write_npy(s, fd, e);
+	return write_tensor_npy(s, fd, e);
 }
 
 enum err_code saved_export(const char *model, const char *table, const char *format, int fd,
@@ -212,11 +221,11 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 	if (rc != ERR_OK)
 		return rc;
 	if (!all)
-		rc = one_table(&s, table, format, fd, e);
+		rc = export_one_table(&s, table, format, fd, e);
 	else if (strcmp(format, "text") == 0)
-		rc = all_text(&s, fd, e);
+		rc = write_all_text(&s, fd, e);
 	else
-		rc = copy_file(model, fd, e);
+		rc = copy_model_file(model, fd, e);
 	safetensors_close(s.file);
 	return rc;
 }
@@ -246,7 +255,8 @@ int64_t saved_nonfinite(const char *model)
 		return -1;
 	x = mem_array(PIECE, sizeof *x);
 	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		int64_t bad = is_ids(safetensors_at(file, i)) ? 0 : count_nonfinite(file, safetensors_at(file, i), x);
+		int64_t bad = is_id_tensor(safetensors_at(file, i)) ? 0 :
+		              count_nonfinite(file, safetensors_at(file, i), x);
 
 		sum = bad < 0 ? -1 : sum + bad;
 	}

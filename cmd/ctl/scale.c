@@ -1,10 +1,11 @@
 #include <string.h>
 
-#include "base/num.h"
+#include "core/num.h"
 #include "moving.h"
 
-/* {"servers":N,"workers":N} of "servers=N" and "workers=N". */
-static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
+/* Makes the body {"servers":N,"workers":N} from the words "servers=N" and "workers=N".  Returns
+ * NULL after reporting a wrong word. */
+static json_t *parse_targets(const struct ctl_cmd *self, char **word, int n)
 {
 	json_t *body = json_object();
 
@@ -14,7 +15,7 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 
 		if ((strncmp(word[i], "servers=", 8) != 0 && strncmp(word[i], "workers=", 8) != 0) ||
 		    !num_int(is + 1, 1, 65535, &value)) {
-			ctl_misuse(self, "\"%s\": must be servers=N or workers=N", word[i]);
+			ctl_report_misuse(self, "\"%s\": must be servers=N or workers=N", word[i]);
 			json_decref(body);
 			return NULL;
 		}
@@ -24,7 +25,7 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 	return body;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_scale(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct moving_options o;
 	int nargs, code;
@@ -32,7 +33,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!moving_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	body = wishes(self, argv + 1, nargs);
+	body = parse_targets(self, argv + 1, nargs);
 	return body ? moving(o.dir, "/v1/scale", body, o.timeout) : 2;
 }
 
@@ -45,5 +46,5 @@ const struct ctl_cmd ctl_cmd_scale = {
 		.opts = moving_opts, .nopts = MOVING_OPTS, .min_args = 1, .max_args = 2,
 		.examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
 	},
-	run,
+	run_scale,
 };

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/num.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
 
 struct options {
@@ -17,12 +17,13 @@ static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers go by it (60s)"),
 	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N", "when the job comes to that step; returns at once", NULL, 0, 0 },
-	{ "dry-run", 'n', OPT_FLAG, offsetof(struct options, dry_run), NULL, "say what would change, and change nothing", NULL, 0, 0 },
+	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL, "say what would change, and change nothing", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* {"set":{"codec":"topk:0.01"}} of "codec=topk:0.01". */
-static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
+/* Makes the body {"set":{"codec":"topk:0.01"}} from words like "codec=topk:0.01".  Returns NULL
+ * after reporting a wrong word. */
+static json_t *parse_assignments(const struct ctl_cmd *self, char **word, int n)
 {
 	json_t *set = json_object();
 
@@ -30,7 +31,7 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 		char *is = strchr(word[i], '=');
 
 		if (!is || is == word[i]) {
-			ctl_misuse(self, "\"%s\": must be key=value", word[i]);
+			ctl_report_misuse(self, "\"%s\": must be key=value", word[i]);
 			json_decref(set);
 			return NULL;
 		}
@@ -41,8 +42,8 @@ static json_t *wishes(const struct ctl_cmd *self, char **word, int n)
 	return json_pack("{s:o}", "set", set);
 }
 
-/* "step=1000". */
-static bool add_when(const struct ctl_cmd *self, const struct options *o, json_t *body)
+/* Adds --dry-run and --at to the body.  Returns false after reporting a wrong --at. */
+static bool add_request_options(const struct ctl_cmd *self, const struct options *o, json_t *body)
 {
 	uint64_t step;
 
@@ -51,14 +52,14 @@ static bool add_when(const struct ctl_cmd *self, const struct options *o, json_t
 	if (!o->at)
 		return true;
 	if (strncmp(o->at, "step=", 5) != 0 || !num_uint(o->at + 5, INT64_MAX, &step)) {
-		ctl_misuse(self, "--at: must be step=N, got \"%s\"", o->at);
+		ctl_report_misuse(self, "--at: must be step=N, got \"%s\"", o->at);
 		return false;
 	}
 	json_object_set_new(body, "at", json_integer((json_int_t)step));
 	return true;
 }
 
-static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
+static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *done, struct err *e)
 {
 	const char *state = json_str(s, "state", "");
 
@@ -68,18 +69,19 @@ static enum err_code look(void *ctx, const json_t *s, bool *done, struct err *e)
 	return ERR_OK;
 }
 
-/* Until every worker has said that it goes by them; who rests will. */
-static enum err_code follow(struct http_client *client, int64_t settings, int64_t timeout, struct err *e)
+/* Waits until every worker has reported that it uses these settings (their number).  Does not wait
+ * while the job is paused: the workers will use them when they resume. */
+static enum err_code await_settings(struct http_client *client, int64_t settings, int64_t timeout, struct err *e)
 {
-	enum err_code rc = ctl_until(client, timeout, look, &settings, e);
+	enum err_code rc = ctl_watch_status(client, timeout, check_settings_applied, &settings, e);
 
 	return rc != ERR_TIMEOUT ? rc :
 	    err_set(e, rc, "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
 	            (double)timeout / NSEC_PER_SEC);
 }
 
-/* "job.lr: 0.1 would be 0.01" */
-static void show_changes(const json_t *changes)
+/* Prints the changes of a dry run, as "job.lr: 0.1 would be 0.01". */
+static void print_dry_run(const json_t *changes)
 {
 	const char *key;
 	json_t *v;
@@ -96,16 +98,18 @@ static void show_changes(const json_t *changes)
 	}
 }
 
-static void show(const struct options *o, char **word, int n, json_t *answer)
+/* Prints what the coordinator answered: from which step on the settings are in force, or what a dry
+ * run would change. */
+static void print_set_answer(const struct options *o, char **word, int n, json_t *answer)
 {
 	const json_t *step = json_object_get(answer, "step"), *planned = json_object_get(answer, "planned");
 
 	if (o->json) {
-		ctl_line("set", answer);
+		ctl_print_line("set", answer);
 		return;
 	}
 	if (o->dry_run) {
-		show_changes(json_object_get(answer, "changes"));
+		print_dry_run(json_object_get(answer, "changes"));
 		return;
 	}
 	for (int i = 0; i < n; i++)
@@ -118,7 +122,7 @@ static void show(const struct options *o, char **word, int n, json_t *answer)
 		puts(": from now on");
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	struct http_client *client = NULL;
@@ -130,8 +134,8 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	body = wishes(self, argv + 1, nargs);
-	if (!body || !add_when(self, &o, body)) {
+	body = parse_assignments(self, argv + 1, nargs);
+	if (!body || !add_request_options(self, &o, body)) {
 		json_decref(body);
 		return 2;
 	}
@@ -139,11 +143,12 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/set", body, o.timeout, NULL, &answer, &e);
 	left = begun + o.timeout - clock_now();
-	/* What holds at once, is planned or only tried is not waited for. */
+	/* An answer with a step means a change that workers apply there.  Changes that are immediate,
+	 * planned for later or only tried have none. */
 	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
-		rc = follow(client, json_int(answer, "settings", 0), left > 0 ? left : 1, &e);
+		rc = await_settings(client, json_int(answer, "settings", 0), left > 0 ? left : 1, &e);
 	if (rc == ERR_OK)
-		show(&o, argv + 1, nargs, answer);
+		print_set_answer(&o, argv + 1, nargs, answer);
 	http_client_free(client);
 	json_decref(body);
 	json_decref(answer);
@@ -160,5 +165,5 @@ const struct ctl_cmd ctl_cmd_set = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
 		.examples = "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
 	},
-	run,
+	run_set,
 };

@@ -1,11 +1,12 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/suggest.h"
 #include "catalog.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/suggest.h"
 #include "ctl.h"
 
 struct options {
@@ -14,8 +15,8 @@ struct options {
 
 static const struct opt opts[] = { CTL_OPT_JSON(struct options, json) };
 
-/* Whole name, or what follows "job.". */
-static bool is_called(const json_t *o, const char *word)
+/* True when word is the name of the item, or what follows "job." in it. */
+static bool has_name(const json_t *o, const char *word)
 {
 	const char *name = json_str(o, "name", "");
 
@@ -23,7 +24,7 @@ static bool is_called(const json_t *o, const char *word)
 	       (strncmp(name, "job.", 4) == 0 && strcmp(name + 4, word) == 0);
 }
 
-static void print_value(const json_t *v)
+static void print_catalog_value(const json_t *v)
 {
 	size_t i;
 	json_t *item;
@@ -36,12 +37,14 @@ static void print_value(const json_t *v)
 		puts(*json_string_value(v) ? json_string_value(v) : "none");
 	} else if (json_is_boolean(v)) {
 		puts(json_is_true(v) ? "yes" : "no");
+	} else if (fabs(json_number_value(v)) < 1e15 && floor(json_number_value(v)) == json_number_value(v)) {
+		printf("%.0f\n", json_number_value(v));
 	} else {
 		printf("%g\n", json_number_value(v));
 	}
 }
 
-static void print_item(const struct catalog *c, const json_t *o)
+static void print_catalog_item(const struct catalog *c, const json_t *o)
 {
 	const struct ctl_cmd *cmd = ctl_find(json_str(o, "name", ""));
 	const char *key;
@@ -56,12 +59,12 @@ static void print_item(const struct catalog *c, const json_t *o)
 		if (strcmp(key, "name") == 0 || strcmp(key, "help") == 0)
 			continue;
 		printf("  %-10s ", key);
-		print_value(value);
+		print_catalog_value(value);
 	}
 }
 
-/* All that are called so: "momentum" is a key and an update rule. */
-static size_t show_all(const char *word, bool json)
+/* Shows every item of this name: "momentum" is a key and an update rule.  Returns their number. */
+static size_t show_matches(const char *word, bool json)
 {
 	const struct catalog *c;
 	size_t found = 0, i;
@@ -71,12 +74,12 @@ static size_t show_all(const char *word, bool json)
 		json_t *list = c->list();
 
 		json_array_foreach(list, i, o) {
-			if (!is_called(o, word))
+			if (!has_name(o, word))
 				continue;
 			if (json)
-				ctl_line(c->kind, o);
+				ctl_print_line(c->kind, o);
 			else
-				print_item(c, o);
+				print_catalog_item(c, o);
 			found++;
 		}
 		json_decref(list);
@@ -84,7 +87,8 @@ static size_t show_all(const char *word, bool json)
 	return found;
 }
 
-static int unknown(const char *word)
+/* Reports a name that no list has, with the most similar one.  Returns the exit code. */
+static int report_unknown_item(const char *word)
 {
 	const char **names = NULL, *near;
 	const struct catalog *c;
@@ -118,14 +122,14 @@ static int unknown(const char *word)
 	return ctl_fail(&e);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_show(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	return show_all(argv[1], o.json) > 0 ? 0 : unknown(argv[1]);
+	return show_matches(argv[1], o.json) > 0 ? 0 : report_unknown_item(argv[1]);
 }
 
 const struct ctl_cmd ctl_cmd_show = {
@@ -136,5 +140,5 @@ const struct ctl_cmd ctl_cmd_show = {
 		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
 		.examples = "  ps-ctl show sync\n  ps-ctl show mlp\n",
 	},
-	run,
+	run_show,
 };

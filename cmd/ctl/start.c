@@ -7,17 +7,22 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "client/resume.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
 #include "emit.h"
 #include "ending.h"
-#include "launch/daemon.h"
-#include "launch/rundir.h"
 #include "local.h"
 #include "progress.h"
+#include "rundir/resume.h"
+#include "rundir/rundir.h"
 #include "supervisor.h"
+#include "supervisor/daemon.h"
+
+/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor.c),
+ * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
+ * starts nothing and prints what another launcher needs. */
 
 #define PACE (100 * NSEC_PER_MSEC)
 #define GRACE (10 * NSEC_PER_SEC)
@@ -43,16 +48,16 @@ static const struct opt opts[] = {
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
-static int take_signal(int fd)
+static int read_start_signal(int fd)
 {
 	struct signalfd_siginfo si;
 
 	return read(fd, &si, sizeof si) == (ssize_t)sizeof si ? (int)si.ssi_signo : 0;
 }
 
-/* Say what is waited for until the supervisor reports: 0, the signal that came
- * instead, or -1 at the deadline. */
-static int await(const char *dir, int ready, int signals, int64_t end)
+/* Show progress until the supervisor reports.  Returns 0 when it did, the number of a signal that
+ * came first, or -1 at the time `end`. */
+static int await_report(const char *dir, int ready, int signals, int64_t end)
 {
 	struct pollfd p[] = { { .fd = ready, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
 	struct http_client *client = NULL;
@@ -71,6 +76,7 @@ static int await(const char *dir, int ready, int signals, int64_t end)
 			break;
 		if (client)
 			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status, NULL);
+		progress_read_trouble(&progress, dir);
 		progress_show(&progress, status);
 		json_decref(status);
 		if (clock_now() >= end) {
@@ -79,14 +85,14 @@ static int await(const char *dir, int ready, int signals, int64_t end)
 		}
 	}
 	if (p[1].revents)
-		signal = take_signal(signals);
-	progress_end(&progress);
+		signal = read_start_signal(signals);
+	progress_clear_line(&progress);
 	http_client_free(client);
 	return signal;
 }
 
-/* The supervisor's report of a failure: it has the last words of who failed. */
-static int report_failure(const char *line)
+/* Print the supervisor's report of a failure.  Returns the exit code in it. */
+static int print_failure(const char *line)
 {
 	json_t *o = json_loads(line, 0, NULL);
 	int code = (int)json_int(o, "code", 1);
@@ -96,54 +102,59 @@ static int report_failure(const char *line)
 	return code;
 }
 
-static void print_state(const char *dir)
+static void print_cluster_state(const char *dir)
 {
 	struct http_client *client = NULL;
+	int64_t servers, workers;
 	json_t *s = NULL;
 
 	if (ctl_connect(dir, &client, NULL) == ERR_OK)
 		http_call(client, "GET", "/v1/status", NULL, 2 * NSEC_PER_SEC, NULL, &s, NULL);
 	http_client_free(client);
+	servers = json_int(s, "servers_wanted", 0);
+	workers = json_int(s, "workers_wanted", 0);
 	fprintf(stderr, "cluster %s is %s\n", json_str(s, "name", "?"), json_str(s, "state", "running"));
-	fprintf(stderr, "%lld/%lld servers, %lld/%lld workers\n", (long long)json_int(s, "servers", 0),
-	        (long long)json_int(s, "servers_wanted", 0),
-	        (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),
-	        (long long)json_int(s, "workers_wanted", 0));
+	fprintf(stderr, "%lld/%lld server%s, %lld/%lld worker%s\n", (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers),
+	        (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)), (long long)workers, NUM_S(workers));
 	fprintf(stderr, "run directory %s\n", dir);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "next: ps-stat 1 | ps-ctl logs -f | ps-ctl stop\n");
 	json_decref(s);
 }
 
-/* In the caller: wait for the supervisor, and take it down when it must not
- * stay. */
-static int attend(const char *dir, int ready, int signals, int64_t timeout)
+/* In the process that the user started: wait for the supervisor's report, and end the supervisor
+ * after a signal or the timeout.  Returns the exit code. */
+static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t timeout)
 {
 	char line[4096];
 	struct err e = { 0 };
-	int signal = await(dir, ready, signals, clock_now() + timeout);
+	char seconds[32];
+	int signal = await_report(dir, ready, signals, clock_now() + timeout);
 
 	if (signal == 0 && daemon_await(ready, NSEC_PER_SEC, line, sizeof line, &e) == ERR_OK) {
 		if (strcmp(line, "ready") != 0) {
-			/* It is on its way out. */
-			ending_wait(dir, GRACE);
-			return report_failure(line);
+			/* The supervisor is ending by itself. */
+			ending_await(dir, GRACE);
+			return print_failure(line);
 		}
-		print_state(dir);
+		print_cluster_state(dir);
 		return 0;
 	}
-	if (signal == 0)
+	if (signal == 0) {
 		err_prefix(&e, "see %s/supervisor.log", dir);
-	else if (signal < 0)
-		err_set(&e, ERR_TIMEOUT, "the cluster was not ready after %.3g s, and is stopped; its logs "
-		        "are in %s", (double)timeout / NSEC_PER_SEC, dir);
-	else
+	} else if (signal < 0) {
+		num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
+		err_set(&e, ERR_TIMEOUT, "the cluster was not ready after %s s, and is stopped; its logs are in %s", seconds, dir);
+	} else {
 		err_set(&e, ERR_FAILED, "interrupted; the cluster is stopped");
+	}
 	ending_force(dir, GRACE, NULL);
 	return signal > 0 ? (ctl_fail(&e), 128 + signal) : ctl_fail(&e);
 }
 
-static int start(const struct conf *conf, const char *dir, const struct options *o)
+/* Prepare the run directory, and fork the supervisor.  Returns in both processes, with the exit
+ * code of each. */
+static int start_supervisor(const struct conf *conf, const char *dir, const struct options *o)
 {
 	char *log = NULL;
 	struct runner r;
@@ -151,8 +162,8 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 	bool daemon = false;
 	int ready, lock = -1, code;
 
-	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(conf, dir, o->resume, &lock, &r.resume, &e) != ERR_OK)
-		return runner_not_begun(&r, &e);
+	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(conf, dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
+		return runner_report_not_begun(&r, &e);
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
 		code = ctl_fail(&e);
@@ -162,11 +173,12 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 		r.advertise = o->place.advertise;
 		code = supervise(&r, conf, dir, lock, ready);
 	} else {
-		/* The lock is the supervisor's now: it must end with that. */
+		/* The supervisor holds the lock now; our descriptor must not keep it locked. */
 		close(lock);
 		lock = -1;
 		free(r.resume);
-		code = attend(dir, ready, r.signals, o->timeout);
+		free(r.passed_over);
+		code = wait_for_supervisor(dir, ready, r.signals, o->timeout);
 	}
 	if (lock >= 0)
 		close(lock);
@@ -174,7 +186,7 @@ static int start(const struct conf *conf, const char *dir, const struct options 
 	return code;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1, .image = "pskit" };
 	struct buf text = BUF_INIT;
@@ -187,10 +199,10 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	file = nargs ? argv[1] : NULL;
-	if (!local_may_go(self->usage.prog, file, o.place.exec, &code))
+	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
 	o.place.later = o.emit != NULL;
-	if (local_load(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_name_stdin(&conf))
+	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_replace_stdin(&conf))
 		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
 		        file ? file : "--exec");
 	else if (e.code == ERR_OK && o.emit && !file)
@@ -199,7 +211,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)
 		sodium_memzero(text.data, text.len);
-	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start(&conf, dir, &o);
+	code = e.code != ERR_OK ? ctl_fail(&e) : o.emit ? 0 : start_supervisor(&conf, dir, &o);
 	buf_release(&text);
 	free(dir);
 	conf_release(&conf);
@@ -220,5 +232,5 @@ const struct ctl_cmd ctl_cmd_start = {
 		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
 		            "  ps-ctl start cluster --emit sbatch | sbatch\n",
 	},
-	run,
+	run_start,
 };

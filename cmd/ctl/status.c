@@ -2,12 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/plain.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
+#include "core/plain.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "result.h"
+#include "rundir/rundir.h"
 
 #define TIMEOUT (5 * NSEC_PER_SEC)
 
@@ -21,38 +22,44 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-static void print_cluster(const json_t *s)
+static void print_cluster_line(const json_t *s)
 {
 	int64_t total = json_int(s, "steps_total", 0), workers = json_int(s, "workers_wanted", 0);
-	const json_t *loss = json_object_get(s, "train_loss");
+	int64_t servers = json_int(s, "servers_wanted", 0), tries;
+	const json_t *loss = json_object_get(s, "train_loss"), *failing = json_object_get(s, "start_failing");
 	const char *waiting = json_str(s, "waiting_for", ""), *reason = json_str(s, "reason", "");
-	char rate[16];
+	char rate[16], figure[32];
 
 	printf("cluster %s: %s", json_str(s, "name", "?"), json_str(s, "state", "?"));
 	if (*reason)
 		plain_print(stdout, " (%s)", reason);
 	if (*waiting)
 		plain_print(stdout, ", waiting for %s", waiting);
+	tries = json_int(failing, "tries", 0);
+	if (failing)
+		plain_print(stdout, ", cannot start %s (%lld %s, %.0f s): %s", json_str(failing, "id", "?"), (long long)tries,
+		            tries == 1 ? "try" : "tries", json_num(failing, "since_seconds", 0), json_str(failing, "because", "?"));
 	if (workers > 0) {
 		printf(", step %lld", (long long)json_int(s, "step", 0));
 		if (total > 0)
 			printf("/%lld", (long long)total);
 	}
-	if (json_is_number(loss))
-		printf(", loss %.4g", json_number_value(loss));
+	if (json_is_number(loss)) {
+		num_digits(json_number_value(loss), 4, figure);
+		printf(", loss %s", figure);
+	}
 	if (json_num(s, "examples_per_second", 0) > 0) {
-		ctl_count(json_num(s, "examples_per_second", 0), rate);
+		ctl_format_count(json_num(s, "examples_per_second", 0), rate);
 		printf(", %s examples/s", rate);
 	}
-	printf(", %lld/%lld servers", (long long)json_int(s, "servers", 0),
-	       (long long)json_int(s, "servers_wanted", 0));
+	printf(", %lld/%lld server%s", (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
 	if (workers > 0)
-		printf(", %lld/%lld workers", (long long)(json_int(s, "workers", 0) +
-		       json_int(s, "workers_done", 0)), (long long)workers);
+		printf(", %lld/%lld worker%s", (long long)(json_int(s, "workers", 0) +
+		       json_int(s, "workers_done", 0)), (long long)workers, NUM_S(workers));
 	printf(", %s\n", json_str(s, "sync", "?"));
 }
 
-static void print_rows(const json_t *list)
+static void print_process_rows(const json_t *list)
 {
 	size_t i;
 	json_t *o;
@@ -66,41 +73,41 @@ static void print_rows(const json_t *list)
 	}
 }
 
-static void print_lines(const char *kind, const json_t *list)
+static void print_json_rows(const char *kind, const json_t *list)
 {
 	size_t i;
 	json_t *o;
 
 	json_array_foreach((json_t *)list, i, o)
-		ctl_line(kind, o);
+		ctl_print_line(kind, o);
 }
 
-static enum err_code get(struct http_client *c, const char *path, json_t **out, struct err *e)
+static enum err_code get_status_part(struct http_client *c, const char *path, json_t **out, struct err *e)
 {
 	return http_call(c, "GET", path, NULL, TIMEOUT, NULL, out, e);
 }
 
-static enum err_code show(const char *dir, bool json, struct err *e)
+static enum err_code show_running_status(const char *dir, bool json, struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *status = NULL, *servers = NULL, *workers = NULL;
 	enum err_code rc = ctl_connect(dir, &client, e);
 
 	if (rc == ERR_OK)
-		rc = get(client, "/v1/status", &status, e);
+		rc = get_status_part(client, "/v1/status", &status, e);
 	if (rc == ERR_OK)
-		rc = get(client, "/v1/servers", &servers, e);
+		rc = get_status_part(client, "/v1/servers", &servers, e);
 	if (rc == ERR_OK)
-		rc = get(client, "/v1/workers", &workers, e);
+		rc = get_status_part(client, "/v1/workers", &workers, e);
 	if (rc == ERR_OK && json) {
-		ctl_line("cluster", status);
-		print_lines("server", json_object_get(servers, "servers"));
-		print_lines("worker", json_object_get(workers, "workers"));
+		ctl_print_line("cluster", status);
+		print_json_rows("server", json_object_get(servers, "servers"));
+		print_json_rows("worker", json_object_get(workers, "workers"));
 	} else if (rc == ERR_OK) {
-		print_cluster(status);
+		print_cluster_line(status);
 		printf("%-12s %-9s %7s %10s  %-16s %s\n", "ID", "STATE", "PID", "STEP", "HOST", "LISTEN");
-		print_rows(json_object_get(servers, "servers"));
-		print_rows(json_object_get(workers, "workers"));
+		print_process_rows(json_object_get(servers, "servers"));
+		print_process_rows(json_object_get(workers, "workers"));
 	}
 	json_decref(status);
 	json_decref(servers);
@@ -109,8 +116,8 @@ static enum err_code show(const char *dir, bool json, struct err *e)
 	return rc;
 }
 
-/* Of a run that has ended there is still the result. */
-static void show_last(const char *dir, bool json)
+/* Prints the result of a run that has ended. */
+static void show_last_result(const char *dir, bool json)
 {
 	json_t *result = dir ? result_read(dir, NULL) : NULL;
 
@@ -119,10 +126,11 @@ static void show_last(const char *dir, bool json)
 	json_decref(result);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct err e = { 0 };
+	struct rundir_retry failing;
 	enum err_code rc;
 	char *dir = NULL;
 	int nargs, code;
@@ -131,13 +139,18 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	rc = rundir_find(o.dir, &dir, &e);
 	if (rc == ERR_OK) {
-		rc = show(dir, o.json, &e);
-		/* Its lock is held, so it is there, but not yet or no longer up. */
-		if (rc == ERR_UNREACH || rc == ERR_CLOSED)
+		rc = show_running_status(dir, o.json, &e);
+		/* The lock is held, so a process is there, but its coordinator does not answer yet or any
+		 * more. */
+		if ((rc == ERR_UNREACH || rc == ERR_CLOSED) && rundir_read_retry(dir, &failing))
+			rc = err_set(&e, ERR_NOTREADY, "cluster \"%s\": its supervisor cannot start %s and tries again (%u %s, "
+			             "%.0f s): %s", dir, failing.id, failing.tries, failing.tries == 1 ? "try" : "tries",
+			             (double)(clock_wall() - failing.since) / NSEC_PER_SEC, failing.error);
+		else if (rc == ERR_UNREACH || rc == ERR_CLOSED)
 			rc = err_set(&e, ERR_NOTREADY, "cluster \"%s\" is starting or ending: its coordinator "
 			             "does not answer; see ps-ctl logs", dir);
 	} else if (rc == ERR_NOTREADY) {
-		show_last(dir, o.json);
+		show_last_result(dir, o.json);
 	}
 	code = rc == ERR_OK ? 0 : ctl_fail(&e);
 	free(dir);
@@ -156,5 +169,5 @@ const struct ctl_cmd ctl_cmd_status = {
 		.examples = "  ps-ctl status\n"
 		            "  ps-ctl status --json | jq -r 'select(.kind == \"worker\") | .id'\n",
 	},
-	run,
+	run_status,
 };

@@ -1,44 +1,141 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "conf/conf.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "ending.h"
-#include "launch/rundir.h"
 #include "result.h"
+#include "rundir/rundir.h"
+#include "saved.h"
 
+/* ps-ctl stop: save what a cluster has learned, end it, and print its result.  A supervisor ends
+ * the processes; a cluster without one is stopped through its coordinator; what does not end in
+ * time is killed (ending.h). */
+
+#define CONFIG_MAX (1u << 20)
 #define TERM_GRACE (5 * NSEC_PER_SEC)
+#define STATUS_WAIT (2 * NSEC_PER_SEC)
+/* Limits for saving and for ending, unless --timeout is given. */
+#define SAVE_WAIT (600 * NSEC_PER_SEC)
+#define END_WAIT (30 * NSEC_PER_SEC)
 
 struct options {
 	const char *dir;
-	int64_t timeout;
-	bool json;
+	int64_t timeout;                /* 0: not given */
+	bool discard, json;
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long it may take to end by itself (30s)"),
+	{ "discard", 0, OPT_FLAG, offsetof(struct options, discard), NULL,
+	  "save nothing: what was learned since the last checkpoint is lost", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long saving may take (10m), and then ending (30s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* Ask for it; false when there is nobody to ask. */
-static bool ask(const char *dir)
+/* ---- saving ------------------------------------------------------------------------------ */
+
+/* Can the parameters of the run directory's cluster change?  A read-only cluster has nothing to
+ * save. */
+static bool may_change_parameters(const char *dir)
+{
+	char *path = rundir_path(dir, "cluster.json");
+	json_t *config = json_parse_file(path, CONFIG_MAX, NULL);
+	struct conf conf = { 0 };
+	bool yes = config && conf_from_json(config, &conf, NULL) == ERR_OK && !conf.read_only;
+
+	conf_release(&conf);
+	json_decref(config);
+	free(path);
+	return yes;
+}
+
+/* Would the end of the cluster lose parameters, of a running job or of tables without a job?
+ * False also when the coordinator does not answer, because then nothing can be saved. */
+static bool has_unsaved_work(struct http_client *client, const char *dir)
+{
+	json_t *status = NULL;
+	const char *state;
+	bool yes;
+
+	if (http_call(client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, &status, NULL) != ERR_OK)
+		fprintf(stderr, "ps-ctl: warning: the coordinator of %s does not answer: no checkpoint can be taken\n", dir);
+	state = json_str(status, "state", "");
+	yes = (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0) &&
+	    json_int(status, "tables", 0) > 0 && may_change_parameters(dir);
+	json_decref(status);
+	return yes;
+}
+
+/* Take a checkpoint if the cluster has unsaved parameters.  *path is its path, to be freed, or
+ * NULL when there was nothing to save.  An error means that the job goes on and could not be
+ * saved. */
+static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char **path,
+                                          struct err *e)
+{
+	struct http_client *client = NULL;
+	json_t *body = json_object(), *answer = NULL;
+	enum err_code rc = ctl_connect(dir, &client, NULL);
+
+	*path = NULL;
+	if (rc == ERR_OK && has_unsaved_work(client, dir)) {
+		rc = http_call(client, "POST", "/v1/checkpoints", body, timeout, NULL, &answer, e);
+		if (rc == ERR_OK)
+			*path = mem_strdup(json_str(answer, "path", ""));
+		else if (!has_unsaved_work(client, dir))
+			rc = ERR_OK;
+	} else {
+		rc = ERR_OK;
+	}
+	http_client_free(client);
+	json_decref(answer);
+	json_decref(body);
+	return rc;
+}
+
+/* Write the checkpoint's model to RUN/model.safetensors, unless the job has ended meanwhile and
+ * written a newer one.  Returns the exit code. */
+static int save_checkpoint_model(const char *dir, const char *checkpoint)
+{
+	char *model = rundir_path(dir, "model.safetensors");
+	struct err e = { 0 };
+	int code = 0;
+
+	if (access(model, F_OK) != 0 && saved_write_model(checkpoint, model, &e) != ERR_OK) {
+		fprintf(stderr, "ps-ctl: the model is saved in the checkpoint %s alone: %s\n", checkpoint, e.msg);
+		code = err_exit_code(e.code);
+	} else {
+		fprintf(stderr, "ps-ctl: saved %s and %s\n", checkpoint, model);
+	}
+	free(model);
+	return code;
+}
+
+/* ---- ending ------------------------------------------------------------------------------ */
+
+/* Ask the coordinator of a cluster without a supervisor to stop it.  False when it does not
+ * answer. */
+static bool ask_coordinator_to_stop(const char *dir)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "why", "ps-ctl stop");
 	enum err_code rc = ctl_connect(dir, &client, NULL);
 
 	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/stop", body, 2 * NSEC_PER_SEC, NULL, NULL, NULL);
+		rc = http_call(client, "POST", "/v1/stop", body, STATUS_WAIT, NULL, NULL, NULL);
 	http_client_free(client);
 	json_decref(body);
-	/* Where the connection broke it may have been obeyed. */
+	/* A broken connection may be the effect of the stop. */
 	return rc == ERR_OK || rc == ERR_CLOSED;
 }
 
-/* supervised: by a process that writes a result. */
-static int report(const char *dir, bool forced, bool supervised, bool json)
+/* Print the result.  supervised: a supervisor was to write it.  Returns the exit code. */
+static int report_end(const char *dir, bool forced, bool supervised, bool json)
 {
 	json_t *result = result_read(dir, NULL);
 	int code = result || forced || !supervised ? 0 : 1;
@@ -55,31 +152,51 @@ static int report(const char *dir, bool forced, bool supervised, bool json)
 	return code;
 }
 
-static int stop(const struct options *o, const char *dir)
+static int end_cluster(const struct options *o, const char *dir)
 {
 	struct err e = { 0 };
-	bool forced = false, supervised = ending_ask(dir);
+	bool forced = false, supervised = ending_request_stop(dir);
 
-	/* Who supervises it knows what is to be saved before. */
-	if ((!supervised && !ask(dir)) || !ending_wait(dir, o->timeout)) {
+	/* A supervisor saves the result itself before it ends. */
+	if ((!supervised && !ask_coordinator_to_stop(dir)) ||
+	    !ending_await(dir, o->timeout ? o->timeout : END_WAIT)) {
 		fprintf(stderr, "ps-ctl: %s does not end by itself; ending its processes\n", dir);
 		forced = true;
 		if (ending_force(dir, TERM_GRACE, &e) != ERR_OK)
 			return ctl_fail(&e);
 	}
-	return report(dir, forced, supervised, o->json);
+	return report_end(dir, forced, supervised, o->json);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+/* Save, end the cluster, and write the model.  The checkpoint comes first: when it fails, nothing
+ * is stopped. */
+static int stop_cluster(const struct options *o, const char *dir)
 {
-	struct options o = { .timeout = 30 * NSEC_PER_SEC };
+	char *checkpoint = NULL;
+	struct err e = { 0 };
+	int code, saved;
+
+	if (!o->discard && take_last_checkpoint(dir, o->timeout ? o->timeout : SAVE_WAIT,
+	                                        &checkpoint, &e) != ERR_OK) {
+		err_prefix(&e, "%s goes on, because it cannot be saved (--discard stops it all the same)", dir);
+		return ctl_fail(&e);
+	}
+	code = end_cluster(o, dir);
+	saved = checkpoint ? save_checkpoint_model(dir, checkpoint) : 0;
+	free(checkpoint);
+	return code ? code : saved;
+}
+
+static int run_stop(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { 0 };
 	struct err e = { 0 };
 	char *dir = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	code = rundir_find(o.dir, &dir, &e) == ERR_OK ? stop(&o, dir) : ctl_fail(&e);
+	code = rundir_find(o.dir, &dir, &e) == ERR_OK ? stop_cluster(&o, dir) : ctl_fail(&e);
 	free(dir);
 	return code;
 }
@@ -88,11 +205,12 @@ const struct ctl_cmd ctl_cmd_stop = {
 	"stop",
 	{
 		.prog = "ps-ctl stop", .args = NULL,
-		.about = "stop a cluster and print its result",
-		.more = "Returns when all its processes have ended.  What does not end in time is ended "
+		.about = "save what a cluster has learned, stop it and print its result",
+		.more = "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that fails nothing is stopped.\n"
+		        "Returns when all its processes have ended.  What does not end in time is ended "
 		        "by SIGTERM, and 5 s\nlater by SIGKILL.",
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl stop\n  ps-ctl -C fashion.run stop --timeout 5s\n",
 	},
-	run,
+	run_stop,
 };

@@ -9,21 +9,22 @@
 
 static atomic_bool stop;
 
-static void on_signal(int sig)
+static void request_store_stop(int sig)
 {
 	(void)sig;
 	atomic_store(&stop, true);
 }
 
-static void tell(const char *why)
+static void warn_of_retry(const char *why)
 {
 	fprintf(stderr, "ps-ctl: warning: %s\n", why);
 }
 
 enum err_code store_open(int64_t timeout, struct object_client **out, struct err *e)
 {
-	struct object_wishes w = { .timeout = timeout, .stop = &stop, .reader = STDOUT_FILENO, .again = tell };
-	struct sigaction action = { .sa_handler = on_signal };
+	struct object_wishes w = { .timeout = timeout, .stop = &stop, .reader = STDOUT_FILENO,
+	                          .again = warn_of_retry };
+	struct sigaction action = { .sa_handler = request_store_stop };
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);

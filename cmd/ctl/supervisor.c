@@ -3,36 +3,39 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/log.h"
 #include "ctl.h"
-#include "launch/daemon.h"
-#include "launch/rundir.h"
 #include "result.h"
 #include "rollback.h"
+#include "rundir/rundir.h"
+#include "supervisor/daemon.h"
 
-/* A disk that is full may have room later on. */
+/* Pause between attempts to write the result, for example while a disk is full. */
 #define RETRY NSEC_PER_SEC
 
+/* The result, and whether it is in RUN/result.json. */
 struct outcome {
 	json_t *result;
 	bool written;
-	int64_t next;                   /* when to try again to write it */
+	int64_t next;                   /* when to try to write it again */
 };
 
-static void report_failure(int ready, int code, const char *reason)
+/* Report a failure on the pipe to ps-ctl start. */
+static void send_failure(int ready, int code, const char *reason)
 {
 	json_t *o = json_pack("{s:i, s:s}", "code", code, "reason", reason);
 	char *text = json_text(o);
 
-	daemon_ready(ready, text);
+	daemon_report(ready, text);
 	free(text);
 	json_decref(o);
 }
 
-/* Try to write it, unless that has been done; say why not, once. */
-static void write_result(struct runner *r, struct outcome *o)
+/* Write the result unless it is written or an attempt is not due yet.  The first failure is
+ * reported. */
+static void write_result_once(struct runner *r, struct outcome *o)
 {
 	struct err e = { 0 };
 
@@ -44,62 +47,68 @@ static void write_result(struct runner *r, struct outcome *o)
 	o->next = clock_now() + RETRY;
 }
 
-static void save(struct runner *r, bool with_model, struct outcome *o)
+/* Take the result, export the model if asked to, write the result file and report the outcome. */
+static void save_outcome(struct runner *r, bool with_model, struct outcome *o)
 {
 	struct buf text = BUF_INIT;
 
 	o->result = runner_result(r);
 	if (with_model)
-		runner_export(r, o->result);
-	write_result(r, o);
+		runner_export_model(r, o->result);
+	write_result_once(r, o);
 	result_sentence(o->result, &text);
 	progress_say(&r->progress, "%s", (char *)text.data);
 	buf_release(&text);
 }
 
-static bool is_up(enum runner_state s)
+static bool is_forming_or_running(enum runner_state s)
 {
 	return s == RUNNER_FORMING || s == RUNNER_RUNNING;
 }
 
-/* Until the job is over, then until the cluster is stopped. */
-static enum runner_state stay(struct runner *r)
+/* Run until the job is over and save its outcome; then serve until the cluster is stopped. */
+static enum runner_state stay_until_stopped(struct runner *r)
 {
 	struct outcome o = { 0 };
 	enum runner_state state;
 
 	do
-		state = runner_turn(r);
-	while (is_up(state) || (state == RUNNER_FAILED && rollback(r)));
-	save(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_is_whole(r)), &o);
+		state = runner_wait_state(r);
+	while (is_forming_or_running(state) || (state == RUNNER_FAILED && rollback(r)));
+	r->saved = state == RUNNER_SIGNALLED && !r->asked && runner_take_checkpoint(r);
+	if (r->saved || runner_was_stopped_remotely(r, state))
+		runner_export_newest_checkpoint(r);
+	save_outcome(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_has_all_partitions(r)), &o);
 	while (!r->crashed && !r->asked && (state == RUNNER_DONE || state == RUNNER_FAILED)) {
-		write_result(r, &o);
-		state = runner_turn(r);
+		write_result_once(r, &o);
+		state = runner_wait_state(r);
 	}
 	json_decref(o.result);
 	return state;
 }
 
-/* Until the cluster is ready: true, and the caller knows. */
-static bool become_ready(struct runner *r, int ready)
+/* Wait until the cluster is ready and report it to the caller.  False when it failed or was
+ * stopped: then all processes have ended and the reason is reported. */
+static bool wait_until_ready(struct runner *r, int ready)
 {
 	struct outcome o = { 0 };
 	enum runner_state state;
 	const char *reason;
 
 	do
-		state = runner_turn(r);
+		state = runner_wait_state(r);
 	while (state == RUNNER_FORMING && !runner_waits_for_others(r));
-	if (is_up(state) || state == RUNNER_DONE) {
-		daemon_ready(ready, "ready");
+	if (is_forming_or_running(state) || state == RUNNER_DONE) {
+		daemon_report(ready, "ready");
 		return true;
 	}
-	/* What the coordinator says, unless this side knows of a death. */
+	/* The death of a process, if one was seen, explains more than the coordinator's reason. */
 	reason = r->reason[0] ? r->reason : json_str(r->status, "reason", "");
-	save(r, false, &o);
+	save_outcome(r, false, &o);
 	json_decref(o.result);
-	runner_stop(r, reason);
-	report_failure(ready, r->code ? r->code : 1, *reason ? reason : "stopped before it was ready");
+	runner_end_processes(r, reason);
+	send_failure(ready, r->code ? r->code : 1,
+	             *reason ? reason : "stopped before it was ready");
 	return false;
 }
 
@@ -119,13 +128,13 @@ int supervise(struct runner *r, const struct conf *conf, const char *dir, int lo
 	if (rc != ERR_OK) {
 		log_error(&log, "%s", e.msg);
 		runner_close(r);
-		report_failure(ready, err_exit_code(rc), e.msg);
+		send_failure(ready, err_exit_code(rc), e.msg);
 		return err_exit_code(rc);
 	}
-	if (become_ready(r, ready)) {
-		enum runner_state state = stay(r);
+	if (wait_until_ready(r, ready)) {
+		enum runner_state state = stay_until_stopped(r);
 
-		runner_stop(r, state == RUNNER_SIGNALLED ? "the supervisor got a signal" : "stopped");
+		runner_end_processes(r, state == RUNNER_SIGNALLED ? "the supervisor got a signal" : r->asked ? "ps-ctl stop" : "stopped");
 		code = r->crashed || r->unstored[0] ? 1 : 0;
 	} else {
 		code = 1;

@@ -11,14 +11,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
 #include "conf/conf_key.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/launch.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/signals.h"
 #include "ctl.h"
-#include "launch/launch.h"
 
-/* A run that is told to end writes a checkpoint and sees its processes off. */
+/* How long runs may take to write a checkpoint and end after a signal, before they are killed. */
 #define STOP_GRACE (60 * NSEC_PER_SEC)
 
 struct options {
@@ -47,32 +49,35 @@ struct work {
 	int signals, lock;
 	int nsignals;
 	int64_t kill_at;
-	size_t next;                    /* the first point that has not been looked at */
+	size_t next;                    /* index of the first point not started or skipped yet */
 };
 
 /* ---- begin --------------------------------------------------------------------------- */
 
-static enum err_code take_signals(struct work *w, struct err *e)
+/* Blocks SIGINT, SIGTERM and SIGHUP, and opens w->signals to read them. */
+static enum err_code catch_sweep_signals(struct work *w, struct err *e)
 {
-	static const int ours[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int ours[] = { SIGINT, SIGTERM, SIGHUP }, ignored[] = { SIGUSR1, SIGUSR2, 0 };
 	struct sigaction now;
 	sigset_t set;
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < CTL_COUNT(ours); i++) {
-		/* nohup is to be heeded; a shell's background job has SIGINT ignored, which is not meant. */
+		/* Respect an ignored SIGHUP, which nohup asks for.  An ignored SIGINT is not respected:
+		 * shells set it for every background job. */
 		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
 			continue;
 		signal(ours[i], SIG_DFL);
 		sigaddset(&set, ours[i]);
 	}
+	signals_ignore_stray(ignored);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return w->signals < 0 ? err_sys(e, ERR_IO, "cannot watch for signals") : ERR_OK;
 }
 
-/* Two sweeps in one folder would run the same points. */
-static enum err_code take_folder(struct work *w, const char *file, const char *cluster, struct err *e)
+/* Makes the folder of the runs and locks it: two sweeps in it would run the same points. */
+static enum err_code lock_sweep_folder(struct work *w, const char *file, const char *cluster, struct err *e)
 {
 	char *dir = path_dirname(file), *name = mem_printf("%s.sweep", cluster);
 	char *folder = w->o->folder ? mem_strdup(w->o->folder) : path_join(dir, name);
@@ -92,8 +97,8 @@ static enum err_code take_folder(struct work *w, const char *file, const char *c
 	return rc;
 }
 
-/* What is wrong with the file is wrong with all points. */
-static enum err_code check(struct work *w, const char *file, struct err *e)
+/* Checks the cluster file once, before its points: its errors would be those of every point. */
+static enum err_code check_sweep(struct work *w, const char *file, struct err *e)
 {
 	struct conf c;
 	enum err_code rc = conf_load(file, w->o->set.item, w->o->set.n, &c, e);
@@ -104,24 +109,25 @@ static enum err_code check(struct work *w, const char *file, struct err *e)
 		rc = err_set(e, ERR_CONFIG, "%s: a sweep needs a job", file);
 	for (size_t i = 0; i < c.job.data.n; i++)
 		if (conf_path_is_stdin(c.job.data.item[i]))
-			rc = err_set(e, ERR_CONFIG, "job.data: standard input can be read only once, and a sweep has %zu runs",
-			             w->s.npoints);
+			rc = err_set(e, ERR_CONFIG, "job.data: standard input can be read only once, and a sweep has %zu run%s",
+			             w->s.npoints, NUM_S(w->s.npoints));
 	if (rc == ERR_OK)
-		rc = take_folder(w, file, c.name, e);
+		rc = lock_sweep_folder(w, file, c.name, e);
 	conf_release(&c);
 	return rc;
 }
 
-static enum err_code prepare(struct work *w, const char *file, struct err *e)
+/* Prepares all points.  Fails when two have the same id, or when every one is invalid. */
+static enum err_code prepare_sweep(struct work *w, const char *file, struct err *e)
 {
 	json_t *ids = json_object();
-	enum err_code rc = check(w, file, e);
+	enum err_code rc = check_sweep(w, file, e);
 	size_t bad = 0;
 
 	for (size_t i = 0; rc == ERR_OK && i < w->s.npoints; i++) {
 		struct point *p = &w->s.point[i];
 
-		rc = point_prepare(&w->s, p, file, &w->o->set, e);
+		rc = sweep_point_prepare(&w->s, p, file, &w->o->set, e);
 		bad += p->state == POINT_FAILED;
 		if (rc == ERR_OK && json_object_get(ids, p->id))
 			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s", p->id);
@@ -135,10 +141,11 @@ static enum err_code prepare(struct work *w, const char *file, struct err *e)
 
 /* ---- runs ---------------------------------------------------------------------------- */
 
-static enum err_code start(struct work *w, struct point *p, struct err *e)
+/* Starts ps-ctl run for a point; an unfinished run is resumed. */
+static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 {
-	bool begun = point_is_begun(&w->s, p);
-	char *ctl = path_join(w->bin, "ps-ctl"), *file = point_path(&w->s, p, ".json"), *log = point_path(&w->s, p, ".log");
+	bool begun = sweep_point_is_resumable(&w->s, p);
+	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"), *log = sweep_point_path(&w->s, p, ".log");
 	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
 		begun ? (char[]){ "auto" } : (char[]){ "none" }, NULL };
 	struct launch_spec spec = { .id = p->id, .argv = argv, .log_path = log, .die_with_parent = true };
@@ -148,38 +155,41 @@ static enum err_code start(struct work *w, struct point *p, struct err *e)
 	rc = launch_start(w->set, &spec, &p->child, e);
 	p->state = POINT_RUNNING;
 	if (!w->o->json)
-		point_say(&w->s, p, begun ? "goes on" : "begins");
+		sweep_point_report(&w->s, p, begun ? "goes on" : "begins");
 	free(ctl);
 	free(file);
 	free(log);
 	return rc;
 }
 
-static void tell(const struct work *w, const struct point *p)
+static void report_point(const struct work *w, const struct point *p)
 {
 	if (w->o->json)
-		point_line(&w->s, p);
+		sweep_point_print_json(&w->s, p);
 	else
-		point_say(&w->s, p, p->kept ? "done before" : point_state_name(p));
+		sweep_point_report(&w->s, p, p->kept ? "done before" : sweep_point_state_name(p));
 }
 
-static void start_more(struct work *w)
+/* Starts points until --jobs of them run.  Reports points that are done already or cannot be
+ * started. */
+static void start_waiting_points(struct work *w)
 {
 	struct err e;
 
 	while (w->next < w->s.npoints && w->nsignals == 0 && launch_running(w->set) < (size_t)w->o->jobs) {
 		struct point *p = &w->s.point[w->next++];
 
-		if (p->state == POINT_WAITING && start(w, p, &e) != ERR_OK) {
+		if (p->state == POINT_WAITING && start_point(w, p, &e) != ERR_OK) {
 			p->state = POINT_FAILED;
 			snprintf(p->reason, sizeof p->reason, "%s", e.msg);
 		}
 		if (p->state != POINT_RUNNING)
-			tell(w, p);
+			report_point(w, p);
 	}
 }
 
-static void reap(struct work *w)
+/* Takes the result of every run whose process has ended. */
+static void collect_ended_runs(struct work *w)
 {
 	struct launch_event ev;
 	char how[64];
@@ -191,23 +201,24 @@ static void reap(struct work *w)
 			if (p->state != POINT_RUNNING || p->child != ev.child)
 				continue;
 			launch_how(&ev, how);
-			point_finish(&w->s, p, how);
-			/* It was ended before it had anything to say. */
+			sweep_point_finish(&w->s, p, how);
+			/* A run that was stopped before it wrote a result has not failed. */
 			if (w->nsignals && !p->result)
 				p->state = POINT_STOPPED;
-			tell(w, p);
+			report_point(w, p);
 		}
 }
 
-/* The first one: what runs ends well, with a checkpoint.  More: at once. */
-static void hear(struct work *w)
+/* Handles SIGINT, SIGTERM and SIGHUP.  The first one stops the runs, with a checkpoint; a second
+ * one makes them end at once; those that still run after STOP_GRACE are killed. */
+static void handle_stop_signals(struct work *w)
 {
 	struct signalfd_siginfo si;
 
 	while (read(w->signals, &si, sizeof si) == sizeof si) {
 		if (w->nsignals++ == 0) {
 			fprintf(stderr, "stopping %zu run%s (SIG%s; once more: at once)\n", launch_running(w->set),
-			        ctl_plural((int64_t)launch_running(w->set)), sigabbrev_np((int)si.ssi_signo));
+			        NUM_S((int64_t)launch_running(w->set)), sigabbrev_np((int)si.ssi_signo));
 			w->kill_at = clock_now() + STOP_GRACE;
 		}
 		launch_signal_all(w->set, SIGTERM);
@@ -216,20 +227,21 @@ static void hear(struct work *w)
 		launch_signal_all(w->set, SIGKILL);
 }
 
-static void work(struct work *w)
+static void run_points_until_done(struct work *w)
 {
-	for (start_more(w); launch_running(w->set) > 0; start_more(w)) {
+	for (start_waiting_points(w); launch_running(w->set) > 0; start_waiting_points(w)) {
 		struct pollfd p[] = { { w->signals, POLLIN, 0 }, { launch_fd(w->set), POLLIN, 0 } };
 
 		if (poll(p, 2, w->kill_at ? 1000 : -1) < 0 && errno != EINTR)
 			return;
-		hear(w);
-		reap(w);
+		handle_stop_signals(w);
+		collect_ended_runs(w);
 	}
-	hear(w);
+	handle_stop_signals(w);
 }
 
-static int sweep_code(const struct work *w)
+/* Returns the exit code: 0 when all points are done, 75 when a signal stopped the sweep, else 1. */
+static int sweep_exit_code(const struct work *w)
 {
 	for (size_t i = 0; i < w->s.npoints; i++)
 		if (w->s.point[i].state == POINT_FAILED && w->nsignals == 0)
@@ -240,7 +252,7 @@ static int sweep_code(const struct work *w)
 	return 0;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .jobs = 1 };
 	struct work w = { .o = &o, .signals = -1, .lock = -1 };
@@ -253,23 +265,23 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.grid.n == 0) {
 		opt_list_release(&o.set);
-		return ctl_misuse(self, "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
+		return ctl_report_misuse(self, "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
 	}
 	file = conf_file(argv[1]);
 	rc = sweep_grid(&w.s, &o.grid, &e);
 	if (rc == ERR_OK)
-		rc = take_signals(&w, &e);
+		rc = catch_sweep_signals(&w, &e);
 	if (rc == ERR_OK)
-		rc = prepare(&w, file, &e);
+		rc = prepare_sweep(&w, file, &e);
 	if (rc == ERR_OK) {
 		w.bin = path_self_dir(&e);
 		rc = w.bin ? launch_new(NULL, &w.set, &e) : e.code;
 	}
 	if (rc == ERR_OK) {
-		work(&w);
+		run_points_until_done(&w);
 		sweep_show(&w.s, o.json, w.nsignals > 0);
 	}
-	code = rc == ERR_OK ? sweep_code(&w) : ctl_fail(&e);
+	code = rc == ERR_OK ? sweep_exit_code(&w) : ctl_fail(&e);
 	launch_free(w.set);
 	sweep_release(&w.s);
 	free(w.bin);
@@ -296,5 +308,5 @@ const struct ctl_cmd ctl_cmd_sweep = {
 		.examples = "  ps-ctl sweep cluster --grid lr=0.1,0.01 --grid sync=bsp,ssp:3 -j 2\n"
 		            "  ps-ctl sweep net --grid 'hidden=[64],[64,32]' --json | tail -n 1 | jq .best\n",
 	},
-	run,
+	run_sweep,
 };

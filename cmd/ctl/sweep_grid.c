@@ -1,12 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "sweep.h"
 
-/* More are a mistake, and would be one for weeks. */
+/* A larger grid is taken for a mistake: it would run for weeks. */
 #define POINTS_MAX 10000
 
 struct axis {
@@ -15,8 +15,9 @@ struct axis {
 	size_t n;
 };
 
-/* The value that begins at s; *s is then behind its comma, or at the end. */
-static char *next_value(const char **s)
+/* Returns the value that begins at *s, to be freed.  Moves *s to the comma that ends it, or to the
+ * end. */
+static char *next_grid_value(const char **s)
 {
 	struct buf v = BUF_INIT;
 	int depth = 0;
@@ -33,7 +34,7 @@ static char *next_value(const char **s)
 	return v.data ? (char *)v.data : mem_strdup("");
 }
 
-static enum err_code add_value(struct axis *a, char *value, struct err *e)
+static enum err_code add_axis_value(struct axis *a, char *value, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -47,7 +48,7 @@ static enum err_code add_value(struct axis *a, char *value, struct err *e)
 	return rc;
 }
 
-static enum err_code parse(const char *text, struct axis *a, struct err *e)
+static enum err_code parse_grid(const char *text, struct axis *a, struct err *e)
 {
 	const char *is = strchr(text, '='), *at;
 	enum err_code rc = ERR_OK;
@@ -56,7 +57,7 @@ static enum err_code parse(const char *text, struct axis *a, struct err *e)
 		return err_set(e, ERR_USAGE, "--grid %s: must be KEY=VALUE,VALUE ...", text);
 	a->key = mem_printf("%.*s", (int)(is - text), text);
 	for (at = is + 1; rc == ERR_OK; at++) {
-		rc = add_value(a, next_value(&at), e);
+		rc = add_axis_value(a, next_grid_value(&at), e);
 		if (!*at)
 			break;
 	}
@@ -71,7 +72,7 @@ static void axis_release(struct axis *a)
 	free(a->key);
 }
 
-/* Counts through the axes as an odometer does. */
+/* Makes all combinations, in the order of an odometer: the last axis changes fastest. */
 static void make_points(struct sweep *s, const struct axis *axis)
 {
 	s->point = mem_array(s->npoints, sizeof *s->point);
@@ -92,7 +93,7 @@ enum err_code sweep_grid(struct sweep *s, const struct opt_list *grid, struct er
 
 	s->nkeys = grid->n;
 	for (size_t i = 0; rc == ERR_OK && i < grid->n; i++) {
-		rc = parse(grid->item[i], &axis[i], e);
+		rc = parse_grid(grid->item[i], &axis[i], e);
 		for (size_t k = 0; rc == ERR_OK && k < i; k++)
 			if (strcmp(axis[k].key, axis[i].key) == 0)
 				rc = err_set(e, ERR_USAGE, "--grid %s: is given twice; name all its values in one", axis[i].key);

@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "conf/conf_key.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/launch.h"
+#include "core/mem.h"
 #include "ctl.h"
-#include "launch/launch.h"
 #include "report_read.h"
 #include "result.h"
 #include "sweep.h"
@@ -17,16 +17,17 @@
 #define ID_MAX 48
 #define CONFIG_MAX (1u << 20)
 
-char *point_path(const struct sweep *s, const struct point *p, const char *suffix)
+char *sweep_point_path(const struct sweep *s, const struct point *p, const char *suffix)
 {
 	return mem_printf("%s/%s%s", s->folder, p->id, suffix);
 }
 
-/* ---- who it is ----------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------ */
 
-/* A name that says what it is, as far as a name of a cluster can; what does not fit is made
- * up for by a digest, so that no two points have the same. */
-static char *make_id(const json_t *settings)
+/* Makes the point's id from its settings.  When they are too long, or contain characters that a
+ * cluster's name cannot have, a digest of them is appended, so that no two points have the same
+ * id. */
+static char *make_point_id(const json_t *settings)
 {
 	struct buf id = BUF_INIT;
 	uint8_t digest[crypto_generichash_BYTES_MIN];
@@ -36,7 +37,7 @@ static char *make_id(const json_t *settings)
 
 	json_object_foreach((json_t *)settings, key, v) {
 		const char *leaf = strncmp(key, "job.", 4) == 0 ? key + 4 : key;
-		char *text = run_value_text(v);
+		char *text = report_value_text(v);
 
 		buf_printf(&id, "%s%s-%s", id.len ? "_" : "", leaf, text);
 		free(text);
@@ -57,9 +58,9 @@ static char *make_id(const json_t *settings)
 	return (char *)id.data;
 }
 
-/* The values of the grid's keys, each as its key's type takes it; what it does not take is a
- * string. */
-static json_t *settings_of(const struct sweep *s, const struct point *p)
+/* Makes the point's settings as JSON of the keys' types.  A value that its key does not accept
+ * becomes a string. */
+static json_t *point_settings(const struct sweep *s, const struct point *p)
 {
 	json_t *o = json_object();
 
@@ -81,9 +82,9 @@ static json_t *settings_of(const struct sweep *s, const struct point *p)
 
 /* ---- its files ----------------------------------------------------------------------- */
 
-/* "sync, job.lr": where an earlier run of this id had other settings; NULL: nowhere, or
- * there is none. */
-static char *other_settings(const char *run, const struct conf *c)
+/* Lists the keys for which an earlier run in this directory had other values, as "sync, job.lr".
+ * Returns NULL when there are none, or no earlier run. */
+static char *find_other_settings(const char *run, const struct conf *c)
 {
 	char *path = path_join(run, "cluster.json"), *keys = NULL;
 	json_t *there = json_parse_file(path, CONFIG_MAX, NULL);
@@ -98,9 +99,9 @@ static char *other_settings(const char *run, const struct conf *c)
 	return keys;
 }
 
-static enum err_code write_file(const struct sweep *s, const struct point *p, const struct conf *c, struct err *e)
+static enum err_code write_point_file(const struct sweep *s, const struct point *p, const struct conf *c, struct err *e)
 {
-	char *path = point_path(s, p, ".json");
+	char *path = sweep_point_path(s, p, ".json");
 	json_t *j = conf_to_json(c);
 	char *text = json_dumps(j, JSON_INDENT(2));
 	enum err_code rc = file_replace(path, text, strlen(text), 0600, e);
@@ -111,17 +112,18 @@ static enum err_code write_file(const struct sweep *s, const struct point *p, co
 	return rc;
 }
 
-/* What is there already. */
-static enum err_code look(const struct sweep *s, struct point *p, const struct conf *c, struct err *e)
+/* Looks for an earlier run of this point: takes over its result if it is done, and refuses one with
+ * other settings. */
+static enum err_code check_earlier_run(const struct sweep *s, struct point *p, const struct conf *c, struct err *e)
 {
-	char *run = point_path(s, p, ".run"), *keys = other_settings(run, c);
+	char *run = sweep_point_path(s, p, ".run"), *keys = find_other_settings(run, c);
 	enum err_code rc = ERR_OK;
 
 	if (keys)
 		rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s: give those, or another folder with --output", run, keys);
 	else
 		p->result = result_read(run, NULL);
-	if (p->result && result_is(p->result, "done")) {
+	if (p->result && result_has_state(p->result, "done")) {
 		p->state = POINT_DONE;
 		p->kept = true;
 	} else {
@@ -133,7 +135,7 @@ static enum err_code look(const struct sweep *s, struct point *p, const struct c
 	return rc;
 }
 
-static enum err_code load(const struct sweep *s, const struct point *p, const char *file, const struct opt_list *sets,
+static enum err_code load_point_conf(const struct sweep *s, const struct point *p, const char *file, const struct opt_list *sets,
                           struct conf *c, struct err *e)
 {
 	const char **all = mem_array(sets->n + s->nkeys, sizeof *all);
@@ -148,13 +150,13 @@ static enum err_code load(const struct sweep *s, const struct point *p, const ch
 	return rc;
 }
 
-enum err_code point_prepare(struct sweep *s, struct point *p, const char *file, const struct opt_list *sets, struct err *e)
+enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file, const struct opt_list *sets, struct err *e)
 {
 	struct conf c;
-	enum err_code rc = load(s, p, file, sets, &c, e);
+	enum err_code rc = load_point_conf(s, p, file, sets, &c, e);
 
-	p->settings = settings_of(s, p);
-	p->id = make_id(p->settings);
+	p->settings = point_settings(s, p);
+	p->id = make_point_id(p->settings);
 	if (rc) {
 		p->state = POINT_FAILED;
 		snprintf(p->reason, sizeof p->reason, "%s", e->msg);
@@ -162,19 +164,19 @@ enum err_code point_prepare(struct sweep *s, struct point *p, const char *file, 
 	}
 	free(c.name);
 	c.name = mem_strdup(p->id);
-	rc = look(s, p, &c, e);
+	rc = check_earlier_run(s, p, &c, e);
 	if (rc == ERR_OK && p->state != POINT_DONE)
-		rc = write_file(s, p, &c, e);
+		rc = write_point_file(s, p, &c, e);
 	conf_release(&c);
 	return rc;
 }
 
-bool point_is_begun(const struct sweep *s, const struct point *p)
+bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
 {
-	char *run = point_path(s, p, ".run"), *config = path_join(run, "cluster.json");
+	char *run = sweep_point_path(s, p, ".run"), *config = path_join(run, "cluster.json");
 	json_t *result = result_read(run, NULL);
-	/* What has failed would fail again from where it was. */
-	bool begun = access(config, F_OK) == 0 && !(result && result_is(result, "failed"));
+	/* A run that failed would fail again if it were resumed. */
+	bool begun = access(config, F_OK) == 0 && !(result && result_has_state(result, "failed"));
 
 	json_decref(result);
 	free(config);
@@ -182,16 +184,16 @@ bool point_is_begun(const struct sweep *s, const struct point *p)
 	return begun;
 }
 
-void point_finish(const struct sweep *s, struct point *p, const char *how)
+void sweep_point_finish(const struct sweep *s, struct point *p, const char *how)
 {
-	char *run = point_path(s, p, ".run"), *log = point_path(s, p, ".log");
+	char *run = sweep_point_path(s, p, ".run"), *log = sweep_point_path(s, p, ".log");
 	struct buf last = BUF_INIT;
 
 	p->result = result_read(run, NULL);
 	if (!p->result)
 		p->state = POINT_FAILED;
 	else
-		p->state = result_is(p->result, "done") ? POINT_DONE : result_is(p->result, "stopped") ? POINT_STOPPED : POINT_FAILED;
+		p->state = result_has_state(p->result, "done") ? POINT_DONE : result_has_state(p->result, "stopped") ? POINT_STOPPED : POINT_FAILED;
 	if (p->state == POINT_DONE)
 		goto out;
 	launch_last_words(log, &last);

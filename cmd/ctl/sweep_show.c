@@ -3,62 +3,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "ctl.h"
 #include "report_table.h"
 #include "sweep.h"
 
-const char *point_state_name(const struct point *p)
+const char *sweep_point_state_name(const struct point *p)
 {
 	static const char *const name[] = { "waiting", "running", "done", "failed", "stopped" };
 
 	return name[p->state];
 }
 
-static double loss_of(const struct point *p)
+static double point_best_loss(const struct point *p)
 {
-	const json_t *loss = figure_of(p->result, "eval.loss");
+	const json_t *loss = report_figure(p->result, "eval.loss");
 
 	if (!json_is_number(loss))
-		loss = figure_of(p->result, "train_loss");
+		loss = report_figure(p->result, "train_loss");
 	return p->state == POINT_DONE && json_is_number(loss) ? json_number_value(loss) : INFINITY;
 }
 
-int point_order(const void *a, const void *b)
+int sweep_point_compare(const void *a, const void *b)
 {
 	const struct point *x = *(const struct point *const *)a, *y = *(const struct point *const *)b;
-	double p = loss_of(x), q = loss_of(y);
+	double p = point_best_loss(x), q = point_best_loss(y);
 
 	if (p < q || q < p)
 		return p < q ? -1 : 1;
-	/* Done before failed before what has not been run; then as in the grid. */
+	/* Done points first, then failed ones, then those not run; otherwise in the order of the
+	 * grid. */
 	if (x->state != y->state)
 		return (x->state == POINT_DONE ? 0 : (int)x->state) - (y->state == POINT_DONE ? 0 : (int)y->state);
 	return (x > y) - (x < y);
 }
 
-void point_line(const struct sweep *s, const struct point *p)
+void sweep_point_print_json(const struct sweep *s, const struct point *p)
 {
-	char *run = point_path(s, p, ".run");
+	char *run = sweep_point_path(s, p, ".run");
 	json_t *result = p->result ? json_copy(p->result) : json_null(), *o;
 
 	json_object_del(result, "v");
 	json_object_del(result, "ts");
 	json_object_del(result, "kind");
-	o = json_pack("{s:s, s:O, s:s, s:b, s:o}", "run", run, "settings", p->settings, "state", point_state_name(p), "kept",
+	o = json_pack("{s:s, s:O, s:s, s:b, s:o}", "run", run, "settings", p->settings, "state", sweep_point_state_name(p), "kept",
 	              (int)p->kept, "result", result);
 	if (*p->reason)
 		json_object_set_new(o, "reason", json_string(p->reason));
-	ctl_line("point", o);
+	ctl_print_line("point", o);
 	json_decref(o);
 	free(run);
 }
 
-void point_say(const struct sweep *s, const struct point *p, const char *what)
+void sweep_point_report(const struct sweep *s, const struct point *p, const char *what)
 {
-	const json_t *loss = figure_of(p->result, "eval.loss");
-	char *text = figure_text(loss);
+	const json_t *loss = report_figure(p->result, "eval.loss");
+	char *text = report_figure_text(loss);
 
 	fprintf(stderr, "[%zu/%zu]", (size_t)(p - s->point) + 1, s->npoints);
 	for (size_t i = 0; i < s->nkeys; i++)
@@ -72,15 +73,16 @@ void point_say(const struct sweep *s, const struct point *p, const char *what)
 
 /* ---- the end ------------------------------------------------------------------------- */
 
-static json_t *eval_names(const struct sweep *s)
+/* Returns a new array with the names of the figures that evaluations of any point have. */
+static json_t *list_eval_figures(const struct sweep *s)
 {
-	struct run_info *list = mem_array(s->npoints, sizeof *list);
+	struct report_run *list = mem_array(s->npoints, sizeof *list);
 	json_t *all, *names = json_array(), *name;
 	size_t i;
 
 	for (i = 0; i < s->npoints; i++)
 		list[i].result = s->point[i].result;
-	all = figure_names(list, s->npoints);
+	all = report_figure_names(list, s->npoints);
 	json_array_foreach(all, i, name)
 		if (strncmp(json_string_value(name), "eval.", 5) == 0)
 			json_array_append(names, name);
@@ -89,36 +91,36 @@ static json_t *eval_names(const struct sweep *s)
 	return names;
 }
 
-static void show_table(const struct sweep *s, struct point *const *order)
+static void print_sweep_table(const struct sweep *s, struct point *const *order)
 {
 	static const char *const figure[] = { "seconds", "steps", "train_loss" };
-	json_t *evals = eval_names(s);
-	struct text_table t = TEXT_TABLE(s->nkeys + 1 + CTL_COUNT(figure) + json_array_size(evals));
+	json_t *evals = list_eval_figures(s);
+	struct report_text_table t = TEXT_TABLE(s->nkeys + 1 + CTL_COUNT(figure) + json_array_size(evals));
 	const char *key;
 	json_t *v;
 	size_t k;
 
 	json_object_foreach(s->point[0].settings, key, v)
-		text_table_add(&t, mem_strdup(key));
-	text_table_add(&t, mem_strdup("state"));
+		report_text_table_add(&t, mem_strdup(key));
+	report_text_table_add(&t, mem_strdup("state"));
 	json_array_foreach(evals, k, v)
-		text_table_add(&t, mem_strdup(json_string_value(v)));
+		report_text_table_add(&t, mem_strdup(json_string_value(v)));
 	for (k = 0; k < CTL_COUNT(figure); k++)
-		text_table_add(&t, mem_strdup(figure[k]));
+		report_text_table_add(&t, mem_strdup(figure[k]));
 	for (size_t i = 0; i < s->npoints; i++) {
 		json_object_foreach(order[i]->settings, key, v)
-			text_table_add(&t, run_value_text(v));
-		text_table_add(&t, mem_strdup(point_state_name(order[i])));
+			report_text_table_add(&t, report_value_text(v));
+		report_text_table_add(&t, mem_strdup(sweep_point_state_name(order[i])));
 		json_array_foreach(evals, k, v)
-			text_table_add(&t, figure_text(figure_of(order[i]->result, json_string_value(v))));
+			report_text_table_add(&t, report_figure_text(report_figure(order[i]->result, json_string_value(v))));
 		for (k = 0; k < CTL_COUNT(figure); k++)
-			text_table_add(&t, figure_text(figure_of(order[i]->result, figure[k])));
+			report_text_table_add(&t, report_figure_text(report_figure(order[i]->result, figure[k])));
 	}
-	text_table_print(&t);
+	report_text_table_print(&t);
 	json_decref(evals);
 }
 
-static size_t count(const struct sweep *s, enum point_state state)
+static size_t count_points(const struct sweep *s, enum sweep_point_state state)
 {
 	size_t n = 0;
 
@@ -127,23 +129,23 @@ static size_t count(const struct sweep *s, enum point_state state)
 	return n;
 }
 
-static void show_last_line(const struct sweep *s, struct point *const *order, bool stopped)
+static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped)
 {
 	json_t *runs = json_array(), *o;
 
 	for (size_t i = 0; i < s->npoints; i++) {
-		char *run = point_path(s, order[i], ".run");
+		char *run = sweep_point_path(s, order[i], ".run");
 
 		if (order[i]->state == POINT_DONE)
 			json_array_append_new(runs, json_string(run));
 		free(run);
 	}
 	o = json_pack("{s:s, s:I, s:I, s:I, s:O?, s:o}", "state",
-	              stopped ? "stopped" : count(s, POINT_DONE) == s->npoints ? "done" : "failed", "points",
-	              (json_int_t)s->npoints, "done", (json_int_t)count(s, POINT_DONE), "failed",
-	              (json_int_t)count(s, POINT_FAILED), "best",
+	              stopped ? "stopped" : count_points(s, POINT_DONE) == s->npoints ? "done" : "failed", "points",
+	              (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE), "failed",
+	              (json_int_t)count_points(s, POINT_FAILED), "best",
 	              order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
-	ctl_line("sweep", o);
+	ctl_print_line("sweep", o);
 	json_decref(o);
 }
 
@@ -153,10 +155,10 @@ void sweep_show(const struct sweep *s, bool json, bool stopped)
 
 	for (size_t i = 0; i < s->npoints; i++)
 		order[i] = &s->point[i];
-	qsort(order, s->npoints, sizeof *order, point_order);
+	qsort(order, s->npoints, sizeof *order, sweep_point_compare);
 	if (json)
-		show_last_line(s, order, stopped);
+		print_sweep_line(s, order, stopped);
 	else
-		show_table(s, order);
+		print_sweep_table(s, order);
 	free(order);
 }

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/num.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
 
 struct options {
@@ -26,15 +26,16 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* "uniform:0.1" */
-static bool add_init(const struct ctl_cmd *self, const struct options *o, json_t *shape)
+/* Adds --init, "zeros" or "uniform:0.1", to a table's shape.  Returns false after reporting a wrong
+ * one. */
+static bool add_initializer(const struct ctl_cmd *self, const struct options *o, json_t *shape)
 {
 	double limit;
 
 	if (!o->init || strcmp(o->init, "zeros") == 0)
 		return true;
 	if (strncmp(o->init, "uniform:", 8) != 0 || !num_double(o->init + 8, &limit) || !(limit > 0)) {
-		ctl_misuse(self, "--init: must be zeros or uniform:LIMIT with a limit above 0, got \"%.60s\"", o->init);
+		ctl_report_misuse(self, "--init: must be zeros or uniform:LIMIT with a limit above 0, got \"%.60s\"", o->init);
 		return false;
 	}
 	json_object_set_new(shape, "init", json_string("uniform"));
@@ -42,36 +43,36 @@ static bool add_init(const struct ctl_cmd *self, const struct options *o, json_t
 	return true;
 }
 
-/* The body, or NULL when it was misused. */
-static json_t *add(const struct ctl_cmd *self, const struct options *o, const char *name)
+/* Make the body of the request.  Return NULL after reporting wrong options. */
+static json_t *make_add_body(const struct ctl_cmd *self, const struct options *o, const char *name)
 {
 	json_t *shape;
 
 	if (!o->rows && !o->sparse) {
-		ctl_misuse(self, "add: --rows is wanted, of a table that is not sparse");
+		ctl_report_misuse(self, "add: --rows is wanted, of a table that is not sparse");
 		return NULL;
 	}
 	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows, "cols", (json_int_t)(o->cols ? o->cols : 1),
 	    "sparse", o->sparse, "decay", o->decay);
 	if (o->policy)
 		json_object_set_new(shape, "policy", json_string(o->policy));
-	if (!add_init(self, o, shape)) {
+	if (!add_initializer(self, o, shape)) {
 		json_decref(shape);
 		return NULL;
 	}
 	return json_pack("{s:o}", "add", shape);
 }
 
-static json_t *grow(const struct ctl_cmd *self, const struct options *o, const char *name)
+static json_t *make_grow_body(const struct ctl_cmd *self, const struct options *o, const char *name)
 {
 	if (!o->rows) {
-		ctl_misuse(self, "grow: --rows is wanted: how many it shall have");
+		ctl_report_misuse(self, "grow: --rows is wanted: how many it shall have");
 		return NULL;
 	}
 	return json_pack("{s:{s:s, s:I}}", "grow", "name", name, "rows", (json_int_t)o->rows);
 }
 
-static json_t *drop(const struct ctl_cmd *self, const struct options *o, const char *name)
+static json_t *make_drop_body(const struct ctl_cmd *self, const struct options *o, const char *name)
 {
 	(void)self;
 	(void)o;
@@ -82,27 +83,27 @@ static const struct action {
 	const char *name, *says;
 	json_t *(*body)(const struct ctl_cmd *self, const struct options *o, const char *name);
 } actions[] = {
-	{ "add", "is there", add },
-	{ "grow", "has grown", grow },
-	{ "drop", "is dropped", drop },
+	{ "add", "is there", make_add_body },
+	{ "grow", "has grown", make_grow_body },
+	{ "drop", "is dropped", make_drop_body },
 };
 
-static json_t *wished(const struct ctl_cmd *self, const struct options *o, const struct action *a, const char *name)
+static json_t *make_table_body(const struct ctl_cmd *self, const struct options *o, const struct action *a, const char *name)
 {
-	bool adds = a->body == add;
+	bool adds = a->body == make_add_body;
 
 	if (!adds && (o->cols || o->sparse || o->init || o->policy || o->decay)) {
-		ctl_misuse(self, "--cols, --sparse, --init, --policy and --decay are for add");
+		ctl_report_misuse(self, "--cols, --sparse, --init, --policy and --decay are for add");
 		return NULL;
 	}
-	if (a->body == drop && o->rows) {
-		ctl_misuse(self, "--rows is for add and grow");
+	if (a->body == make_drop_body && o->rows) {
+		ctl_report_misuse(self, "--rows is for add and grow");
 		return NULL;
 	}
 	return a->body(self, o, name);
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };
 	json_t *body, *answer = NULL;
@@ -114,12 +115,12 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	a = CTL_ACTION(self, argv[1], actions);
-	body = a ? wished(self, &o, a, argv[2]) : NULL;
+	body = a ? make_table_body(self, &o, a, argv[2]) : NULL;
 	if (!body)
 		return 2;
-	rc = ctl_ask(o.dir, "POST", "/v1/tables", body, o.timeout, &answer, &e);
+	rc = ctl_request(o.dir, "POST", "/v1/tables", body, o.timeout, &answer, &e);
 	if (rc == ERR_OK && o.json)
-		ctl_line("table_change", answer);
+		ctl_print_line("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
 		printf("%s %s, from step %lld on\n", argv[2], a->says, (long long)json_int(answer, "step", 0));
 	else if (rc == ERR_OK)
@@ -142,5 +143,5 @@ const struct ctl_cmd ctl_cmd_table = {
 		            "  ps-ctl table add ids --sparse --cols 16 --policy admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
 		            "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
 	},
-	run,
+	run_table,
 };

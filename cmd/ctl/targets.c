@@ -11,7 +11,7 @@ static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_targets(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	json_t *targets = NULL;
@@ -22,7 +22,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = ctl_ask(o.dir, "GET", "/v1/prometheus/targets", NULL, CTL_CALL, &targets, &e);
+	rc = ctl_request(o.dir, "GET", "/v1/prometheus/targets", NULL, CTL_CALL, &targets, &e);
 	if (rc != ERR_OK)
 		return ctl_fail(&e);
 	text = json_dumps(targets, JSON_INDENT(2));
@@ -44,5 +44,5 @@ const struct ctl_cmd ctl_cmd_targets = {
 		.examples = "  ps-ctl targets > ps.targets.json\n"
 		            "  ps-ctl invite --role monitor --name prometheus | jq -r .token > ps.token\n",
 	},
-	run,
+	run_targets,
 };

@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#include "base/json.h"
-#include "base/num.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
 
-/* What a row may come to in the file, at most. */
+/* Upper bound of the bytes that one row becomes in the file. */
 #define ROW_BYTES 512u
 
 struct options {
@@ -21,7 +21,7 @@ static const struct opt opts[] = {
 	{ "limit", 0, OPT_SIZE, offsetof(struct options, limit), "BYTES", "how large the trace may become (64M)", NULL, 4096, 4294967296.0 },
 };
 
-static enum err_code begin(struct http_client *client, const struct options *o, json_int_t *id, struct err *e)
+static enum err_code begin_trace(struct http_client *client, const struct options *o, json_int_t *id, struct err *e)
 {
 	json_t *body = json_pack("{s:f}", "seconds", (double)o->duration / NSEC_PER_SEC), *answer = NULL;
 	enum err_code rc = http_call(client, "POST", "/v1/trace", body, CTL_CALL, NULL, &answer, e);
@@ -32,8 +32,8 @@ static enum err_code begin(struct http_client *client, const struct options *o, 
 	return rc;
 }
 
-/* Page by page, until all are here. */
-static enum err_code collect(struct http_client *client, json_int_t id, struct trace *t, struct err *e)
+/* Gets the trace page by page, until the coordinator says that it is complete. */
+static enum err_code collect_pages(struct http_client *client, json_int_t id, struct trace *t, struct err *e)
 {
 	json_int_t next = 0;
 	bool done = false;
@@ -51,7 +51,7 @@ static enum err_code collect(struct http_client *client, json_int_t id, struct t
 		t->wall = json_int(answer, "wall", 0);
 		t->dropped = (uint64_t)json_int(answer, "dropped", 0);
 		if (json_is_object(json_object_get(answer, "page")))
-			trace_page(t, json_object_get(answer, "page"));
+			trace_add_page(t, json_object_get(answer, "page"));
 		next = json_int(answer, "next", 0);
 		done = json_flag(answer, "done");
 		json_decref(answer);
@@ -59,7 +59,7 @@ static enum err_code collect(struct http_client *client, json_int_t id, struct t
 	return rc;
 }
 
-static char *name_of(struct http_client *client)
+static char *get_cluster_name(struct http_client *client)
 {
 	json_t *s = NULL;
 	int64_t rev = -1;
@@ -71,16 +71,17 @@ static char *name_of(struct http_client *client)
 	return name;
 }
 
-static void summarise(const struct trace *t, size_t spans, bool whole)
+static void print_trace_summary(const struct trace *t, size_t spans, bool whole)
 {
-	fprintf(stderr, "%zu process%s, %zu spans%s", t->nprocesses, t->nprocesses == 1 ? "" : "es", spans,
+	fprintf(stderr, "%zu process%s, %zu span%s%s", t->nprocesses, t->nprocesses == 1 ? "" : "es", spans, NUM_S(spans),
 	    whole ? "" : "; the limit is reached, later ones are left out");
 	if (t->dropped)
-		fprintf(stderr, "; %llu rows came too fast and are missing", (unsigned long long)t->dropped);
+		fprintf(stderr, "; %llu row%s came too fast and %s missing", (unsigned long long)t->dropped, NUM_S(t->dropped),
+		    t->dropped == 1 ? "is" : "are");
 	fprintf(stderr, ": see chrome://tracing or https://ui.perfetto.dev\n");
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_trace(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .duration = 5 * NSEC_PER_SEC, .limit = 64u << 20 };
 	struct http_client *client = NULL;
@@ -98,16 +99,16 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	t.most = (size_t)(o.limit / ROW_BYTES);
 	rc = ctl_reach(o.dir, &client, &e);
 	if (!rc)
-		rc = begin(client, &o, &id, &e);
+		rc = begin_trace(client, &o, &id, &e);
 	if (!rc) {
-		name = name_of(client);
-		rc = collect(client, id, &t, &e);
+		name = get_cluster_name(client);
+		rc = collect_pages(client, id, &t, &e);
 	}
-	/* What came before the coordinator was gone is a trace, too. */
+	/* Also write the pages that arrived before the coordinator went away. */
 	if (!rc || t.nprocesses) {
-		trace_settle(&t);
+		trace_align_clocks(&t);
 		whole = trace_write(&t, name ? name : "", stdout, o.limit, &spans);
-		summarise(&t, spans, whole);
+		print_trace_summary(&t, spans, whole);
 	}
 	http_client_free(client);
 	trace_release(&t);
@@ -125,5 +126,5 @@ const struct ctl_cmd ctl_cmd_trace = {
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl trace -d 5s > trace.json\n",
 	},
-	run,
+	run_trace,
 };

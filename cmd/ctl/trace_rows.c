@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "trace.h"
 
 void trace_release(struct trace *t)
@@ -13,8 +13,9 @@ void trace_release(struct trace *t)
 	*t = (struct trace){ 0 };
 }
 
-/* A process that was started again is another one. */
-static struct trace_process *find(struct trace *t, const char *id, int64_t pid)
+/* Finds a process, or adds it.  A process that was started again has another pid and counts as
+ * another one. */
+static struct trace_process *find_trace_process(struct trace *t, const char *id, int64_t pid)
 {
 	struct trace_process *p;
 
@@ -28,12 +29,14 @@ static struct trace_process *find(struct trace *t, const char *id, int64_t pid)
 	return p;
 }
 
-/* How many numbers a row has, and which of them are times. */
+/* By kind of row: how many numbers it has, and a bit mask of those that are times. */
 static const struct { unsigned n; uint16_t times; } shape[] = {
 	[TRACE_STEP] = { 9, 0xfa }, [TRACE_APPLY] = { 6, 0xc }, [TRACE_CLOSE] = { 4, 0xc },
 };
 
-static void add_row(struct trace *t, uint32_t process, const json_t *row)
+/* Adds one row of a page.  Skips rows of an unknown kind or length, and sets t->full beyond the
+ * limit. */
+static void add_trace_item(struct trace *t, uint32_t process, const json_t *row)
 {
 	size_t kind = (size_t)json_integer_value(json_array_get(row, 0));
 	struct trace_item *x;
@@ -54,9 +57,9 @@ static void add_row(struct trace *t, uint32_t process, const json_t *row)
 		x->v[i] = json_integer_value(json_array_get(row, i + 1));
 }
 
-void trace_page(struct trace *t, const json_t *page)
+void trace_add_page(struct trace *t, const json_t *page)
 {
-	struct trace_process *p = find(t, json_str(page, "id", "?"), json_int(page, "pid", 0));
+	struct trace_process *p = find_trace_process(t, json_str(page, "id", "?"), json_int(page, "pid", 0));
 	int64_t now = json_int(page, "now", 0), most = json_int(page, "received", 0) - now;
 	int64_t wall = json_int(page, "wall", 0) - now - (t->wall - t->began);
 	const json_t *row;
@@ -66,31 +69,32 @@ void trace_page(struct trace *t, const json_t *page)
 	p->least = t->began - p->heard;
 	if (most < p->most)
 		p->most = most;
-	/* It may have been interrupted between reading the one clock and the other. */
+	/* The sender may have been interrupted between reading its two clocks, which makes the estimate
+	 * too large: take the smallest. */
 	if (wall < p->wall)
 		p->wall = wall;
 	json_array_foreach(json_object_get(page, "rows"), i, row)
-		add_row(t, (uint32_t)(p - t->process), row);
+		add_trace_item(t, (uint32_t)(p - t->process), row);
 }
 
-/* The clocks on the wall agree with what must be so, as they always do on one host: they are
- * nearer than messages are fast.  Else halfway between the bounds. */
-static void set_clock(struct trace_process *p)
+/* Uses the wall clocks' offset if it lies within the bounds, as it always does on one host: it is
+ * more precise than the bounds.  Otherwise uses the middle of the bounds. */
+static void choose_clock_offset(struct trace_process *p)
 {
 	p->by_wall = p->wall >= p->least && p->wall <= p->most;
 	p->offset = p->by_wall ? p->wall : p->least + (p->most - p->least) / 2;
 }
 
-void trace_settle(struct trace *t)
+void trace_align_clocks(struct trace *t)
 {
 	for (size_t i = 0; i < t->nprocesses; i++)
-		set_clock(&t->process[i]);
+		choose_clock_offset(&t->process[i]);
 	for (size_t i = 0; i < t->nitems; i++) {
 		struct trace_item *x = &t->item[i];
 		const struct trace_process *p = &t->process[x->process];
 		int64_t add = p->heard + p->offset - t->began;
 
-		/* What was under way when the trace began is told of from there on. */
+		/* Spans that were open when the trace began are cut there. */
 		for (unsigned k = 0; k < shape[x->kind].n; k++)
 			if (shape[x->kind].times >> k & 1)
 				x->v[k] = x->v[k] + add > 0 ? x->v[k] + add : 0;

@@ -2,13 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "trace.h"
 
-/* Each process is one of Chrome's; its steps are on threads from STEPS on, of which there are
- * several where steps overlap; what workers pushed to a server is on threads of their own. */
+/* In the output each process of the cluster is a process.  Its steps are on threads from STEPS on,
+ * several where steps overlap (at most LANES).  On a server, the pushes of worker N are on thread
+ * PUSHES + N. */
 #define STEPS 1
 #define LANES 64
 #define PUSHES 100
@@ -18,7 +19,7 @@ struct event {
 	const char *name;
 	char ph;
 	int pid, tid;
-	const char *key[3];             /* arguments; NULL: no more */
+	const char *key[3];             /* arguments; NULL ends the list */
 	int64_t arg[3];
 	uint64_t flow;
 };
@@ -28,14 +29,14 @@ struct writer {
 	struct event *event;
 	size_t n, cap;
 	uint64_t flows;
-	/* Of items: steps of workers, and pushes to servers, by step. */
+	/* Items by step: the steps of workers, and the applied pushes on servers. */
 	const struct trace_item **step, **apply;
 	size_t nsteps, napplies;
 };
 
-/* ---- who and where --------------------------------------------------------------------- */
+/* ---- identifiers ----------------------------------------------------------------------- */
 
-static unsigned number_of(const struct trace_process *p)
+static unsigned process_number(const struct trace_process *p)
 {
 	const char *dash = strrchr(p->id, '-');
 	uint64_t n = 0;
@@ -43,22 +44,22 @@ static unsigned number_of(const struct trace_process *p)
 	return dash && num_uint(dash + 1, 99999, &n) ? (unsigned)n : 0;
 }
 
-static int pid_of(const struct writer *w, const struct trace_item *x)
+static int trace_pid(const struct writer *w, const struct trace_item *x)
 {
 	const struct trace_process *p = &w->t->process[x->process];
 	int base = strncmp(p->id, "worker", 6) == 0 ? 200000 : strncmp(p->id, "relay", 5) == 0 ? 100000 : 0;
 
-	return base + 1 + (int)number_of(p);
+	return base + 1 + (int)process_number(p);
 }
 
-static int64_t slot_of(const struct writer *w, const struct trace_item *x)
+static int64_t worker_rank(const struct writer *w, const struct trace_item *x)
 {
-	return x->kind == TRACE_STEP ? (int64_t)number_of(&w->t->process[x->process]) : x->v[1];
+	return x->kind == TRACE_STEP ? (int64_t)process_number(&w->t->process[x->process]) : x->v[1];
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-static struct event *add(struct writer *w, char ph, const char *name, int pid, int tid, int64_t at, int64_t took)
+static struct event *add_trace_event(struct writer *w, char ph, const char *name, int pid, int tid, int64_t at, int64_t took)
 {
 	struct event *e;
 
@@ -71,7 +72,7 @@ static struct event *add(struct writer *w, char ph, const char *name, int pid, i
 	return e;
 }
 
-static void argue(struct event *e, const char *key, int64_t value)
+static void add_argument(struct event *e, const char *key, int64_t value)
 {
 	for (size_t i = 0; i < sizeof e->key / sizeof *e->key; i++)
 		if (!e->key[i]) {
@@ -81,48 +82,50 @@ static void argue(struct event *e, const char *key, int64_t value)
 		}
 }
 
-/* A step, and within it its parts: each from the end of the one before. */
-static void add_step(struct writer *w, const struct trace_item *x)
+/* Adds the span of a step, and within it the spans of its phases.  Each phase begins where the one
+ * before ended. */
+static void add_step_spans(struct writer *w, const struct trace_item *x)
 {
 	static const char *const part[] = { "wait", "data", "wait", "pull", "compute", "push" };
 	const int64_t end[] = { x->v[1] + x->v[2], x->v[3], x->v[4], x->v[5], x->v[6], x->v[7] };
 	int64_t at = x->v[1];
-	int pid = pid_of(w, x);
-	struct event *e = add(w, 'X', "step", pid, STEPS, at, x->v[7] - at);
+	int pid = trace_pid(w, x);
+	struct event *e = add_trace_event(w, 'X', "step", pid, STEPS, at, x->v[7] - at);
 
-	argue(e, "step", x->v[0]);
-	argue(e, "examples", x->v[8]);
+	add_argument(e, "step", x->v[0]);
+	add_argument(e, "examples", x->v[8]);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		int64_t until = end[i] > x->v[7] ? x->v[7] : end[i];
 
 		if (until <= at)
 			continue;
-		e = add(w, 'X', part[i], pid, STEPS, at, until - at);
-		argue(e, "step", x->v[0]);
+		e = add_trace_event(w, 'X', part[i], pid, STEPS, at, until - at);
+		add_argument(e, "step", x->v[0]);
 		at = until;
 	}
 }
 
-static void add_apply(struct writer *w, const struct trace_item *x)
+static void add_apply_span(struct writer *w, const struct trace_item *x)
 {
-	struct event *e = add(w, 'X', "apply", pid_of(w, x), PUSHES + (int)slot_of(w, x), x->v[2], x->v[3] - x->v[2]);
+	struct event *e = add_trace_event(w, 'X', "apply", trace_pid(w, x), PUSHES + (int)worker_rank(w, x), x->v[2], x->v[3] - x->v[2]);
 
-	argue(e, "step", x->v[0]);
-	argue(e, "pushes", x->v[5]);
-	argue(e, "busy_ns", x->v[4]);
+	add_argument(e, "step", x->v[0]);
+	add_argument(e, "pushes", x->v[5]);
+	add_argument(e, "busy_ns", x->v[4]);
 }
 
-/* ---- what belongs together ------------------------------------------------------------------ */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
-static int by_step(const void *a, const void *b)
+static int compare_item_steps(const void *a, const void *b)
 {
 	const struct trace_item *x = *(const struct trace_item *const *)a, *y = *(const struct trace_item *const *)b;
 
 	return (x->v[0] > y->v[0]) - (x->v[0] < y->v[0]);
 }
 
-/* The first of that step, or where it would be. */
-static size_t first_of(const struct trace_item **list, size_t n, int64_t step)
+/* Returns the index of the first item of a step in a sorted list, or the index where it would
+ * be. */
+static size_t find_first_of_step(const struct trace_item **list, size_t n, int64_t step)
 {
 	size_t low = 0, high = n;
 
@@ -137,37 +140,39 @@ static size_t first_of(const struct trace_item **list, size_t n, int64_t step)
 	return low;
 }
 
-static const struct trace_item *apply_of(const struct writer *w, uint32_t server, int64_t step, int64_t slot)
+static const struct trace_item *find_apply(const struct writer *w, uint32_t server, int64_t step, int64_t slot)
 {
-	for (size_t i = first_of(w->apply, w->napplies, step); i < w->napplies && w->apply[i]->v[0] == step; i++)
+	for (size_t i = find_first_of_step(w->apply, w->napplies, step); i < w->napplies && w->apply[i]->v[0] == step; i++)
 		if (w->apply[i]->process == server && w->apply[i]->v[1] == slot)
 			return w->apply[i];
 	return NULL;
 }
 
-static void add_flow(struct writer *w, char ph, const struct trace_item *x, int tid, int64_t at)
+static void add_flow_event(struct writer *w, char ph, const struct trace_item *x, int tid, int64_t at)
 {
-	add(w, ph, "step", pid_of(w, x), tid, at, 0)->flow = w->flows;
+	add_trace_event(w, ph, "step", trace_pid(w, x), tid, at, 0)->flow = w->flows;
 }
 
-/* From each worker's push to the end of the step at this server. */
-static void tie(struct writer *w, const struct trace_item *close, int tid)
+/* Adds flow arrows from each worker's push, through the server's apply, to the end of the step on
+ * this server. */
+static void link_step(struct writer *w, const struct trace_item *close, int tid)
 {
 	int64_t step = close->v[0];
 
-	for (size_t i = first_of(w->step, w->nsteps, step); i < w->nsteps && w->step[i]->v[0] == step; i++) {
-		const struct trace_item *from = w->step[i], *via = apply_of(w, close->process, step, slot_of(w, from));
+	for (size_t i = find_first_of_step(w->step, w->nsteps, step); i < w->nsteps && w->step[i]->v[0] == step; i++) {
+		const struct trace_item *from = w->step[i], *via = find_apply(w, close->process, step, worker_rank(w, from));
 
 		w->flows++;
-		add_flow(w, 's', from, STEPS, from->v[6] < from->v[7] ? from->v[6] : from->v[7]);
+		add_flow_event(w, 's', from, STEPS, from->v[6] < from->v[7] ? from->v[6] : from->v[7]);
 		if (via)
-			add_flow(w, 't', via, PUSHES + (int)via->v[1], via->v[2]);
-		add_flow(w, 'f', close, tid, close->v[3] > close->v[2] ? close->v[3] - 1 : close->v[3]);
+			add_flow_event(w, 't', via, PUSHES + (int)via->v[1], via->v[2]);
+		add_flow_event(w, 'f', close, tid, close->v[3] > close->v[2] ? close->v[3] - 1 : close->v[3]);
 	}
 }
 
-/* Steps that are open at the same time lie on different threads. */
-static int lane_of(int64_t end[LANES], int64_t from, int64_t to)
+/* Chooses a thread for a span, so that spans open at the same time are on different threads.  end[]
+ * has the time at which each thread becomes free. */
+static int choose_thread(int64_t end[LANES], int64_t from, int64_t to)
 {
 	int lane = 0;
 
@@ -177,18 +182,19 @@ static int lane_of(int64_t end[LANES], int64_t from, int64_t to)
 	return lane;
 }
 
-static int by_open(const void *a, const void *b)
+static int compare_open_times(const void *a, const void *b)
 {
 	const struct trace_item *x = *(const struct trace_item *const *)a, *y = *(const struct trace_item *const *)b;
 
 	return x->process != y->process ? (x->process > y->process) - (x->process < y->process) : (x->v[2] > y->v[2]) - (x->v[2] < y->v[2]);
 }
 
-static void add_closes(struct writer *w, const struct trace_item **close, size_t n)
+/* Adds a span for each step on each server, from its first CLOCK to its end.  Sorts the list. */
+static void add_barrier_spans(struct writer *w, const struct trace_item **close, size_t n)
 {
 	int64_t end[LANES];
 
-	qsort(close, n, sizeof *close, by_open);
+	qsort(close, n, sizeof *close, compare_open_times);
 	for (size_t i = 0; i < n; i++) {
 		const struct trace_item *x = close[i];
 		struct event *e;
@@ -196,24 +202,24 @@ static void add_closes(struct writer *w, const struct trace_item **close, size_t
 
 		if (!i || close[i - 1]->process != x->process)
 			memset(end, 0, sizeof end);
-		tid = STEPS + lane_of(end, x->v[2], x->v[3]);
-		e = add(w, 'X', "barrier", pid_of(w, x), tid, x->v[2], x->v[3] - x->v[2]);
-		argue(e, "step", x->v[0]);
-		argue(e, "last_worker", x->v[1]);
-		tie(w, x, tid);
+		tid = STEPS + choose_thread(end, x->v[2], x->v[3]);
+		e = add_trace_event(w, 'X', "barrier", trace_pid(w, x), tid, x->v[2], x->v[3] - x->v[2]);
+		add_argument(e, "step", x->v[0]);
+		add_argument(e, "last_worker", x->v[1]);
+		link_step(w, x, tid);
 	}
 }
 
 /* ---- names ------------------------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b)
+static int compare_event_places(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
 	return x->pid != y->pid ? (x->pid > y->pid) - (x->pid < y->pid) : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-static void thread_name(char *out, size_t n, int tid)
+static void format_thread_name(char *out, size_t n, int tid)
 {
 	if (tid == STEPS)
 		snprintf(out, n, "steps");
@@ -225,38 +231,40 @@ static void thread_name(char *out, size_t n, int tid)
 		snprintf(out, n, "pushes of worker-%d", tid - PUSHES);
 }
 
-static void name_processes(const struct writer *w, FILE *out)
+static void put_process_names(const struct writer *w, FILE *out)
 {
 	for (size_t i = 0; i < w->t->nprocesses; i++) {
 		const struct trace_item x = { .process = (uint32_t)i };
 		const struct trace_process *p = &w->t->process[i];
 
 		fprintf(out, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"%s\"}},\n", i ? ",\n" : "",
-		    pid_of(w, &x), p->id);
+		    trace_pid(w, &x), p->id);
 		fprintf(out, "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"tid\":0,\"args\":{\"labels\":\"pid %" PRId64 "\"}}",
-		    pid_of(w, &x), p->pid);
+		    trace_pid(w, &x), p->pid);
 	}
 }
 
-/* The events are in the order of places. */
-static void name_threads(const struct writer *w, FILE *out)
+/* Writes the name of each thread that has events.  The events must be sorted by
+ * compare_event_places(). */
+static void put_thread_names(const struct writer *w, FILE *out)
 {
 	char name[48];
 
 	for (size_t i = 0; i < w->n; i++) {
 		const struct event *e = &w->event[i];
 
-		if (i && by_place(e, e - 1) == 0)
+		if (i && compare_event_places(e, e - 1) == 0)
 			continue;
-		thread_name(name, sizeof name, e->tid);
+		format_thread_name(name, sizeof name, e->tid);
 		fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", e->pid, e->tid, name);
 	}
 }
 
 /* ---- writing -------------------------------------------------------------------------------------- */
 
-/* What holds others comes before them. */
-static int by_time(const void *a, const void *b)
+/* For qsort(): by time; of events that begin together, the longer one first, so that a span
+ * precedes those within it. */
+static int compare_event_times(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
@@ -265,8 +273,8 @@ static int by_time(const void *a, const void *b)
 	return x->took != y->took ? (x->took < y->took) - (x->took > y->took) : (x->flow > y->flow) - (x->flow < y->flow);
 }
 
-/* Microseconds, to the nanosecond. */
-static int put_event(FILE *out, const struct event *e)
+/* Writes one event; times are microseconds with three decimals.  Returns the number of bytes. */
+static int put_trace_event(FILE *out, const struct event *e)
 {
 	int n = fprintf(out, ",\n{\"ph\":\"%c\",\"cat\":\"ps\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d",
 	    e->ph, e->name, e->pid, e->tid, e->at / 1000, (int)(e->at % 1000));
@@ -280,7 +288,7 @@ static int put_event(FILE *out, const struct event *e)
 	return n + fprintf(out, "%s}", e->key[0] ? "}" : "");
 }
 
-static void put_about(const struct trace *t, const char *cluster, FILE *out)
+static void put_trace_header(const struct trace *t, const char *cluster, FILE *out)
 {
 	json_t *about = json_pack("{s:s, s:I, s:{}}", "cluster", cluster, "rows_dropped", (json_int_t)t->dropped, "clocks");
 	json_t *clocks = json_object_get(about, "clocks");
@@ -298,7 +306,9 @@ static void put_about(const struct trace *t, const char *cluster, FILE *out)
 	json_decref(about);
 }
 
-static void collect(struct writer *w)
+/* Makes the events of all items: spans of steps and applied pushes first, then barriers, whose flow
+ * arrows need both sorted by step. */
+static void make_trace_events(struct writer *w)
 {
 	const struct trace *t = w->t;
 	const struct trace_item **close = mem_array(t->nitems + 1, sizeof *close);
@@ -314,13 +324,13 @@ static void collect(struct writer *w)
 		else
 			close[n++] = x;
 	}
-	qsort(w->step, w->nsteps, sizeof *w->step, by_step);
-	qsort(w->apply, w->napplies, sizeof *w->apply, by_step);
+	qsort(w->step, w->nsteps, sizeof *w->step, compare_item_steps);
+	qsort(w->apply, w->napplies, sizeof *w->apply, compare_item_steps);
 	for (size_t i = 0; i < w->nsteps; i++)
-		add_step(w, w->step[i]);
+		add_step_spans(w, w->step[i]);
 	for (size_t i = 0; i < w->napplies; i++)
-		add_apply(w, w->apply[i]);
-	add_closes(w, close, n);
+		add_apply_span(w, w->apply[i]);
+	add_barrier_spans(w, close, n);
 	free((void *)close);
 }
 
@@ -332,15 +342,15 @@ bool trace_write(struct trace *t, const char *cluster, FILE *out, uint64_t limit
 
 	w.step = mem_array(t->nitems + 1, sizeof *w.step);
 	w.apply = mem_array(t->nitems + 1, sizeof *w.apply);
-	collect(&w);
-	qsort(w.event, w.n, sizeof *w.event, by_place);
-	put_about(t, cluster, out);
-	name_processes(&w, out);
-	name_threads(&w, out);
-	qsort(w.event, w.n, sizeof *w.event, by_time);
+	make_trace_events(&w);
+	qsort(w.event, w.n, sizeof *w.event, compare_event_places);
+	put_trace_header(t, cluster, out);
+	put_process_names(&w, out);
+	put_thread_names(&w, out);
+	qsort(w.event, w.n, sizeof *w.event, compare_event_times);
 	*spans = 0;
 	for (i = 0; i < w.n && bytes < limit; i++) {
-		bytes += (uint64_t)put_event(out, &w.event[i]);
+		bytes += (uint64_t)put_trace_event(out, &w.event[i]);
 		*spans += w.event[i].ph == 'X';
 	}
 	fprintf(out, "\n]}\n");

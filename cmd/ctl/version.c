@@ -2,7 +2,7 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "base/version.h"
+#include "core/version.h"
 #include "ctl.h"
 
 struct options {
@@ -11,7 +11,7 @@ struct options {
 
 static const struct opt opts[] = { CTL_OPT_JSON(struct options, json) };
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+static int run_version(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	json_t *j;
@@ -27,7 +27,7 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	j = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "name", "ps-ctl", "version", PSKIT_VERSION,
 	              "protocol", PSKIT_PROTOCOL, "libsodium", sodium_version_string(), "libcurl",
 	              curl_version_info(CURLVERSION_NOW)->version, "jansson", jansson_version_str());
-	ctl_line("version", j);
+	ctl_print_line("version", j);
 	json_decref(j);
 	return 0;
 }
@@ -39,5 +39,5 @@ const struct ctl_cmd ctl_cmd_version = {
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl version --json | jq -r .protocol\n",
 	},
-	run,
+	run_version,
 };

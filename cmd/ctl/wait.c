@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/num.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "ctl.h"
-#include "launch/rundir.h"
 #include "progress.h"
 #include "result.h"
+#include "rundir/rundir.h"
 
 #define PACE_MS 100
 #define FORMS "done|ready|step=N|workers=N|loss-below=X"
@@ -34,7 +34,7 @@ struct goal {
 
 enum verdict { TRUE_NOW, NOT_YET, NEVER };
 
-static bool parse(const char *text, struct goal *g)
+static bool parse_goal(const char *text, struct goal *g)
 {
 	g->text = text;
 	if (strcmp(text, "done") == 0)
@@ -52,26 +52,26 @@ static bool parse(const char *text, struct goal *g)
 	return true;
 }
 
-static bool below(const json_t *o, double x)
+static bool is_loss_below(const json_t *o, double x)
 {
 	const json_t *loss = json_object_get(o, "train_loss");
 
 	return json_is_number(loss) && json_number_value(loss) < x;
 }
 
-static bool is_over(const json_t *o)
+static bool is_outcome_known(const json_t *o)
 {
-	return result_is(o, "done") || result_is(o, "failed") || result_is(o, "stopped");
+	return result_has_state(o, "done") || result_has_state(o, "failed") || result_has_state(o, "stopped");
 }
 
-/* By a living cluster's status. */
-static enum verdict judge(const struct goal *g, const json_t *s)
+/* Judges the goal by a running cluster's status. */
+static enum verdict judge_status(const struct goal *g, const json_t *s)
 {
-	bool up = result_is(s, "running") || result_is(s, "finishing") || result_is(s, "done"), is = false;
+	bool up = result_has_state(s, "running") || result_has_state(s, "finishing") || result_has_state(s, "done"), is = false;
 
 	switch (g->kind) {
 	case GOAL_DONE:
-		is = result_is(s, "done");
+		is = result_has_state(s, "done");
 		break;
 	case GOAL_READY:
 		is = up;
@@ -83,24 +83,24 @@ static enum verdict judge(const struct goal *g, const json_t *s)
 		is = json_int(s, "workers", 0) >= g->n;
 		break;
 	case GOAL_LOSS:
-		is = below(s, g->x);
+		is = is_loss_below(s, g->x);
 		break;
 	}
-	return is ? TRUE_NOW : is_over(s) ? NEVER : NOT_YET;
+	return is ? TRUE_NOW : is_outcome_known(s) ? NEVER : NOT_YET;
 }
 
-/* By the result of a run that has ended: "done" stays true, and so do the
- * marks that it passed. */
+/* Judges the goal by the result of a run that has ended: it is done, or it reached that step or
+ * loss, or the goal can never become true. */
 static enum verdict judge_result(const struct goal *g, const json_t *result)
 {
-	bool is = (g->kind == GOAL_DONE && result_is(result, "done")) ||
+	bool is = (g->kind == GOAL_DONE && result_has_state(result, "done")) ||
 	          (g->kind == GOAL_STEP && json_int(result, "steps", 0) >= g->n) ||
-	          (g->kind == GOAL_LOSS && below(result, g->x));
+	          (g->kind == GOAL_LOSS && is_loss_below(result, g->x));
 
 	return is ? TRUE_NOW : NEVER;
 }
 
-static int say_never(const struct goal *g, const json_t *o)
+static int report_never(const struct goal *g, const json_t *o)
 {
 	struct err e;
 	const char *reason = json_str(o, "reason", "");
@@ -110,8 +110,9 @@ static int say_never(const struct goal *g, const json_t *o)
 	return ctl_fail(&e);
 }
 
-/* 0, or 1 when the model is not where who waits will look for it. */
-static int say_unsaved(const json_t *result)
+/* Reports a result whose model could not be saved.  Returns the exit code: 1 in that case, else
+ * 0. */
+static int report_unsaved(const json_t *result)
 {
 	const char *why = json_str(result, "unsaved", "");
 
@@ -120,83 +121,87 @@ static int say_unsaved(const json_t *result)
 	return *why ? 1 : 0;
 }
 
-/* The cluster has ended, or was not running in the first place. */
-static int after_the_end(const struct goal *g, const char *dir, const struct err *why)
+/* Judges the goal when the cluster is not running (any more).  Returns the exit code; why is the
+ * error to report when there is no result. */
+static int judge_ended_run(const struct goal *g, const char *dir, const struct err *why)
 {
 	json_t *result = result_read(dir, NULL);
 	int code;
 
 	if (!result)
 		return ctl_fail(why);
-	code = judge_result(g, result) == TRUE_NOW ? 0 : say_never(g, result);
+	code = judge_result(g, result) == TRUE_NOW ? 0 : report_never(g, result);
 	if (code == 0 && g->kind == GOAL_DONE)
-		code = say_unsaved(result);
+		code = report_unsaved(result);
 	json_decref(result);
 	return code;
 }
 
-/* What comes of a job is saved after its last step; who waits for "done"
- * waits for that, too. */
-static bool saved(const struct goal *g, const char *dir, int *code)
+/* Returns false while the supervisor has not written the result of a job that is done: the model is
+ * saved after the last step, and a wait for "done" includes that.  *code becomes the exit code. */
+static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 {
 	json_t *result;
 	bool is;
 
 	*code = 0;
-	if (g->kind != GOAL_DONE || !ctl_supervised(dir))
+	if (g->kind != GOAL_DONE || !ctl_is_supervised(dir))
 		return true;
 	result = result_read(dir, NULL);
 	is = result != NULL;
-	*code = is ? say_unsaved(result) : 0;
+	*code = is ? report_unsaved(result) : 0;
 	json_decref(result);
 	return is;
 }
 
-/* A job that has failed may be taken up again from its last checkpoint: who watches over
- * it says by the result that it will not. */
-static bool may_go_on(const json_t *status, const char *dir)
+/* True for a failed job that its supervisor may still restart from the last checkpoint.  The
+ * supervisor writes the result when it will not. */
+static bool may_be_restarted(const json_t *status, const char *dir)
 {
 	json_t *result = NULL;
-	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 || !ctl_supervised(dir) ||
+	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 || !ctl_is_supervised(dir) ||
 	            (result = result_read(dir, NULL)) != NULL;
 
 	json_decref(result);
 	return !over;
 }
 
-struct watch {
+struct outliers {
 	const struct goal *goal;
 	const char *dir;
-	int64_t end;                    /* 0: none */
+	int64_t end;                    /* clock_now() at which to give up; 0: never */
 	struct http_client *client;
 	json_t *status;
 	struct progress progress;
 };
 
-/* P5: say what is waited for, but leave steps and losses to ps-stat. */
-static void talk(struct watch *w)
+/* Prints what the cluster waits for, if anything; steps and losses are left to ps-stat. */
+static void show_wait_progress(struct outliers *w)
 {
-	if (!w->status || *json_str(w->status, "waiting_for", ""))
+	progress_read_trouble(&w->progress, w->dir);
+	if (!w->status || w->progress.trouble[0] || *json_str(w->status, "waiting_for", ""))
 		progress_show(&w->progress, w->status);
 }
 
-static int timed_out(const struct watch *w, int64_t timeout)
+static int report_wait_timeout(const struct outliers *w, int64_t timeout)
 {
+	int64_t workers = json_int(w->status, "workers", 0);
+	char seconds[32];
 	struct err e;
 
-	err_set(&e, ERR_TIMEOUT, "\"%s\" is not true after %.3g s: the cluster is %s, at step %lld, with "
-	        "%lld workers", w->goal->text, (double)timeout / NSEC_PER_SEC,
-	        json_str(w->status, "state", "not answering"), (long long)json_int(w->status, "step", 0),
-	        (long long)json_int(w->status, "workers", 0));
+	num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
+	err_set(&e, ERR_TIMEOUT, "\"%s\" is not true after %s s: the cluster is %s, at step %lld, with %lld worker%s", w->goal->text,
+	        seconds, json_str(w->status, "state", "not answering"), (long long)json_int(w->status, "step", 0), (long long)workers,
+	        NUM_S(workers));
 	return ctl_fail(&e);
 }
 
-/* The next status: a long poll by its revision where that tells of all that the
- * goal depends on, else a look every now and then. */
-static void look(struct watch *w)
+/* Gets the next status.  Uses a long poll where a new revision announces every change that the goal
+ * depends on, and polls every PACE_MS otherwise: steps and losses change without one. */
+static void update_status(struct outliers *w)
 {
 	bool by_rev = w->status && (w->goal->kind == GOAL_DONE || w->goal->kind == GOAL_READY ||
-	                            w->goal->kind == GOAL_WORKERS) && !is_over(w->status);
+	                            w->goal->kind == GOAL_WORKERS) && !is_outcome_known(w->status);
 	char path[80] = "/v1/status";
 	json_t *reply = NULL;
 	enum err_code rc;
@@ -215,7 +220,9 @@ static void look(struct watch *w)
 	}
 }
 
-static int follow(struct watch *w, int64_t timeout)
+/* Watches the status until the goal is true, can never become true, or the time is over.  Returns
+ * the exit code. */
+static int watch_until_goal(struct outliers *w, int64_t timeout)
 {
 	struct err gone;
 
@@ -223,26 +230,26 @@ static int follow(struct watch *w, int64_t timeout)
 		enum verdict v;
 		int code;
 
-		look(w);
-		v = w->status ? judge(w->goal, w->status) : NOT_YET;
-		if (v == TRUE_NOW && saved(w->goal, w->dir, &code))
+		update_status(w);
+		v = w->status ? judge_status(w->goal, w->status) : NOT_YET;
+		if (v == TRUE_NOW && is_outcome_saved(w->goal, w->dir, &code))
 			return code;
-		if (v == NEVER && !may_go_on(w->status, w->dir))
-			return say_never(w->goal, w->status);
+		if (v == NEVER && !may_be_restarted(w->status, w->dir))
+			return report_never(w->goal, w->status);
 		if (!rundir_is_alive(w->dir, NULL)) {
 			err_set(&gone, ERR_FAILED, "the cluster \"%s\" has ended without a result; see ps-ctl -C "
 			        "%s logs", w->dir, w->dir);
-			return after_the_end(w->goal, w->dir, &gone);
+			return judge_ended_run(w->goal, w->dir, &gone);
 		}
 		if (w->end && clock_now() >= w->end)
-			return timed_out(w, timeout);
-		talk(w);
+			return report_wait_timeout(w, timeout);
+		show_wait_progress(w);
 	}
 }
 
-static int wait_for(const struct options *o, const struct goal *g, const char *dir)
+static int wait_for_goal(const struct options *o, const struct goal *g, const char *dir)
 {
-	struct watch w = { .goal = g, .dir = dir };
+	struct outliers w = { .goal = g, .dir = dir };
 	struct err e = { 0 };
 	int code;
 
@@ -251,14 +258,32 @@ static int wait_for(const struct options *o, const struct goal *g, const char *d
 	w.progress.dir = dir;
 	if (ctl_connect(dir, &w.client, &e) != ERR_OK)
 		return ctl_fail(&e);
-	code = follow(&w, o->timeout);
-	progress_end(&w.progress);
+	code = watch_until_goal(&w, o->timeout);
+	progress_clear_line(&w.progress);
 	http_client_free(w.client);
 	json_decref(w.status);
 	return code;
 }
 
-static int run(const struct ctl_cmd *self, int argc, char **argv)
+/* Find the run directory.  A cluster that was started in the background a moment ago may not have made its
+ * directory yet: a wait for "ready" with a time-out begins before that, and *timeout becomes what is left of it. */
+static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_C, int64_t *timeout, char **dir, struct err *e)
+{
+	int64_t end = clock_now() + *timeout;
+	enum err_code rc = rundir_find(opt_C, dir, e);
+
+	while ((rc == ERR_NOTFOUND || rc == ERR_NOTREADY) && g->kind == GOAL_READY && *timeout > 0 && clock_now() < end) {
+		poll(NULL, 0, PACE_MS);
+		free(*dir);
+		*dir = NULL;
+		rc = rundir_find(opt_C, dir, e);
+	}
+	if (*timeout > 0)
+		*timeout = end > clock_now() ? end - clock_now() : 1;
+	return rc;
+}
+
+static int run_wait(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct goal goal;
@@ -270,14 +295,14 @@ static int run(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.goal)
-		return ctl_misuse(self, "--for is missing: %s", FORMS);
-	if (!parse(o.goal, &goal))
-		return ctl_misuse(self, "--for: must be %s, got \"%.60s\"", FORMS, o.goal);
-	rc = rundir_find(o.dir, &dir, &e);
+		return ctl_report_misuse(self, "--for is missing: %s", FORMS);
+	if (!parse_goal(o.goal, &goal))
+		return ctl_report_misuse(self, "--for: must be %s, got \"%.60s\"", FORMS, o.goal);
+	rc = find_run_to_wait_for(&goal, o.dir, &o.timeout, &dir, &e);
 	if (rc == ERR_OK)
-		code = wait_for(&o, &goal, dir);
+		code = wait_for_goal(&o, &goal, dir);
 	else if (rc == ERR_NOTREADY && dir)
-		code = after_the_end(&goal, dir, &e);
+		code = judge_ended_run(&goal, dir, &e);
 	else
 		code = ctl_fail(&e);
 	free(dir);
@@ -291,10 +316,11 @@ const struct ctl_cmd ctl_cmd_wait = {
 		.about = "wait until the job is done, the cluster is ready, a step is reached ...",
 		.more = "Exit code 0 when it is true, 124 at the time-out, 1 when the job ends before it "
 		        "can become true.\n\"done\" waits for the saved model and result, too, and is true "
-		        "of a run that has ended well.",
+		        "of a run that has ended well.\n\"ready\" with --timeout also waits for a cluster "
+		        "that has not made its run directory yet.",
 		.opts = opts, .nopts = CTL_COUNT(opts),
 		.examples = "  ps-ctl wait --for step=1000 --timeout 5m\n"
 		            "  ps-ctl wait --for loss-below=0.3 && ps-ctl stop\n",
 	},
-	run,
+	run_wait,
 };

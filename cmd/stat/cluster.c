@@ -1,11 +1,12 @@
 #include "view.h"
 
-#include "base/json.h"
+#include "core/json.h"
 
-/* The cluster in one row: the status, with what its servers and workers have
- * counted added up. */
+/* The view "cluster", with one row: the status of the cluster, and sums over the counters of its
+ * servers and workers. */
 
-static void add_up(json_t *row, const json_t *list, const char *const *keys, size_t n)
+/* Add to row, for each key, the sum of that key over the list. */
+static void add_sums(json_t *row, const json_t *list, const char *const *keys, size_t n)
 {
 	const json_t *o;
 	size_t k;
@@ -19,7 +20,7 @@ static void add_up(json_t *row, const json_t *list, const char *const *keys, siz
 	}
 }
 
-static void add_pushes(json_t *row)
+static void add_push_sum(json_t *row)
 {
 	double pushes = 0;
 	static const char *const keys[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
@@ -30,7 +31,7 @@ static void add_pushes(json_t *row)
 	json_object_set_new(row, "pushes", json_real(pushes));
 }
 
-static void mean_staleness(json_t *row, const json_t *servers)
+static void add_mean_staleness(json_t *row, const json_t *servers)
 {
 	const json_t *o;
 	double sum = 0;
@@ -42,8 +43,8 @@ static void mean_staleness(json_t *row, const json_t *servers)
 	    json_real(json_array_size(servers) ? sum / (double)json_array_size(servers) : 0));
 }
 
-/* Of all servers' pushes together: the bound below which 99 of 100 are. */
-static void staleness_p99(json_t *row, const json_t *servers)
+/* Add the 99th percentile of staleness over the pushes of all servers: the bound of its bucket. */
+static void add_staleness_p99(json_t *row, const json_t *servers)
 {
 	const json_t *o = NULL, *le = NULL;
 	double all = 0, below;
@@ -66,7 +67,8 @@ static void staleness_p99(json_t *row, const json_t *servers)
 	}
 }
 
-static json_t *fetch(struct http_client *c, struct err *e)
+/* The fetch of the view: one row with the id "cluster". */
+static json_t *fetch_cluster(struct http_client *c, struct err *e)
 {
 	static const char *const of_servers[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
 		"pushes_refused", "pulls", "received_bytes", "sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
@@ -79,11 +81,11 @@ static json_t *fetch(struct http_client *c, struct err *e)
 	row = json_incref(json_object_get(all, "status"));
 	servers = json_object_get(all, "servers");
 	workers = json_object_get(all, "workers");
-	add_up(row, servers, of_servers, sizeof of_servers / sizeof *of_servers);
-	add_up(row, workers, of_workers, sizeof of_workers / sizeof *of_workers);
-	add_pushes(row);
-	mean_staleness(row, servers);
-	staleness_p99(row, servers);
+	add_sums(row, servers, of_servers, sizeof of_servers / sizeof *of_servers);
+	add_sums(row, workers, of_workers, sizeof of_workers / sizeof *of_workers);
+	add_push_sum(row);
+	add_mean_staleness(row, servers);
+	add_staleness_p99(row, servers);
 	json_object_set_new(row, "id", json_string("cluster"));
 	json_decref(all);
 	return json_pack("[o]", row);
@@ -121,6 +123,7 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_cluster = {
-	.name = "cluster", .help = "the cluster in one row", .fetch = fetch, .columns = columns,
+	.name = "cluster", .help = "the cluster in one row", .fetch = fetch_cluster,
+	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

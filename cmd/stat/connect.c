@@ -1,8 +1,8 @@
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "cmd/stat/stat.h"
-#include "launch/rundir.h"
+#include "core/clock.h"
+#include "rundir/rundir.h"
 
 enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop, struct stat_link *l, struct err *e)
 {
@@ -39,7 +39,7 @@ void stat_disconnect(struct stat_link *l)
 	*l = (struct stat_link){ .id = { .dirfd = -1 } };
 }
 
-json_t *view_get(struct http_client *c, const char *path, const char *key, struct err *e)
+json_t *view_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e)
 {
 	json_t *doc, *member;
 
@@ -59,5 +59,5 @@ json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e)
 	char path[96];
 
 	snprintf(path, sizeof path, "/v1/snapshot?of=%s", parts);
-	return view_get(c, path, NULL, e);
+	return view_fetch_json(c, path, NULL, e);
 }

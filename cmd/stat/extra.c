@@ -9,13 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 
-/* Commands under way at a time, columns, and bytes that one may print. */
+/* Limits: commands that run at a time, columns, and the output of one command in bytes. */
 #define TOGETHER 8
 #define COLUMNS 16
 #define PRINTED (64u << 10)
@@ -27,10 +27,10 @@ struct extra {
 	bool complained;
 };
 
-/* A command under way. */
+/* A running command. */
 struct child {
 	pid_t pid;
-	int fd;                         /* what it prints; -1: it has ended, or was never there */
+	int fd;                         /* its output; -1: closed, or not started */
 	json_t *row;
 	struct buf out;
 };
@@ -56,7 +56,7 @@ const struct column *extra_columns(const struct extra *x, size_t *n)
 	return x->column;
 }
 
-static void complain(struct extra *x, const json_t *row, const char *what)
+static void report_first_failure(struct extra *x, const json_t *row, const char *what)
 {
 	if (!x->complained)
 		fprintf(stderr, "ps-stat: -c: the command for %s %s\n", json_str(row, "id", ""), what);
@@ -65,10 +65,10 @@ static void complain(struct extra *x, const json_t *row, const char *what)
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-/* The environment with the row's own variables before all others; an array to be freed with
- * its first four. */
+/* The environment with the variables of the row in front.  The caller frees the array and its
+ * first four strings. */
 #define OWN_VARIABLES 4
-static char **environment(const json_t *row)
+static char **make_row_environment(const json_t *row)
 {
 	size_t n = 0;
 	char **all;
@@ -84,10 +84,11 @@ static char **environment(const json_t *row)
 	return all;
 }
 
-static bool start(struct extra *x, json_t *row, struct child *out)
+/* Start the command for a row, in a process group of its own.  False: it could not be started. */
+static bool start_row_command(struct extra *x, json_t *row, struct child *out)
 {
 	char *argv[] = { (char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", (char *)(uintptr_t)x->command, NULL };
-	char **env = environment(row);
+	char **env = make_row_environment(row);
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	sigset_t pipe_set;
@@ -117,13 +118,13 @@ static bool start(struct extra *x, json_t *row, struct child *out)
 		free(env[i]);
 	free((void *)env);
 	if (fault)
-		complain(x, row, strerrordesc_np(fault));
+		report_first_failure(x, row, strerrordesc_np(fault));
 	return !fault;
 }
 
-/* ---- what comes out ------------------------------------------------------------------------ */
+/* ---- output -------------------------------------------------------------------------------- */
 
-static void add_column(struct extra *x, const char *name)
+static void add_extra_column(struct extra *x, const char *name)
 {
 	size_t i = 0;
 
@@ -136,8 +137,8 @@ static void add_column(struct extra *x, const char *name)
 	}
 }
 
-/* A name of the row's own is not written over. */
-static void take_line(struct extra *x, json_t *row, char *line, bool names)
+/* Add NAME=VALUE to the row, unless the row has that member.  names: also make a column of it. */
+static void add_printed_member(struct extra *x, json_t *row, char *line, bool names)
 {
 	char *value = strchr(line, '=');
 	double v;
@@ -146,21 +147,21 @@ static void take_line(struct extra *x, json_t *row, char *line, bool names)
 		return;
 	*value++ = '\0';
 	if (names)
-		add_column(x, line);
+		add_extra_column(x, line);
 	if (!json_object_get(row, line))
 		json_object_set_new(row, line, num_double(value, &v) ? json_real(v) : json_string(value));
 }
 
-static void take_all(struct extra *x, struct child *k, bool names)
+static void add_printed_members(struct extra *x, struct child *k, bool names)
 {
 	char *at = (char *)k->out.data, *line;
 
 	while (at && (line = strsep(&at, "\n")))
-		take_line(x, k->row, line, names);
+		add_printed_member(x, k->row, line, names);
 }
 
-/* Until it has closed its output and is reaped, but not beyond the deadline. */
-static void finish(struct extra *x, struct child *k, int64_t deadline)
+/* Reap the command.  If it is still running at the deadline, kill its process group. */
+static void finish_row_command(struct extra *x, struct child *k, int64_t deadline)
 {
 	bool late = k->fd >= 0;
 	int status = 0;
@@ -170,17 +171,17 @@ static void finish(struct extra *x, struct child *k, int64_t deadline)
 	if (late) {
 		kill(-k->pid, SIGKILL);
 		waitpid(k->pid, &status, 0);
-		complain(x, k->row, "took too long, and was killed");
+		report_first_failure(x, k->row, "took too long, and was killed");
 	} else if (WIFEXITED(status) && WEXITSTATUS(status)) {
-		complain(x, k->row, "failed");
+		report_first_failure(x, k->row, "failed");
 	}
 	if (k->fd >= 0)
 		close(k->fd);
 	k->fd = -1;
 }
 
-/* False: it has no more to say. */
-static bool read_some(struct child *k)
+/* Read some of the output.  False: it has ended, or is too long, and is closed. */
+static bool read_command_output(struct child *k)
 {
 	ssize_t n = read(k->fd, buf_reserve(&k->out, 4096), 4096);
 
@@ -195,7 +196,8 @@ static bool read_some(struct child *k)
 	return false;
 }
 
-static void gather(struct child *k, size_t n, int64_t deadline)
+/* Read the outputs of n commands until all are closed or the deadline has come. */
+static void gather_command_output(struct child *k, size_t n, int64_t deadline)
 {
 	struct pollfd p[TOGETHER];
 	size_t open = 0;
@@ -210,7 +212,7 @@ static void gather(struct child *k, size_t n, int64_t deadline)
 		if (left <= 0 || (poll(p, n, (int)(left / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR))
 			return;
 		for (size_t i = 0; i < n; i++)
-			if (p[i].revents && !read_some(&k[i]))
+			if (p[i].revents && !read_command_output(&k[i]))
 				open--;
 	}
 }
@@ -226,11 +228,11 @@ void extra_run(struct extra *x, json_t *rows, int64_t longest)
 		size_t n = 0;
 
 		for (size_t i = first; i < all && i < first + TOGETHER; i++)
-			n += start(x, json_array_get(rows, i), &k[n]);
-		gather(k, n, deadline);
+			n += start_row_command(x, json_array_get(rows, i), &k[n]);
+		gather_command_output(k, n, deadline);
 		for (size_t i = 0; i < n; i++) {
-			finish(x, &k[i], deadline);
-			take_all(x, &k[i], names);
+			finish_row_command(x, &k[i], deadline);
+			add_printed_members(x, &k[i], names);
 			buf_release(&k[i].out);
 		}
 	}

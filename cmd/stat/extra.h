@@ -3,18 +3,18 @@
 
 #include "cmd/stat/view.h"
 
-/* Columns of the user's own: a shell command, run for each row, prints NAME=VALUE lines, as
- * scripts of zpool iostat -c do. */
+/* Columns that the user adds: a shell command, run for each row, prints NAME=VALUE lines, as the
+ * scripts of zpool iostat -c do.  One thread. */
 struct extra;
 
-struct extra *extra_new(const char *command);   /* borrowed */
+struct extra *extra_new(const char *command);   /* command is borrowed */
 void extra_free(struct extra *x);
-/* For each row, with PS_ID, PS_PID, PS_HOST and PS_STATE in the environment, some at a time;
- * what is printed becomes members of the row.  A command that takes longer than that (ns; at
- * least a second) is killed, with all that it has started in its process group.  That one fails
- * is said on stderr, once. */
+/* Run the command for each row, several at a time, with PS_ID, PS_PID, PS_HOST and PS_STATE in the
+ * environment, and add what it prints to the row as members.  A command that takes longer than
+ * `longest` (ns, at least a second) is killed with its process group.  The first failure is
+ * reported on standard error. */
 void extra_run(struct extra *x, json_t *rows, int64_t longest);
-/* The names of the first rows that had any. */
+/* The columns that the command has printed for the first rows that had any. */
 const struct column *extra_columns(const struct extra *x, size_t *n);
 
 #endif

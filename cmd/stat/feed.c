@@ -5,23 +5,23 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
 #include "cmd/stat/stat.h"
+#include "core/clock.h"
+#include "core/mem.h"
 
-/* Who does not answer is not asked more often. */
+/* Shortest pause after a failed attempt. */
 #define RETRY (NSEC_PER_SEC / 2)
 
 struct feed {
 	const struct plan *plan;
 	int64_t interval;
-	struct stat_link link;          /* the thread's; http NULL: lost */
+	struct stat_link link;          /* used by the thread; http NULL: no connection */
 	char *dir;
 	atomic_bool stop;
 	int event;
 	pthread_t thread;
 
-	pthread_mutex_t lock;           /* of the rest */
+	pthread_mutex_t lock;           /* protects the members below */
 	pthread_cond_t woken;
 	bool paused, fresh;
 	struct sample sample;
@@ -35,7 +35,8 @@ void sample_release(struct sample *s)
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void look(struct feed *f, struct sample *s)
+/* Take one sample, connecting first if there is no connection. */
+static void poll_cluster(struct feed *f, struct sample *s)
 {
 	*s = (struct sample){ 0 };
 	if (!f->link.http && stat_connect(f->plan->options, &f->stop, &f->link, &s->fault)) {
@@ -50,11 +51,11 @@ static void look(struct feed *f, struct sample *s)
 	s->why = json_object_get(s->all, "why");
 	if (s->all)
 		return;
-	/* The next that listens there may be another one. */
+	/* Connect again next time: after a restart another process may listen there. */
 	stat_disconnect(&f->link);
 }
 
-static void give(struct feed *f, struct sample *s)
+static void publish_sample(struct feed *f, struct sample *s)
 {
 	s->at = clock_now();
 	pthread_mutex_lock(&f->lock);
@@ -65,8 +66,8 @@ static void give(struct feed *f, struct sample *s)
 	eventfd_write(f->event, 1);
 }
 
-/* False: to stop. */
-static bool rest(struct feed *f, int64_t until)
+/* Sleep until the time, and as long as the feed is paused.  False: the thread must stop. */
+static bool sleep_until_next(struct feed *f, int64_t until)
 {
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
@@ -81,7 +82,7 @@ static bool rest(struct feed *f, int64_t until)
 	return !atomic_load(&f->stop);
 }
 
-static void *asking(void *arg)
+static void *feed_thread(void *arg)
 {
 	struct feed *f = arg;
 	int64_t next;
@@ -89,15 +90,15 @@ static void *asking(void *arg)
 
 	do {
 		next = clock_now() + f->interval;
-		look(f, &s);
+		poll_cluster(f, &s);
 		if (s.fault.code && next < clock_now() + RETRY)
 			next = clock_now() + RETRY;
-		give(f, &s);
-	} while (rest(f, next));
+		publish_sample(f, &s);
+	} while (sleep_until_next(f, next));
 	return NULL;
 }
 
-/* ---- from outside -------------------------------------------------------------------------- */
+/* ---- the interface ------------------------------------------------------------------------- */
 
 enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out, const char **dir, struct err *e)
 {
@@ -121,7 +122,7 @@ enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **o
 		*dir = f->dir;
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &before);
-		fault = pthread_create(&f->thread, NULL, asking, f);
+		fault = pthread_create(&f->thread, NULL, feed_thread, f);
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		rc = fault ? err_set(e, ERR_FAILED, "cannot start a thread") : ERR_OK;
 	}

@@ -9,14 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
+#include "core/buf.h"
+#include "core/file.h"
 
 #define WIDTH 900
 #define HEIGHT 320
 
-/* A name stands in quotes there. */
-static void put_quoted(struct buf *out, const char *text)
+/* Write text as a quoted string of gnuplot. */
+static void put_gnuplot_string(struct buf *out, const char *text)
 {
 	buf_puts(out, "'");
 	for (; *text; text++)
@@ -27,7 +27,7 @@ static void put_quoted(struct buf *out, const char *text)
 static void put_series(struct buf *out, const struct series *s)
 {
 	buf_puts(out, "set ylabel ");
-	put_quoted(out, s->name);
+	put_gnuplot_string(out, s->name);
 	buf_puts(out, "\nplot '-' with lines linewidth 2 notitle\n");
 	for (size_t i = 0; i < s->n; i++) {
 		/* An empty line is a gap. */
@@ -43,14 +43,14 @@ static void put_script(struct buf *out, const struct series *s, size_t n, const 
 {
 	buf_printf(out, "set terminal %s size %d,%zu noenhanced background rgb 'white'\n", strcmp(format, "svg") == 0 ? "svg" : "pngcairo", WIDTH, HEIGHT * n);
 	buf_printf(out, "set multiplot layout %zu,1\nset grid\nset xlabel ", n);
-	put_quoted(out, across);
+	put_gnuplot_string(out, across);
 	buf_puts(out, "\n");
 	for (size_t i = 0; i < n; i++)
 		put_series(out, &s[i]);
 	buf_puts(out, "unset multiplot\n");
 }
 
-static int start(int in, pid_t *pid)
+static int start_gnuplot(int in, pid_t *pid)
 {
 	char *argv[] = { (char *)(uintptr_t)"gnuplot", NULL };
 	posix_spawn_file_actions_t files;
@@ -71,7 +71,7 @@ static int start(int in, pid_t *pid)
 	return fault;
 }
 
-static bool has_values(const struct series *s, size_t n)
+static bool all_have_values(const struct series *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t k = 0;
@@ -91,11 +91,11 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 	enum err_code rc;
 	pid_t pid;
 
-	if (!has_values(s, n))
+	if (!all_have_values(s, n))
 		return err_set(e, ERR_NOTREADY, "there are no values to plot yet");
 	if (pipe2(fd, O_CLOEXEC))
 		return err_sys(e, ERR_FAILED, "cannot make a pipe");
-	fault = start(fd[0], &pid);
+	fault = start_gnuplot(fd[0], &pid);
 	close(fd[0]);
 	if (fault) {
 		close(fd[1]);
@@ -103,12 +103,12 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 		    err_set(e, ERR_FAILED, "cannot run gnuplot: %s", strerrordesc_np(fault));
 	}
 	put_script(&script, s, n, across, format);
-	rc = fd_write_all(fd[1], script.data, script.len, e);
+	rc = file_write_all(fd[1], script.data, script.len, e);
 	close(fd[1]);
 	buf_release(&script);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	/* It has said itself what it does not like. */
+	/* gnuplot has printed the reason itself. */
 	if (status)
 		return err_set(e, ERR_FAILED, "gnuplot has failed");
 	return rc;

@@ -3,8 +3,9 @@
 
 #include "cmd/stat/past.h"
 
-/* The series, one below the other, as a picture on standard output: "svg" or "png".  across:
- * what x is.  ERR_NOTFOUND: gnuplot is not installed. */
+/* Write the series, one plot below the other, as a picture to standard output, by running
+ * gnuplot.  format: "svg" or "png".  across: the label of the x axis.  ERR_NOTFOUND: gnuplot is
+ * not installed; ERR_NOTREADY: a series has no values yet. */
 enum err_code gnuplot_write(const struct series *s, size_t n, const char *across, const char *format, struct err *e);
 
 #endif

@@ -3,12 +3,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "cmd/stat/stat.h"
+#include "core/json.h"
 #include "term/bars.h"
 #include "term/screen.h"
 
-/* ps-stat -w: how values are spread, not their mean alone, as zpool iostat -w shows it. */
+/* ps-stat -w: histograms of values, in the manner of zpool iostat -w. */
 
 #define BOUNDS 32
 #define BAR 40
@@ -24,14 +24,16 @@ static const struct kind kinds[] = {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-/* How many values lie in each bucket; the last one has no bound. */
+/* The number of values in each bucket; the last bucket has no upper bound. */
 struct spread {
 	size_t n;                       /* bounds */
 	double bound[BOUNDS], count[BOUNDS + 1], sum, all;
 };
 
-/* sign -1: taken away again, unless it was of who has begun anew since. */
-static void add(struct spread *s, const json_t *h, int sign)
+/* Add a histogram with cumulative counts to s or, with sign -1, subtract an earlier one.  An
+ * earlier one with more values than s is of a process that has been restarted since, and is
+ * ignored. */
+static void add_histogram(struct spread *s, const json_t *h, int sign)
 {
 	const json_t *le = json_object_get(h, "le"), *counts = json_object_get(h, "counts");
 	size_t n = json_array_size(le);
@@ -68,8 +70,9 @@ static json_t *spread_json(const struct spread *s)
 	return json_pack("{s:o, s:o, s:f}", "le", le, "counts", counts, "sum", s->sum);
 }
 
-/* The bound below which a share q of the values lies; NAN: there are none, or it is the last. */
-static double quantile(const struct spread *s, double q)
+/* The bound of the bucket with quantile q; NAN without values, or when it is the bucket without
+ * bound. */
+static double spread_quantile(const struct spread *s, double q)
 {
 	double seen = 0;
 
@@ -81,9 +84,9 @@ static double quantile(const struct spread *s, double q)
 	return NAN;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- fetching ------------------------------------------------------------------------------ */
 
-static json_t *hist_row(const char *id, const struct kind *k, const json_t *h)
+static json_t *make_histogram_row(const char *id, const struct kind *k, const json_t *h)
 {
 	json_t *row = json_event("histogram");
 
@@ -94,8 +97,8 @@ static json_t *hist_row(const char *id, const struct kind *k, const json_t *h)
 	return row;
 }
 
-/* Of each row, or of all together. */
-static void collect(json_t *out, const json_t *rows, const struct kind *k, bool together)
+/* Append the histograms of one kind to out: of each row, or one of all rows together. */
+static void collect_histograms(json_t *out, const json_t *rows, const struct kind *k, bool together)
 {
 	struct spread sum = { 0 };
 	const json_t *row;
@@ -105,13 +108,14 @@ static void collect(json_t *out, const json_t *rows, const struct kind *k, bool 
 	json_array_foreach(rows, i, row) {
 		h = json_object_get(row, k->key);
 		if (h && !together)
-			json_array_append_new(out, hist_row(json_str(row, "id", ""), k, h));
-		add(&sum, h, 1);
+			json_array_append_new(out,
+			                      make_histogram_row(json_str(row, "id", ""), k, h));
+		add_histogram(&sum, h, 1);
 	}
 	if (!together)
 		return;
 	h = spread_json(&sum);
-	json_array_append_new(out, hist_row("cluster", k, h));
+	json_array_append_new(out, make_histogram_row("cluster", k, h));
 	json_decref(h);
 }
 
@@ -125,7 +129,7 @@ json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 		const json_t *rows = json_object_get(all, kinds[i].of_workers ? "workers" : "servers");
 
 		if (rows)
-			collect(out, rows, &kinds[i], together);
+			collect_histograms(out, rows, &kinds[i], together);
 	}
 	json_decref(all);
 	return out;
@@ -133,7 +137,8 @@ json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 
 /* ---- showing ------------------------------------------------------------------------------- */
 
-static void bound_text(const struct kind *k, const struct spread *s, size_t i, char out[static 32])
+static void format_bound(const struct kind *k, const struct spread *s, size_t i,
+                         char out[static 32])
 {
 	double v = s->bound[i < s->n ? i : s->n - 1];
 	char text[24];
@@ -145,7 +150,8 @@ static void bound_text(const struct kind *k, const struct spread *s, size_t i, c
 	snprintf(out, 32, "%s %s", i < s->n ? "<=" : " >", text);
 }
 
-static void print_people(const struct kind *k, const char *id, const struct spread *s)
+/* Print a histogram for people, with bars. */
+static void print_histogram_bars(const struct kind *k, const char *id, const struct spread *s)
 {
 	bool unicode = term_unicode();
 	double seen = 0, most = 0;
@@ -158,19 +164,20 @@ static void print_people(const struct kind *k, const char *id, const struct spre
 	}
 	for (size_t i = 0; i <= s->n; i++)
 		most = fmax(most, s->count[i]);
+	printf("%12s %10s %7s\n", strcmp(k->unit, "seconds") == 0 ? "time" : k->unit, "pushes", "so far");
 	for (size_t i = 0; i <= s->n; i++) {
 		seen += s->count[i];
-		/* The tail is as long as there is something in it. */
+		/* Leave out the empty buckets after the last value. */
 		if (seen - s->count[i] >= s->all)
 			break;
-		bound_text(k, s, i, bound);
-		bars_fill(s->count[i] / most, BAR, unicode, bar);
+		format_bound(k, s, i, bound);
+		bars_draw(s->count[i] / most, BAR, unicode, bar);
 		printf("%12s %10.0f %6.2f%% %s\n", bound, s->count[i], 100 * seen / s->all, bar);
 	}
 	putchar('\n');
 }
 
-static void print_tabs(const struct kind *k, const char *id, const struct spread *s)
+static void print_histogram_tabs(const struct kind *k, const char *id, const struct spread *s)
 {
 	for (size_t i = 0; i <= s->n; i++) {
 		printf("%s\t%s\t", id, k->key);
@@ -182,7 +189,7 @@ static void print_tabs(const struct kind *k, const char *id, const struct spread
 	}
 }
 
-static void print_json(json_t *row, const struct spread *s)
+static void print_histogram_json(json_t *row, const struct spread *s)
 {
 	json_t *o = json_copy(row), *h = spread_json(s);
 	char *text;
@@ -191,20 +198,21 @@ static void print_json(json_t *row, const struct spread *s)
 	json_object_update(o, h);
 	json_decref(h);
 	json_object_set_new(o, "count", json_integer((json_int_t)s->all));
-	json_object_set_new(o, "p50", json_of_num(quantile(s, 0.5)));
-	json_object_set_new(o, "p99", json_of_num(quantile(s, 0.99)));
+	json_object_set_new(o, "p50", json_of_num(spread_quantile(s, 0.5)));
+	json_object_set_new(o, "p99", json_of_num(spread_quantile(s, 0.99)));
 	text = json_text(o);
 	puts(text);
 	free(text);
 	json_decref(o);
 }
 
-static bool is_same(const json_t *a, const json_t *b)
+static bool is_same_histogram(const json_t *a, const json_t *b)
 {
 	return strcmp(json_str(a, "id", ""), json_str(b, "id", "")) == 0 && strcmp(json_str(a, "name", ""), json_str(b, "name", "")) == 0;
 }
 
-static void print_one(const struct plan *p, json_t *row, const json_t *before)
+/* Print the histogram of a row or, with an earlier report, the part that has been added since. */
+static void print_histogram(const struct plan *p, json_t *row, const json_t *before)
 {
 	const struct kind *k = kinds;
 	struct spread s = { 0 };
@@ -213,16 +221,16 @@ static void print_one(const struct plan *p, json_t *row, const json_t *before)
 
 	while (strcmp(k->key, json_str(row, "name", "")) != 0)
 		k++;
-	add(&s, json_object_get(row, "histogram"), 1);
+	add_histogram(&s, json_object_get(row, "histogram"), 1);
 	json_array_foreach(before, i, o)
-		if (is_same(o, row))
-			add(&s, json_object_get(o, "histogram"), -1);
+		if (is_same_histogram(o, row))
+			add_histogram(&s, json_object_get(o, "histogram"), -1);
 	if (p->style.format == FORMAT_JSON)
-		print_json(row, &s);
+		print_histogram_json(row, &s);
 	else if (p->style.format == FORMAT_TSV)
-		print_tabs(k, json_str(row, "id", ""), &s);
+		print_histogram_tabs(k, json_str(row, "id", ""), &s);
 	else
-		print_people(k, json_str(row, "id", ""), &s);
+		print_histogram_bars(k, json_str(row, "id", ""), &s);
 }
 
 void hists_print(const struct plan *p, const json_t *hists, const json_t *before)
@@ -233,6 +241,6 @@ void hists_print(const struct plan *p, const json_t *hists, const json_t *before
 	if (p->style.format == FORMAT_TSV && p->style.header)
 		printf("id\tname\tle\tcount\n");
 	json_array_foreach((json_t *)(uintptr_t)hists, i, row)
-		print_one(p, row, before);
+		print_histogram(p, row, before);
 	fflush(stdout);
 }

@@ -7,16 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/stat/plan.h"
-#include "launch/rundir.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
 
 #define LINE_MAX_BYTES (1u << 20)
 
 struct past {
 	int fd;
-	struct buf text;        /* what is not a whole line yet */
+	struct buf text;        /* an incomplete line */
 };
 
 enum err_code past_open(const char *dir, struct past **out, struct err *e)
@@ -45,8 +45,9 @@ void past_close(struct past *p)
 	free(p);
 }
 
-/* A line that is none of ours is passed over. */
-static size_t take_lines(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx)
+/* Call row for each complete line.  A line that is no JSON object is skipped. */
+static size_t parse_metric_lines(struct past *p, void (*row)(void *ctx, const json_t *row),
+                                 void *ctx)
 {
 	size_t at = 0, rows = 0;
 	uint8_t *end;
@@ -68,7 +69,7 @@ static size_t take_lines(struct past *p, void (*row)(void *ctx, const json_t *ro
 	return rows;
 }
 
-size_t past_read(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx)
+size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx)
 {
 	size_t rows = 0;
 
@@ -80,7 +81,7 @@ size_t past_read(struct past *p, void (*row)(void *ctx, const json_t *row), void
 		if (n <= 0)
 			return rows;
 		buf_commit(&p->text, (size_t)n);
-		rows += take_lines(p, row, ctx);
+		rows += parse_metric_lines(p, row, ctx);
 	}
 }
 
@@ -91,7 +92,7 @@ void series_init(struct series *s, const char *name)
 	const struct column *c = view_column(&stat_view_cluster, name, strlen(name));
 	size_t n = strlen(name);
 
-	/* What a share is of, a row of the past does not say. */
+	/* A row of metrics.jsonl lacks the phases that a share is computed from. */
 	if (c && c->kind == COL_SHARE)
 		c = NULL;
 	*s = (struct series){ .name = mem_strdup(name), .last = (double)NAN };
@@ -135,8 +136,8 @@ void series_thin(struct series *s)
 	s->n = n;
 }
 
-/* "eval.loss": a member of a member. */
-static const json_t *member(const json_t *row, const char *key)
+/* The member of a row; "eval.loss" is the member loss of the object eval. */
+static const json_t *get_member(const json_t *row, const char *key)
 {
 	const char *dot = strchr(key, '.');
 	char first[64];
@@ -149,7 +150,7 @@ static const json_t *member(const json_t *row, const char *key)
 
 void series_add(struct series *s, const char *across, const json_t *row)
 {
-	const json_t *j = member(row, s->key);
+	const json_t *j = get_member(row, s->key);
 	double at = json_num(row, "seconds", 0), x = json_num(row, across, 0), y = json_is_number(j) ? json_number_value(j) : NAN, v = y;
 
 	s->known |= json_is_number(j) || json_is_null(j);

@@ -4,36 +4,41 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
 #include "cmd/stat/view.h"
+#include "core/err.h"
 
-/* What a run has been like: its metrics.jsonl, read as it grows. */
+/* The history of a run: its metrics.jsonl, read while it grows, and series of points from its
+ * rows. */
 struct past;
 
+/* Open the file in a run directory.  ERR_NOTFOUND when there is none yet. */
 enum err_code past_open(const char *dir, struct past **out, struct err *e);
 void past_close(struct past *p);
-/* The rows that are new; how many. */
-size_t past_read(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx);
+/* Call row for each complete row that was added since the last call.  Returns their number. */
+size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row), void *ctx);
 
-/* One column of it, point by point. */
+/* The points of one column. */
 struct series {
 	char *name;
-	char *key;                      /* "train_loss", "eval.accuracy"; of a rate the counter's */
-	bool rate;                      /* its growth a second */
-	bool known;                     /* some row had it, be it null */
+	char *key;                      /* "train_loss", "eval.accuracy"; of a rate: its counter */
+	bool rate;                      /* y is the growth of a counter per second */
+	bool known;                     /* some row had this key, possibly null */
 	double *x, *y;
 	size_t n, cap;
 	double last, last_at;           /* of a rate: the counter, and when */
 };
 
-/* By a column's name in the cluster view, by a member's name, or by one of a counter with "/s". */
+/* Make an empty series.  name: a column of the view "cluster", a key of a row, or the key of a
+ * counter with "/s" appended. */
 void series_init(struct series *s, const char *name);
 void series_release(struct series *s);
-/* across: the member that is x.  Where x goes back, as after a rollback, there is a gap. */
+/* Add a point from a row.  across: the key of x.  When x decreases, as after a roll-back, there is
+ * a gap. */
 void series_add(struct series *s, const char *across, const json_t *row);
-/* A point. */
+/* Add a point. */
 void series_put(struct series *s, double x, double y);
-/* Half as many points, by the means of two: for those who may run for weeks. */
+/* Halve the number of points by averaging pairs, to bound the memory of a display that runs for
+ * weeks. */
 void series_thin(struct series *s);
 
 #endif

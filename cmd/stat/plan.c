@@ -3,10 +3,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/num.h"
-#include "base/suggest.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/num.h"
+#include "core/suggest.h"
 
 static const struct stat_view *const views[] = {
 #define VIEW(name) &stat_view_##name,
@@ -43,7 +43,8 @@ const struct column *view_column(const struct stat_view *v, const char *name, si
 	return NULL;
 }
 
-static int no_column(const struct stat_view *v, const char *name, size_t n)
+/* Report a column that the view does not have, with the closest name.  Returns the exit code. */
+static int report_unknown_column(const struct stat_view *v, const char *name, size_t n)
 {
 	const char *names[PLAN_COLUMNS], *near;
 	char word[64];
@@ -64,29 +65,29 @@ static int no_column(const struct stat_view *v, const char *name, size_t n)
 	return 2;
 }
 
-static int add_named(struct plan *p, const char *list)
+static int add_named_columns(struct plan *p, const char *list)
 {
 	for (const char *at = list; at; ) {
 		size_t n = strcspn(at, ",");
 		const struct column *c = view_column(p->view, at, n);
 
 		if (!c || p->style.ncolumns == PLAN_COLUMNS)
-			return no_column(p->view, at, n);
+			return report_unknown_column(p->view, at, n);
 		p->column[p->style.ncolumns++] = c;
 		at = at[n] ? at + n + 1 : NULL;
 	}
 	return 0;
 }
 
-static void add_usual(struct plan *p, bool all)
+static void add_default_columns(struct plan *p, bool all)
 {
 	for (size_t i = 0; i < p->view->ncolumns && p->style.ncolumns < PLAN_COLUMNS; i++)
 		if (all || p->view->columns[i].shown)
 			p->column[p->style.ncolumns++] = &p->view->columns[i];
 }
 
-/* -T without a place of its own for the time: in front. */
-static void add_time(struct plan *p)
+/* With -T, put the time in front unless it is among the columns. */
+static void add_time_column(struct plan *p)
 {
 	const struct column *ts = view_column(p->view, "ts", 2);
 
@@ -100,8 +101,8 @@ static void add_time(struct plan *p)
 	p->style.ncolumns++;
 }
 
-/* What stands after -o: a format, "wide" for all columns, or columns. */
-static bool take_format(const char *name, enum format *out)
+/* Is the argument of -o the name of a format?  Otherwise it is "wide" or a list of columns. */
+static bool parse_format_name(const char *name, enum format *out)
 {
 	for (size_t i = 0; i < NFORMATS; i++)
 		if (strcmp(name, formats[i]) == 0) {
@@ -111,7 +112,8 @@ static bool take_format(const char *name, enum format *out)
 	return false;
 }
 
-static int choose_columns(struct plan *p)
+/* Choose the columns, the order and whether sentences are printed.  Returns 0, or the exit code. */
+static int choose_plan_columns(struct plan *p)
 {
 	const struct stat_options *o = p->options;
 	bool wide = false, named = false;
@@ -121,25 +123,26 @@ static int choose_columns(struct plan *p)
 	p->style.column = p->column;
 	for (size_t i = 0; !rc && i < o->columns.n; i++) {
 		wide |= strcmp(o->columns.item[i], "wide") == 0;
-		if (strcmp(o->columns.item[i], "wide") == 0 || take_format(o->columns.item[i], &ignored))
+		if (strcmp(o->columns.item[i], "wide") == 0 ||
+		    parse_format_name(o->columns.item[i], &ignored))
 			continue;
 		named = true;
 		if (!p->view->run)
-			rc = add_named(p, o->columns.item[i]);
+			rc = add_named_columns(p, o->columns.item[i]);
 	}
 	if (rc)
 		return rc;
 	if (named && p->view->run)
 		return plan_usage("%s has no columns to choose", p->view->name);
 	if (!named)
-		add_usual(p, wide);
+		add_default_columns(p, wide);
 	if (o->time)
-		add_time(p);
+		add_time_column(p);
 	p->sentences = p->view->sentences && p->style.header && p->style.format == FORMAT_TABLE && !named && !wide;
 	if (!o->sort || p->view->run)
 		return 0;
 	p->sort = view_column(p->view, o->sort, strlen(o->sort));
-	return p->sort ? 0 : no_column(p->view, o->sort, strlen(o->sort));
+	return p->sort ? 0 : report_unknown_column(p->view, o->sort, strlen(o->sort));
 }
 
 void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan *out)
@@ -148,15 +151,16 @@ void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan 
 	out->view = v;
 	out->style.ncolumns = 0;
 	out->style.column = out->column;
-	add_usual(out, false);
+	add_default_columns(out, false);
 	if (out->options->time)
-		add_time(out);
+		add_time_column(out);
 	out->sort = NULL;
 }
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-static int no_view(const char *name)
+/* Report an unknown view, with the closest name.  Returns the exit code. */
+static int report_unknown_view(const char *name)
 {
 	const char *names[NVIEWS], *near;
 	struct buf all = BUF_INIT;
@@ -181,10 +185,11 @@ static int choose_view(const char *name, struct plan *p)
 			p->view = views[i];
 			return 0;
 		}
-	return no_view(name);
+	return report_unknown_view(name);
 }
 
-static int read_times(struct plan *p, int nargs, char **argv, int at)
+/* Read the operands INTERVAL and COUNT from argv[at] on.  Returns 0, or the exit code. */
+static int read_interval_and_count(struct plan *p, int nargs, char **argv, int at)
 {
 	double seconds;
 
@@ -202,30 +207,31 @@ static int read_times(struct plan *p, int nargs, char **argv, int at)
 	return at <= nargs ? plan_usage("unexpected operand \"%s\"", argv[at]) : 0;
 }
 
-static int read_operands(struct plan *p, int nargs, char **argv)
+static int read_plan_operands(struct plan *p, int nargs, char **argv)
 {
 	double seconds;
 	int at = 1, rc = 0;
 
 	if (at <= nargs && !num_double(argv[at], &seconds))
 		rc = choose_view(argv[at++], p);
-	/* A plot's columns; no column is a number. */
+	/* The operands of a plot are columns up to the first number, which is the interval. */
 	p->operand = argv + at;
 	if (p->view == &stat_view_plot)
 		for (; at <= nargs && !num_double(argv[at], &seconds); at++)
 			p->noperands++;
-	return rc ? rc : read_times(p, nargs, argv, at);
+	return rc ? rc : read_interval_and_count(p, nargs, argv, at);
 }
 
-/* ---- all of it ----------------------------------------------------------------------------- */
+/* ---- the plan ------------------------------------------------------------------------------ */
 
-static int choose_format(const struct stat_options *o, struct plan *p)
+/* Choose the format from the options that name one.  Returns 0, or the exit code. */
+static int choose_plan_format(const struct stat_options *o, struct plan *p)
 {
 	enum format f = o->json ? FORMAT_JSON : o->tsv ? FORMAT_TSV : o->prom ? FORMAT_PROM : FORMAT_TABLE, one;
 	unsigned n = o->json + o->tsv + o->prom;
 
 	for (size_t i = 0; i < o->columns.n; i++)
-		if (take_format(o->columns.item[i], &one)) {
+		if (parse_format_name(o->columns.item[i], &one)) {
 			n += !n || one != f;
 			f = one;
 		}
@@ -240,7 +246,8 @@ static int choose_format(const struct stat_options *o, struct plan *p)
 	return 0;
 }
 
-static int check_together(const struct stat_options *o, const struct plan *p)
+/* Refuse options that do not go together.  Returns 0, or the exit code. */
+static int check_combination(const struct stat_options *o, const struct plan *p)
 {
 	bool rows = !p->view->run, prom = p->style.format == FORMAT_PROM;
 
@@ -262,13 +269,13 @@ int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan 
 	int rc;
 
 	*p = (struct plan){ .options = o, .view = &stat_view_cluster, .style = { .time = o->time ? o->time[0] : '\0' } };
-	rc = read_operands(p, nargs, argv);
-	/* The cluster's row, by its servers. */
+	rc = read_plan_operands(p, nargs, argv);
+	/* -v shows the cluster by its servers, with a row of totals. */
 	if (!rc && o->totals && p->view == &stat_view_cluster)
 		p->view = &stat_view_servers;
 	if (!rc)
-		rc = choose_format(o, p);
+		rc = choose_plan_format(o, p);
 	if (!rc)
-		rc = check_together(o, p);
-	return rc ? rc : choose_columns(p);
+		rc = check_combination(o, p);
+	return rc ? rc : choose_plan_columns(p);
 }

@@ -3,10 +3,13 @@
 
 #include <stdint.h>
 
-#include "base/opt.h"
 #include "cmd/stat/table.h"
+#include "core/opt.h"
 
-/* The command line as it was given. */
+/* The command line of ps-stat, and the plan that is made of it: the view, its columns and format,
+ * how often. A plan does not change after plan_make(). */
+
+/* The options as they were given. */
 struct stat_options {
 	const char *run_dir, *join, *sort, *csv, *command, *time, *across;
 	struct opt_list columns;
@@ -15,7 +18,7 @@ struct stat_options {
 
 #define PLAN_COLUMNS 64
 
-/* What it asks for. */
+/* The columns and rows to show. */
 struct plan {
 	const struct stat_options *options;
 	const struct stat_view *view;
@@ -24,18 +27,20 @@ struct plan {
 	const struct column *column[PLAN_COLUMNS];
 	const struct column *sort;
 	struct table_style style;
-	bool sentences;                 /* no table */
-	char *const *operand;           /* of a view that takes some: what they name */
+	bool sentences;                 /* print sentences instead of a table */
+	char *const *operand;           /* the columns of a plot */
 	size_t noperands;
 };
 
-/* 0, or the exit code after a complaint.  argv[1..nargs]: the operands. */
+/* Make the plan.  argv[1..nargs]: the operands.  Returns 0, or the exit code after an error
+ * message. */
 int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan *p);
-/* The same for another view, whose columns are its usual ones. */
+/* Copy a plan for another view, with the default columns of that view. */
 void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan *out);
-/* "ps-stat: ... (see ps-stat -h)" on stderr; 2. */
+/* Print "ps-stat: ... (see ps-stat -h)" on standard error.  Returns the exit code 2. */
 int plan_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* The column whose name is the first n characters of name, or NULL. */
 const struct column *view_column(const struct stat_view *v, const char *name, size_t n);
 
 #endif

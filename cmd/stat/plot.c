@@ -3,21 +3,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/stat/gnuplot.h"
 #include "cmd/stat/stat.h"
-#include "launch/rundir.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "rundir/rundir.h"
 #include "term/chart.h"
 #include "term/screen.h"
 
-/* ps-stat plot: columns of a run's metrics.jsonl as curves. */
+/* The view "plot": columns of a run's metrics.jsonl as curves. */
 
-/* Of the numbers beside a curve. */
+/* Width of the numbers beside a curve. */
 #define MARGIN 9
 #define HEIGHT_LEAST 3u
-/* Where there is no terminal to say. */
+/* Height of a curve without a terminal. */
 #define HEIGHT_USUAL 12u
 
 struct plot {
@@ -29,9 +30,10 @@ struct plot {
 	json_t *last;                   /* the newest row */
 };
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
-static void take_row(void *ctx, const json_t *row)
+/* Add a row of metrics.jsonl to all curves. */
+static void add_plot_row(void *ctx, const json_t *row)
 {
 	struct plot *p = ctx;
 
@@ -41,7 +43,7 @@ static void take_row(void *ctx, const json_t *row)
 	p->last = json_incref((json_t *)(uintptr_t)row);
 }
 
-static void name_members(const json_t *o, const char *before)
+static void print_member_names(const json_t *o, const char *before)
 {
 	const char *key;
 	json_t *v;
@@ -50,18 +52,18 @@ static void name_members(const json_t *o, const char *before)
 		if (json_is_number(v) || json_is_null(v))
 			fprintf(stderr, " %s%s", before, key);
 		else if (json_is_object(v) && !*before)
-			name_members(v, "eval.");
+			print_member_names(v, "eval.");
 	}
 }
 
-/* 0, or the exit code. */
-static int check_known(const struct plot *p)
+/* Check that the rows have all columns of the plot.  Returns 0, or the exit code. */
+static int check_known_columns(const struct plot *p)
 {
 	for (size_t i = 0; p->last && i < p->n; i++) {
 		if (p->series[i].known)
 			continue;
 		fprintf(stderr, "ps-stat: metrics.jsonl has no column \"%s\"; there are: loss ex/s", p->series[i].name);
-		name_members(p->last, "");
+		print_member_names(p->last, "");
 		fprintf(stderr, ", and what grows, a second: examples/s\n");
 		return 2;
 	}
@@ -74,46 +76,56 @@ static int check_known(const struct plot *p)
 
 /* ---- drawing ------------------------------------------------------------------------------- */
 
-static const char *unit_of(const struct plot *p)
+/* Format an end of the x axis: "12.5 s", "step 400". */
+static void format_axis_end(const struct plot *p, double v, char out[static 100])
 {
-	return strcmp(p->across, "seconds") == 0 ? " s" : "";
+	char number[32];
+
+	num_digits(v, 4, number);
+	if (strcmp(p->across, "seconds") == 0)
+		snprintf(out, 100, "%s s", number);
+	else
+		snprintf(out, 100, "%.60s %s", p->across, number);
 }
 
-/* end: what ends a line. */
-static void draw_one(const struct plot *p, const struct series *s, unsigned width, unsigned height, const char *end)
+/* end: the characters that end a line. */
+static void draw_plot(const struct plot *p, const struct series *s, unsigned width, unsigned height,
+                      const char *end)
 {
 	unsigned across = width > MARGIN + 2 ? width - MARGIN - 2 : 1;
 	bool unicode = term_unicode(), any;
 	double now = s->n ? s->y[s->n - 1] : NAN;
 	struct chart_span span;
 	struct chart c;
-	char text[4], low[32];
+	char text[4], number[32], low[100], high[100];
 
 	any = chart_fit(s->x, s->y, s->n, &span);
 	chart_init(&c, across, height);
 	if (any)
 		chart_curve(&c, &span, s->x, s->y, s->n);
 	printf("%s", s->name);
-	if (isfinite(now))
-		printf(" %.4g", now);
+	if (isfinite(now)) {
+		num_digits(now, 4, number);
+		printf(" %s", number);
+	}
 	printf("%s%s", any ? "" : ": no values yet", end);
 	for (unsigned row = 0; row < height; row++) {
-		if (any && (row == 0 || row + 1 == height))
-			printf("%*.4g ", MARGIN, row == 0 ? span.y1 : span.y0);
-		else
-			printf("%*s ", MARGIN, "");
+		num_digits(row == 0 ? span.y1 : span.y0, 4, number);
+		printf("%*s ", MARGIN, any && (row == 0 || row + 1 == height) ? number : "");
 		for (unsigned col = 0; col < across; col++) {
 			chart_text(&c, row, col, unicode, text);
 			fputs(text, stdout);
 		}
 		fputs(end, stdout);
 	}
-	snprintf(low, sizeof low, "%.4g%s", span.x0, unit_of(p));
-	printf("%*s %s%*.*g%s%s", MARGIN, "", low, (int)(across - strlen(low) - strlen(unit_of(p))), 4, span.x1, unit_of(p), end);
+	format_axis_end(p, span.x0, low);
+	format_axis_end(p, span.x1, high);
+	printf("%*s %s%*s%s", MARGIN, "", low, (int)across - (int)strlen(low), high, end);
 	chart_release(&c);
 }
 
-static void draw(const struct plot *p)
+/* Draw all curves, one below the other.  A live terminal is redrawn in place. */
+static void draw_plots(const struct plot *p)
 {
 	bool screen = term_draws(STDOUT_FILENO), live = screen && p->plan->interval;
 	unsigned width, height, each;
@@ -124,7 +136,7 @@ static void draw(const struct plot *p)
 	if (live)
 		fputs("\033[H", stdout);
 	for (size_t i = 0; i < p->n; i++)
-		draw_one(p, &p->series[i], width, each, live ? "\033[K\n" : "\n");
+		draw_plot(p, &p->series[i], width, each, live ? "\033[K\n" : "\n");
 	if (live)
 		fputs("\033[J", stdout);
 	fflush(stdout);
@@ -132,8 +144,8 @@ static void draw(const struct plot *p)
 
 /* ---- the view ------------------------------------------------------------------------------ */
 
-/* Again and again, until the cluster ends; then once more, for what it said last. */
-static int follow(struct plot *p, const char *dir)
+/* Draw at each interval until the cluster ends, and once more after that, for its last rows. */
+static int follow_metrics(struct plot *p, const char *dir)
 {
 	uint64_t count = p->plan->count ? p->plan->count : p->plan->interval ? UINT64_MAX : 1;
 	int64_t next = clock_now();
@@ -146,23 +158,23 @@ static int follow(struct plot *p, const char *dir)
 			stream_pause(next);
 		}
 		alive = !p->plan->interval || rundir_is_alive(dir, NULL);
-		past_read(p->past, take_row, p);
-		rc = check_known(p);
+		past_read_rows(p->past, add_plot_row, p);
+		rc = check_known_columns(p);
 		if (!rc)
-			draw(p);
+			draw_plots(p);
 		if (ferror(stdout))
 			break;
 	}
 	return rc;
 }
 
-static int write_picture(struct plot *p)
+static int write_plot_picture(struct plot *p)
 {
 	struct err e = { 0 };
 	int rc;
 
-	past_read(p->past, take_row, p);
-	rc = check_known(p);
+	past_read_rows(p->past, add_plot_row, p);
+	rc = check_known_columns(p);
 	if (!rc && gnuplot_write(p->series, p->n, p->across, p->plan->style.format == FORMAT_SVG ? "svg" : "png", &e)) {
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 		rc = err_exit_code(e.code);
@@ -170,14 +182,14 @@ static int write_picture(struct plot *p)
 	return rc;
 }
 
-static bool is_picture(const struct plan *p)
+static bool is_plot_picture(const struct plan *p)
 {
 	return p->style.format == FORMAT_SVG || p->style.format == FORMAT_PNG;
 }
 
-static int check(const struct plan *p)
+static int check_plot_plan(const struct plan *p)
 {
-	bool picture = is_picture(p);
+	bool picture = is_plot_picture(p);
 
 	if (!p->noperands)
 		return plan_usage("plot what? ps-stat plot loss");
@@ -191,21 +203,21 @@ static int check(const struct plan *p)
 	return 0;
 }
 
-static int run(const struct plan *plan)
+static int run_plot(const struct plan *plan)
 {
 	const char *across = plan->options->across;
 	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across)) : NULL;
 	struct plot p = { .plan = plan, .n = plan->noperands, .across = c ? c->key : across ? across : "seconds" };
-	bool picture = is_picture(plan);
+	bool picture = is_plot_picture(plan);
 	struct err e = { 0 };
 	enum err_code rc;
 	char *dir = NULL;
-	int code = check(plan);
+	int code = check_plot_plan(plan);
 
 	if (code)
 		return code;
 	rc = rundir_find(plan->options->run_dir, &dir, &e);
-	/* A finished run has its past, too. */
+	/* The metrics of a run that has ended can be plotted, too. */
 	if (!rc || (rc == ERR_NOTREADY && dir))
 		rc = past_open(dir, &p.past, &e);
 	if (rc)
@@ -213,7 +225,7 @@ static int run(const struct plan *plan)
 	p.series = mem_array(p.n, sizeof *p.series);
 	for (size_t i = 0; i < p.n; i++)
 		series_init(&p.series[i], plan->operand[i]);
-	code = rc ? err_exit_code(rc) : picture ? write_picture(&p) : follow(&p, dir);
+	code = rc ? err_exit_code(rc) : picture ? write_plot_picture(&p) : follow_metrics(&p, dir);
 	for (size_t i = 0; i < p.n; i++)
 		series_release(&p.series[i]);
 	free(p.series);
@@ -224,5 +236,6 @@ static int run(const struct plan *plan)
 }
 
 const struct stat_view stat_view_plot = {
-	.name = "plot", .help = "columns of metrics.jsonl as curves: ps-stat plot loss", .run = run,
+	.name = "plot", .help = "columns of metrics.jsonl as curves: ps-stat plot loss",
+	.run = run_plot,
 };

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/stat/table.h"
+#include "core/json.h"
+#include "core/mem.h"
 
-const json_t *rows_same(const json_t *rows, const json_t *row)
+const json_t *rows_find_same(const json_t *rows, const json_t *row)
 {
 	const char *id = json_str(row, "id", "");
 	const json_t *o;
@@ -29,8 +29,8 @@ struct rank {
 	size_t at;
 };
 
-/* Equal ones stay in order. */
-static int compare(const void *a, const void *b)
+/* For qsort.  Equal rows keep their order. */
+static int compare_ranks(const void *a, const void *b)
 {
 	const struct rank *x = a, *y = b;
 	int by_text = x->text && y->text ? strverscmp(x->text, y->text) : !x->text - !y->text;
@@ -51,12 +51,12 @@ void rows_sort(json_t *rows, const struct column *by, const json_t *before, doub
 		json_t *row = json_array_get(rows, i);
 
 		rank[i] = (struct rank){ json_incref(row), NULL, 0, i };
-		if (!column_value(by, row, rows_same(before, row), seconds, &rank[i].v, &rank[i].text)) {
+		if (!table_column_value(by, row, rows_find_same(before, row), seconds, &rank[i].v, &rank[i].text)) {
 			rank[i].text = NULL;
 			rank[i].v = (double)-INFINITY;
 		}
 	}
-	qsort(rank, n, sizeof *rank, compare);
+	qsort(rank, n, sizeof *rank, compare_ranks);
 	for (size_t i = 0; i < n; i++)
 		json_array_set_new(rows, i, rank[i].row);
 	free(rank);
@@ -64,7 +64,7 @@ void rows_sort(json_t *rows, const struct column *by, const json_t *before, doub
 
 /* ---- totals -------------------------------------------------------------------------------- */
 
-static enum column_total total_of(const struct column *c)
+static enum column_total column_total_kind(const struct column *c)
 {
 	if (c->total != TOTAL_BY_KIND)
 		return c->total;
@@ -82,10 +82,11 @@ static enum column_total total_of(const struct column *c)
 	}
 }
 
+/* Add a column's total to the row of totals.  A column without numbers gets none. */
 static void add_total(json_t *total, const json_t *rows, const struct column *c)
 {
 	double sum = 0, least = INFINITY, most = -INFINITY, v;
-	enum column_total kind = total_of(c);
+	enum column_total kind = column_total_kind(c);
 	const json_t *row;
 	size_t i, n = 0;
 
@@ -114,7 +115,7 @@ void rows_total(json_t *rows, const struct stat_view *v)
 	for (size_t i = 0; i < v->ncolumns; i++)
 		if (v->columns[i].kind != COL_TEXT && v->columns[i].kind != COL_TIME)
 			add_total(total, rows, &v->columns[i]);
-	/* They count since the same moment. */
+	/* All rows have the same age. */
 	json_object_set(total, "seconds", json_object_get(json_array_get(rows, 0), "seconds"));
 	json_array_append_new(rows, total);
 }

@@ -3,12 +3,15 @@
 
 #include "cmd/stat/view.h"
 
-/* The row of the same id in a sample, or NULL. */
-const json_t *rows_same(const json_t *rows, const json_t *row);
-/* By a column, the largest first; texts by the alphabet, with numbers in
- * them by their value, and those that have no value last. */
+/* Operations on the rows of a view: arrays of JSON objects with an "id". */
+
+/* The row with the same id, or NULL. */
+const json_t *rows_find_same(const json_t *rows, const json_t *row);
+/* Sort the rows by a column: numbers in descending order, texts in alphabetical order with the
+ * numbers in them by value, rows without a value last.  Rates are relative to the rows `before`,
+ * `seconds` ago. */
 void rows_sort(json_t *rows, const struct column *by, const json_t *before, double seconds);
-/* One more row, "total", of what the columns say of the others. */
+/* Append a row "total", in which each column of v is combined as its enum column_total says. */
 void rows_total(json_t *rows, const struct stat_view *v);
 
 #endif

@@ -1,8 +1,8 @@
 #include "view.h"
 
-static json_t *fetch(struct http_client *c, struct err *e)
+static json_t *fetch_servers(struct http_client *c, struct err *e)
 {
-	return view_get(c, "/v1/servers", "servers", e);
+	return view_fetch_json(c, "/v1/servers", "servers", e);
 }
 
 static const struct column columns[] = {
@@ -10,7 +10,7 @@ static const struct column columns[] = {
 	{ "state", "state", COL_TEXT, true, 6, TOTAL_BY_KIND },
 	{ "step", "step", COL_COUNT, true, 0, TOTAL_LEAST },
 	{ "params", "parameters", COL_COUNT, true, 0, TOTAL_BY_KIND },
-	{ "bytes", "parameter_bytes", COL_BYTES, true, 5, TOTAL_BY_KIND },
+	{ "bytes", "parameter_bytes", COL_BYTES, true, 0, TOTAL_BY_KIND },
 	{ "applied/s", "pushes_applied", COL_RATE, true, 0, TOTAL_BY_KIND },
 	{ "merged/s", "pushes_merged", COL_RATE, true, 0, TOTAL_BY_KIND },
 	{ "dup", "pushes_duplicate", COL_COUNT, true, 4, TOTAL_BY_KIND },
@@ -20,7 +20,7 @@ static const struct column columns[] = {
 	{ "rx/s", "received_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },
 	{ "tx/s", "sent_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },
 	{ "stale", "staleness_mean", COL_NUMBER, true, 5, TOTAL_BY_KIND },
-	{ "rss", "rss_bytes", COL_BYTES, true, 5, TOTAL_BY_KIND },
+	{ "rss", "rss_bytes", COL_BYTES, true, 0, TOTAL_BY_KIND },
 	{ "rows", "rows", COL_COUNT, false, 0, TOTAL_BY_KIND },
 	{ "state-bytes", "state_bytes", COL_BYTES, false, 0, TOTAL_BY_KIND },
 	{ "sessions", "sessions", COL_COUNT, false, 0, TOTAL_BY_KIND },
@@ -37,6 +37,7 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_servers = {
-	.name = "servers", .help = "one row a server: what it holds, takes in and gives out", .fetch = fetch, .columns = columns,
+	.name = "servers", .help = "one row a server: what it holds, takes in and gives out",
+	.fetch = fetch_servers, .columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

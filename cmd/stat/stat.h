@@ -1,27 +1,30 @@
 #ifndef CMD_STAT_STAT_H
 #define CMD_STAT_STAT_H
 
-#include "client/identity.h"
 #include "cmd/stat/plan.h"
+#include "session/identity.h"
 
-/* The way to a cluster's control plane. */
+/* Common declarations of ps-stat: the connection, the stream of reports, and histograms. */
+
+/* A connection to a cluster's control plane. */
 struct stat_link {
 	struct identity id;
 	struct http_client *http;
-	char *dir;                      /* the run directory; NULL: there is none here */
+	char *dir;                      /* the run directory; NULL: on another host */
 };
 
-/* The control plane of the run directory, or, signed, that of a join file.  stop may be NULL
- * (http/client.h).  To be closed in any case. */
+/* Connect to the control socket of the run directory or, with signed requests, to the control
+ * plane named in a join file.  stop (http/client.h) may be NULL.  Call stat_disconnect even after
+ * a failure. */
 enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop, struct stat_link *l, struct err *e);
 void stat_disconnect(struct stat_link *l);
 
-/* Reports, one after the other; the exit code. */
+/* Print reports as the plan says.  Returns the exit code. */
 int stream_run(const struct plan *p);
-/* Until then, by the clock of clock_now. */
+/* Sleep until a time of clock_now(). */
 void stream_pause(int64_t until);
 
-/* Histograms instead of rows. */
+/* Fetch and print histograms instead of rows.  before: those of the last report, or NULL. */
 json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e);
 void hists_print(const struct plan *p, const json_t *hists, const json_t *before);
 

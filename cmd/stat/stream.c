@@ -4,15 +4,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/stat/extra.h"
 #include "cmd/stat/rows.h"
 #include "cmd/stat/stat.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "term/screen.h"
 
-/* What is kept from one report to the next. */
+/* The state that is kept from one report to the next. */
 struct stream {
 	const struct plan *plan;
 	struct table_style style;       /* the plan's, with the columns of -c */
@@ -22,7 +22,7 @@ struct stream {
 	json_t *before;
 	int64_t taken;
 	uint64_t reports;
-	int since_header;               /* rows; -1: there was none */
+	int since_header;               /* rows since the last header; -1: no header yet */
 };
 
 void stream_pause(int64_t until)
@@ -35,16 +35,17 @@ void stream_pause(int64_t until)
 
 /* ---- printing ------------------------------------------------------------------------------ */
 
-static int screen_rows(void)
+static int rows_per_screen(void)
 {
 	unsigned width, height;
 
 	return isatty(STDOUT_FILENO) && term_size(STDOUT_FILENO, &width, &height) && height > 3 ? (int)height - 2 : 0;
 }
 
-static void print_rows(struct stream *s, json_t *rows, double seconds)
+/* Print the rows, and a header before the first row and at the top of each screen. */
+static void print_table_rows(struct stream *s, json_t *rows, double seconds)
 {
-	int screen = s->plan->options->header_once ? 0 : screen_rows();
+	int screen = s->plan->options->header_once ? 0 : rows_per_screen();
 	struct table_style csv = s->style;
 	json_t *row;
 	size_t i;
@@ -60,7 +61,7 @@ static void print_rows(struct stream *s, json_t *rows, double seconds)
 	}
 	json_array_foreach(rows, i, row) {
 		double span = s->before ? seconds : json_num(row, "seconds", 0);
-		const json_t *before = rows_same(s->before, row);
+		const json_t *before = rows_find_same(s->before, row);
 
 		table_row(&s->style, row, before, span, stdout);
 		if (s->csv)
@@ -69,7 +70,7 @@ static void print_rows(struct stream *s, json_t *rows, double seconds)
 	}
 }
 
-static void print_sentences(const struct stat_view *v, const json_t *rows)
+static void print_row_sentences(const struct stat_view *v, const json_t *rows)
 {
 	if (json_array_size(rows))
 		v->sentences(rows);
@@ -80,12 +81,12 @@ static void print_sentences(const struct stat_view *v, const json_t *rows)
 
 /* ---- one report ---------------------------------------------------------------------------- */
 
-/* Rates since the start need the time since then, which only the cluster's
- * status knows. */
-static void add_age(struct http_client *c, json_t *rows)
+/* Add "seconds", the age of the cluster, from its status to rows that lack it: rates since the
+ * start need it. */
+static void add_cluster_age(struct http_client *c, json_t *rows)
 {
 	struct err ignored;
-	json_t *status = view_get(c, "/v1/status", NULL, &ignored), *row;
+	json_t *status = view_fetch_json(c, "/v1/status", NULL, &ignored), *row;
 	size_t i;
 
 	json_array_foreach(rows, i, row)
@@ -94,7 +95,7 @@ static void add_age(struct http_client *c, json_t *rows)
 	json_decref(status);
 }
 
-static enum err_code one_prom(struct http_client *c, struct err *e)
+static enum err_code print_prometheus(struct http_client *c, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	enum err_code rc = http_get_text(c, "/metrics", 10 * NSEC_PER_SEC, &text, e);
@@ -107,8 +108,8 @@ static enum err_code one_prom(struct http_client *c, struct err *e)
 	return rc;
 }
 
-/* The columns that the command has named, behind the others. */
-static void add_columns(struct stream *s)
+/* Append the columns that the command of -c has named. */
+static void add_command_columns(struct stream *s)
 {
 	size_t n;
 	const struct column *more = extra_columns(s->extra, &n), *const *own = s->plan->style.column;
@@ -122,6 +123,7 @@ static void add_columns(struct stream *s)
 	s->style.column = s->column;
 }
 
+/* Print one report in the form that the plan asks for. */
 static void print_report(struct stream *s, json_t *rows, double seconds)
 {
 	const struct plan *p = s->plan;
@@ -134,30 +136,31 @@ static void print_report(struct stream *s, json_t *rows, double seconds)
 		rows_sort(rows, p->sort, s->before, seconds);
 	if (s->extra) {
 		extra_run(s->extra, rows, p->interval ? p->interval : 10 * NSEC_PER_SEC);
-		add_columns(s);
+		add_command_columns(s);
 	}
 	if (p->options->totals)
 		rows_total(rows, p->view);
 	if (p->sentences)
-		print_sentences(p->view, rows);
+		print_row_sentences(p->view, rows);
 	else
-		print_rows(s, rows, seconds);
+		print_table_rows(s, rows, seconds);
 }
 
-static enum err_code report(struct stream *s, struct http_client *c, struct err *e)
+/* Fetch one sample and report it, unless it is the first one with -y. */
+static enum err_code make_report(struct stream *s, struct http_client *c, struct err *e)
 {
 	const struct plan *p = s->plan;
 	int64_t now;
 	json_t *rows;
 
 	if (p->style.format == FORMAT_PROM)
-		return one_prom(c, e);
+		return print_prometheus(c, e);
 	rows = p->options->histograms ? hists_fetch(p, c, e) : p->view->fetch(c, e);
 	if (!rows)
 		return e->code;
 	now = clock_now();
 	if (s->reports == 0 && !p->options->histograms)
-		add_age(c, rows);
+		add_cluster_age(c, rows);
 	if (p->view->derive && !p->options->histograms)
 		p->view->derive(rows, s->before);
 	if (s->reports > 0 || !p->options->skip_first)
@@ -168,20 +171,22 @@ static enum err_code report(struct stream *s, struct http_client *c, struct err 
 	return ERR_OK;
 }
 
-/* ---- all of them --------------------------------------------------------------------------- */
+/* ---- all reports --------------------------------------------------------------------------- */
 
-static int stream(struct stream *s, struct http_client *c)
+/* Make the reports.  The end of the cluster after the first report is no failure.  Returns the
+ * exit code. */
+static int stream_reports(struct stream *s, struct http_client *c)
 {
 	const struct plan *p = s->plan;
 	uint64_t count = p->count ? p->count : p->interval ? UINT64_MAX : 1;
 	int64_t next = clock_now();
 	struct err e = { 0 };
 
-	/* What -y leaves out is one more sample, not one report less. */
+	/* -y adds a sample that is not reported; the number of reports stays. */
 	if (p->options->skip_first && count != UINT64_MAX)
 		count++;
 	for (; s->reports < count; s->reports++) {
-		if (report(s, c, &e)) {
+		if (make_report(s, c, &e)) {
 			bool ended = s->reports && (e.code == ERR_UNREACH || e.code == ERR_CLOSED || e.code == ERR_NOTREADY ||
 			    e.code == ERR_STOPPED || e.code == ERR_NOTFOUND);
 
@@ -189,7 +194,7 @@ static int stream(struct stream *s, struct http_client *c)
 			return ended ? 0 : err_exit_code(e.code);
 		}
 		if (ferror(stdout))
-			break;          /* nobody reads any more */
+			break;          /* the reader has closed the output */
 		if (s->reports + 1 < count) {
 			next += p->interval ? p->interval : NSEC_PER_SEC;
 			stream_pause(next);
@@ -198,7 +203,7 @@ static int stream(struct stream *s, struct http_client *c)
 	return 0;
 }
 
-static int open_csv(struct stream *s)
+static int open_csv_file(struct stream *s)
 {
 	const char *path = s->plan->options->csv;
 
@@ -211,7 +216,7 @@ static int open_csv(struct stream *s)
 	return 1;
 }
 
-static int close_csv(struct stream *s, int code)
+static int close_csv_file(struct stream *s, int code)
 {
 	bool failed = s->csv && ferror(s->csv);
 	int fault = s->csv && fclose(s->csv) ? errno : 0;
@@ -234,12 +239,12 @@ int stream_run(const struct plan *p)
 		stat_disconnect(&link);
 		return err_exit_code(e.code);
 	}
-	code = open_csv(&s);
+	code = open_csv_file(&s);
 	if (!code) {
 		s.extra = p->options->command ? extra_new(p->options->command) : NULL;
-		code = stream(&s, link.http);
+		code = stream_reports(&s, link.http);
 	}
-	code = close_csv(&s, code);
+	code = close_csv_file(&s, code);
 	extra_free(s.extra);
 	json_decref(s.before);
 	free((void *)s.column);

@@ -4,42 +4,44 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
-#include "base/num.h"
-#include "base/plain.h"
+#include "core/json.h"
+#include "core/num.h"
+#include "core/plain.h"
 
-const char *const phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
+const char *const view_phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
 	"pull_seconds" };
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/* Of who has begun anew meanwhile, since then. */
-static double grown(const json_t *row, const json_t *before, const char *key)
+/* The growth of a counter since the sample before.  A smaller value is of a process that was
+ * restarted. */
+static double counter_growth(const json_t *row, const json_t *before, const char *key)
 {
 	double v = json_num(row, key, 0), was = json_num(before, key, 0);
 
 	return v < was ? v : v - was;
 }
 
-/* A phase's part of all phases' time in between. */
-static bool share(const struct column *c, const json_t *row, const json_t *before, double *v)
+/* The percentage of a phase in the time of all phases since the sample before.  False: there was
+ * none. */
+static bool phase_share(const struct column *c, const json_t *row, const json_t *before, double *v)
 {
 	double all = 0;
 
 	for (size_t i = 0; i < PHASES; i++)
-		all += grown(row, before, phase_key[i]);
-	*v = all > 0 ? 100 * grown(row, before, c->key) / all : 0;
+		all += counter_growth(row, before, view_phase_key[i]);
+	*v = all > 0 ? 100 * counter_growth(row, before, c->key) / all : 0;
 	return all > 0;
 }
 
-bool column_value(const struct column *c, const json_t *row, const json_t *before, double seconds, double *v,
+bool table_column_value(const struct column *c, const json_t *row, const json_t *before, double seconds, double *v,
     const char **text)
 {
 	const json_t *j = json_object_get(row, c->key);
 
 	*text = NULL;
 	if (c->kind == COL_SHARE)
-		return share(c, row, before, v);
+		return phase_share(c, row, before, v);
 	if (!j || json_is_null(j))
 		return false;
 	if (c->kind == COL_TEXT || c->kind == COL_TIME || json_is_string(j)) {
@@ -48,16 +50,16 @@ bool column_value(const struct column *c, const json_t *row, const json_t *befor
 	}
 	*v = json_number_value(j);
 	if (c->kind == COL_RATE || c->kind == COL_BYTE_RATE) {
-		*v = seconds > 0 ? grown(row, before, c->key) / seconds : 0;
+		*v = seconds > 0 ? counter_growth(row, before, c->key) / seconds : 0;
 		return seconds > 0;
 	}
 	return json_is_number(j);
 }
 
-/* ---- as text ------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------- */
 
-/* "2026-01-31T23:59:59.123Z" in the style's way. */
-static void format_time(const struct table_style *s, const char *text, char *out, size_t n)
+/* Format a time such as "2026-01-31T23:59:59.123Z" as the style says. */
+static void format_time_cell(const struct table_style *s, const char *text, char *out, size_t n)
 {
 	struct tm tm = { 0 };
 	const char *rest = s->time ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
@@ -71,7 +73,7 @@ static void format_time(const struct table_style *s, const char *text, char *out
 		strftime(out, n, "%Y-%m-%d %H:%M:%S", &tm);
 }
 
-/* By thousands, unlike bytes. */
+/* Counts are scaled by 1000, bytes (num_human) by 1024. */
 void table_count(double v, char *out, size_t n)
 {
 	static const char suffix[] = "kMGTP";
@@ -91,16 +93,15 @@ void table_count(double v, char *out, size_t n)
 void table_time(double seconds, const char *between, char out[static 24])
 {
 	double v = fabs(seconds);
+	char number[32];
 
-	if (v < 1e-3)
-		snprintf(out, 24, "%.3g%sus", seconds * 1e6, between);
-	else if (v < 1)
-		snprintf(out, 24, "%.3g%sms", seconds * 1e3, between);
-	else
-		snprintf(out, 24, "%.3g%ss", seconds, between);
+	num_digits(v < 1e-3 ? seconds * 1e6 : v < 1 ? seconds * 1e3 : seconds, 3, number);
+	snprintf(out, 24, "%.16s%s%s", number, between, v < 1e-3 ? "us" : v < 1 ? "ms" : "s");
 }
 
-static void format_number(const struct table_style *s, const struct column *c, double v, char *out, size_t n)
+/* Format a number as its kind of column asks for. */
+static void format_number_cell(const struct table_style *s, const struct column *c, double v,
+                               char *out, size_t n)
 {
 	char text[32];
 
@@ -116,7 +117,7 @@ static void format_number(const struct table_style *s, const struct column *c, d
 	case COL_BYTES:
 	case COL_BYTE_RATE:
 		num_human(v, text);
-		snprintf(out, n, "%s", text);
+		snprintf(out, n, "%sB", text);
 		break;
 	case COL_COUNT:
 		snprintf(out, n, "%.0f", v);
@@ -131,10 +132,12 @@ static void format_number(const struct table_style *s, const struct column *c, d
 		snprintf(out, n, v < 99.5 ? "%.2f" : "%.0f", v);
 		break;
 	case COL_SECONDS:
-		snprintf(out, n, "%.3g", v);
+		table_time(v, "", text);
+		snprintf(out, n, "%s", text);
 		break;
 	default:
-		snprintf(out, n, "%.4g", v);
+		num_digits(v, 4, text);
+		snprintf(out, n, "%s", text);
 	}
 }
 
@@ -144,12 +147,12 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 	const char *text;
 	double v;
 
-	if (!column_value(c, row, before, seconds, &v, &text))
+	if (!table_column_value(c, row, before, seconds, &v, &text))
 		snprintf(out, CELL_BYTES, "%s", s->format == FORMAT_CSV ? "" : "-");
 	else if (!text)
-		format_number(s, c, v, out, CELL_BYTES);
+		format_number_cell(s, c, v, out, CELL_BYTES);
 	else if (c->kind == COL_TIME)
-		format_time(s, text, out, CELL_BYTES);
+		format_time_cell(s, text, out, CELL_BYTES);
 	else
 		snprintf(out, CELL_BYTES, "%s", text);
 	plain_text(out);
@@ -161,7 +164,7 @@ unsigned table_width(const struct table_style *s, const struct column *c)
 {
 	static const unsigned char by_kind[] = {
 		[COL_TEXT] = 9, [COL_TIME] = 24, [COL_COUNT] = 7, [COL_NUMBER] = 7, [COL_RATIO] = 5, [COL_BYTES] = 6, [COL_SECONDS] = 7,
-		[COL_RATE] = 6, [COL_BYTE_RATE] = 5, [COL_SHARE] = 5, [COL_GIVEN] = 9,
+		[COL_RATE] = 6, [COL_BYTE_RATE] = 6, [COL_SHARE] = 5, [COL_GIVEN] = 9,
 	};
 	size_t head = strlen(c->name), width = c->width ? c->width : by_kind[c->kind];
 
@@ -170,7 +173,8 @@ unsigned table_width(const struct table_style *s, const struct column *c)
 	return (unsigned)(head > width ? head : width);
 }
 
-static void put_field(const struct table_style *s, const struct column *c, bool first, const char *text, FILE *f)
+static void print_field(const struct table_style *s, const struct column *c, bool first,
+                        const char *text, FILE *f)
 {
 	if (s->format == FORMAT_TSV) {
 		fprintf(f, "%s%s", first ? "" : "\t", text);
@@ -179,7 +183,7 @@ static void put_field(const struct table_style *s, const struct column *c, bool 
 	} else if (!text[strcspn(text, ",\" ")]) {
 		fprintf(f, "%s%s", first ? "" : ",", text);
 	} else {
-		/* RFC 4180. */
+		/* Quoted as RFC 4180 says. */
 		fprintf(f, "%s\"", first ? "" : ",");
 		for (; *text; text++)
 			fprintf(f, *text == '"' ? "\"\"" : "%c", *text);
@@ -190,12 +194,14 @@ static void put_field(const struct table_style *s, const struct column *c, bool 
 void table_header(const struct table_style *s, FILE *f)
 {
 	for (size_t i = 0; i < s->ncolumns; i++)
-		put_field(s, s->column[i], i == 0, s->column[i]->name, f);
+		print_field(s, s->column[i], i == 0, s->column[i]->name, f);
 	fputc('\n', f);
 	fflush(f);
 }
 
-static void json_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds, FILE *f)
+/* Print a row as a line of JSON, with NAME_per_second for each rate among the columns. */
+static void print_json_row(const struct table_style *s, const json_t *row, const json_t *before,
+                           double seconds, FILE *f)
 {
 	json_t *o = json_copy((json_t *)(uintptr_t)row);
 	char name[80], *text;
@@ -208,7 +214,7 @@ static void json_row(const struct table_style *s, const json_t *row, const json_
 		if (c->kind != COL_RATE && c->kind != COL_BYTE_RATE)
 			continue;
 		snprintf(name, sizeof name, "%s_per_second", c->key);
-		if (column_value(c, row, before, seconds, &v, &ignored))
+		if (table_column_value(c, row, before, seconds, &v, &ignored))
 			json_object_set_new(o, name, json_of_num(v));
 	}
 	text = json_text(o);
@@ -223,12 +229,12 @@ void table_row(const struct table_style *s, const json_t *row, const json_t *bef
 	char text[CELL_BYTES];
 
 	if (s->format == FORMAT_JSON) {
-		json_row(s, row, before, seconds, f);
+		print_json_row(s, row, before, seconds, f);
 		return;
 	}
 	for (size_t i = 0; i < s->ncolumns; i++) {
 		table_cell(s, s->column[i], row, before, seconds, text);
-		put_field(s, s->column[i], i == 0, text, f);
+		print_field(s, s->column[i], i == 0, text, f);
 	}
 	fputc('\n', f);
 	fflush(f);

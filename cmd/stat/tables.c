@@ -1,8 +1,8 @@
 #include "view.h"
 
-static json_t *fetch(struct http_client *c, struct err *e)
+static json_t *fetch_tables(struct http_client *c, struct err *e)
 {
-	return view_get(c, "/v1/tables", "tables", e);
+	return view_fetch_json(c, "/v1/tables", "tables", e);
 }
 
 static const struct column columns[] = {
@@ -12,7 +12,7 @@ static const struct column columns[] = {
 	{ "cols", "cols", COL_COUNT, true, 0, TOTAL_NONE },
 	{ "parts", "partitions", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "live", "live_rows", COL_COUNT, true, 0, TOTAL_BY_KIND },
-	{ "bytes", "bytes", COL_BYTES, true, 5, TOTAL_BY_KIND },
+	{ "bytes", "bytes", COL_BYTES, true, 0, TOTAL_BY_KIND },
 	{ "offered", "offered", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "admitted", "admitted", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "refused", "refused", COL_COUNT, true, 0, TOTAL_BY_KIND },
@@ -26,6 +26,8 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_tables = {
-	.name = "tables", .help = "one row a table: its shape, rows that are there, and what came of those that were offered", .fetch = fetch, .columns = columns,
+	.name = "tables",
+	.help = "one row a table: its shape, rows that are there, and what came of those that were offered",
+	.fetch = fetch_tables, .columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

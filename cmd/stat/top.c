@@ -7,20 +7,22 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "cmd/stat/stat.h"
+#include "core/clock.h"
+#include "core/json.h"
 
-/* ps-stat top: the full screen. */
+/* The loop, keys and signals of ps-stat top. */
 
-/* More points than a curve has dots. */
+/* Points that a curve keeps: more than it has dots. */
 #define POINTS_MOST 8192
-/* Seconds: by less the clocks of two answers do not differ. */
+/* When the seconds of the job go back by at least this, it is another run; less is an overlap of
+ * samples. */
 #define ANOTHER_RUN 5
 
-/* ---- what comes in ------------------------------------------------------------------------- */
+/* ---- samples ------------------------------------------------------------------------------- */
 
-static void add_points(void *ctx, const json_t *status)
+/* Add the loss and the speed of a status to the curves. */
+static void add_curve_points(void *ctx, const json_t *status)
 {
 	struct top *t = ctx;
 	struct series *both[] = { &t->loss, &t->speed };
@@ -29,7 +31,7 @@ static void add_points(void *ctx, const json_t *status)
 		struct series *s = both[i];
 		double back = s->n ? s->x[s->n - 1] - json_num(status, "seconds", 0) : 0;
 
-		/* Known from the file already; or it is another run. */
+		/* A point that the file already had, or the start of another run. */
 		if (back > 0 && back < ANOTHER_RUN)
 			continue;
 		if (back > 0)
@@ -40,7 +42,8 @@ static void add_points(void *ctx, const json_t *status)
 	}
 }
 
-static void take_sample(struct top *t, uint64_t *samples)
+/* Take a new sample from the feed.  *samples counts the complete ones. */
+static void take_new_sample(struct top *t, uint64_t *samples)
 {
 	struct sample s;
 
@@ -55,20 +58,20 @@ static void take_sample(struct top *t, uint64_t *samples)
 	sample_release(&t->before);
 	t->before = t->now;
 	t->now = s;
-	add_points(t, s.status);
+	add_curve_points(t, s.status);
 	++*samples;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-static void show_view(struct top *t, enum top_view v)
+static void select_view(struct top *t, enum top_view v)
 {
 	t->view = v;
 	t->scroll = 0;
 	t->reverse = false;
 }
 
-static void move_sort(struct top *t, int by)
+static void move_sort_column(struct top *t, int by)
 {
 	size_t at = 0;
 
@@ -80,13 +83,13 @@ static void move_sort(struct top *t, int by)
 	t->sort[t->view] = t->drawn[at];
 }
 
-static void move_rows(struct top *t, int by)
+static void scroll_rows(struct top *t, int by)
 {
 	t->scroll = (int)t->scroll + by > 0 ? (unsigned)((int)t->scroll + by) : 0;
 }
 
-/* False: to leave. */
-static bool press(struct top *t, int key)
+/* Handle a key.  False: leave. */
+static bool handle_key(struct top *t, int key)
 {
 	static const char views[] = "wst";
 	int page = (int)screen_height(t->screen) / 2;
@@ -109,35 +112,35 @@ static bool press(struct top *t, int key)
 		break;
 	case '\t':
 	case 'v':
-		show_view(t, (t->view + 1) % TOP_VIEWS);
+		select_view(t, (t->view + 1) % TOP_VIEWS);
 		break;
 	case 'w':
 	case 's':
 	case 't':
-		show_view(t, (enum top_view)(strchr(views, key) - views));
+		select_view(t, (enum top_view)(strchr(views, key) - views));
 		break;
 	case '<':
 	case KEY_LEFT:
-		move_sort(t, -1);
+		move_sort_column(t, -1);
 		break;
 	case '>':
 	case KEY_RIGHT:
-		move_sort(t, 1);
+		move_sort_column(t, 1);
 		break;
 	case 'r':
 		t->reverse = !t->reverse;
 		break;
 	case KEY_UP:
-		move_rows(t, -1);
+		scroll_rows(t, -1);
 		break;
 	case KEY_DOWN:
-		move_rows(t, 1);
+		scroll_rows(t, 1);
 		break;
 	case KEY_PAGE_UP:
-		move_rows(t, -page);
+		scroll_rows(t, -page);
 		break;
 	case KEY_PAGE_DOWN:
-		move_rows(t, page);
+		scroll_rows(t, page);
 		break;
 	case KEY_HOME:
 		t->scroll = 0;
@@ -150,7 +153,7 @@ static bool press(struct top *t, int key)
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-static int open_signals(sigset_t *before)
+static int open_top_signals(sigset_t *before)
 {
 	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH };
 	sigset_t set;
@@ -162,8 +165,8 @@ static int open_signals(sigset_t *before)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The one to end by; 0: none of those. */
-static int take_signals(struct top *t, int fd)
+/* Handle the pending signals.  Returns a signal that must end the program, or 0. */
+static int handle_top_signals(struct top *t, int fd)
 {
 	struct signalfd_siginfo info;
 
@@ -189,8 +192,8 @@ static int take_signals(struct top *t, int fd)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-/* Until q, the count, or a signal, which is returned. */
-static int watch(struct top *t, int signals)
+/* Draw until q, the number of samples or a signal ends it.  Returns the signal, or 0. */
+static int run_screen_loop(struct top *t, int signals)
 {
 	struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { signals, POLLIN, 0 }, { feed_fd(t->feed), POLLIN, 0 } };
 	uint64_t samples = 0;
@@ -206,53 +209,54 @@ static int watch(struct top *t, int signals)
 					p[0].fd = -1;
 				if (key == KEY_GONE)
 					break;
-				if (!press(t, key))
+				if (!handle_key(t, key))
 					return 0;
 			}
 		if (p[1].revents)
-			sig = take_signals(t, signals);
+			sig = handle_top_signals(t, signals);
 		if (p[2].revents)
-			take_sample(t, &samples);
+			take_new_sample(t, &samples);
 	}
 	return sig;
 }
 
-/* What was before we came. */
-static void read_past(struct top *t, const char *dir)
+/* Fill the curves from the metrics.jsonl of the run. */
+static void read_past_points(struct top *t, const char *dir)
 {
 	struct past *past;
 
 	if (!dir || past_open(dir, &past, NULL))
 		return;
-	past_read(past, add_points, t);
+	past_read_rows(past, add_curve_points, t);
 	past_close(past);
 }
 
-static int show(struct top *t)
+/* Run the full screen until it is left.  Returns the exit code. */
+static int run_screen(struct top *t)
 {
 	const char *dir = NULL;
 	sigset_t before;
 	struct err e = { 0 };
-	int sig = 0, signals = open_signals(&before);
+	int sig = 0, signals = open_top_signals(&before);
 
 	if (feed_start(t->plan, t->interval, &t->feed, &dir, &e) || screen_open(&t->screen, &e)) {
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 	} else {
-		read_past(t, dir);
+		read_past_points(t, dir);
 		t->now.at = clock_now();
-		sig = watch(t, signals);
+		sig = run_screen_loop(t, signals);
 	}
 	screen_close(t->screen);
 	feed_stop(t->feed);
 	close(signals);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	/* Ended as if it had been there with no handler. */
+	/* End by the signal, as the default action would. */
 	if (sig)
 		raise(sig);
 	return err_exit_code(e.code);
 }
 
-static int run(const struct plan *p)
+static int run_top(const struct plan *p)
 {
 	const char *sort = p->options->sort ? p->options->sort : "slow";
 	struct top t = { .plan = p, .interval = p->interval ? p->interval : NSEC_PER_SEC };
@@ -269,7 +273,7 @@ static int run(const struct plan *p)
 	}
 	series_init(&t.loss, "loss");
 	series_init(&t.speed, "examples_per_second");
-	code = show(&t);
+	code = run_screen(&t);
 	sample_release(&t.now);
 	sample_release(&t.before);
 	series_release(&t.loss);
@@ -278,5 +282,5 @@ static int run(const struct plan *p)
 }
 
 const struct stat_view stat_view_top = {
-	.name = "top", .help = "the full screen: who is slow, where the time goes", .run = run,
+	.name = "top", .help = "the full screen: who is slow, where the time goes", .run = run_top,
 };

@@ -5,7 +5,15 @@
 #include "cmd/stat/past.h"
 #include "term/screen.h"
 
-/* The full screen's state: top.c has it, top_draw.c and top_table.c show it. */
+/* ps-stat top, the full screen.  top.c has the loop, the keys and the signals; top_draw.c draws
+ * the screen, and top_table.c its tables.  All run on one thread; the feed polls the cluster in
+ * another (feed.h).
+ *
+ *   loading   a sample                       live
+ *   live      no answer for some intervals   stale: the reason is shown, the rows are dimmed
+ *   stale     a sample                       live
+ *   any       space                          paused: the feed does not poll; space resumes
+ *   any       q, COUNT samples, a signal     end */
 #define TOP_COLUMNS 20
 
 enum top_view { TOP_WORKERS, TOP_SERVERS, TOP_TABLES, TOP_VIEWS };
@@ -14,27 +22,27 @@ struct top {
 	const struct plan *plan;
 	struct screen *screen;
 	struct feed *feed;
-	struct sample now, before;      /* the last two that were whole */
-	struct err fault;               /* why there is none since; code 0: there is nothing wrong */
+	struct sample now, before;      /* the last two complete samples */
+	struct err fault;               /* the error of the last attempt; code 0: none */
 	int64_t interval;
 	struct series loss, speed;
 	enum top_view view;
-	const struct column *sort[TOP_VIEWS];   /* NULL: as they come */
+	const struct column *sort[TOP_VIEWS];   /* NULL: not sorted */
 	bool reverse, paused, help;
 	unsigned scroll;
-	unsigned width[TOP_VIEWS][TOP_COLUMNS]; /* of columns: they grow, and stay */
-	const struct column *drawn[TOP_COLUMNS];        /* of this view, in the last picture */
+	unsigned width[TOP_VIEWS][TOP_COLUMNS]; /* of columns; they never shrink */
+	const struct column *drawn[TOP_COLUMNS];        /* in the last picture of this view */
 	size_t ndrawn;
 };
 
-/* A picture of it all.  False: the terminal is gone. */
+/* Draw the screen.  False: the terminal is gone. */
 bool top_draw(struct top *t);
-/* The table of a view, in rows first .. first+height-1 of the screen, with its header; how
- * many rows it has taken.  keys: it is the one that scrolls and whose columns are chosen. */
+/* Draw the table of a view with its header in the rows first .. first+height-1 of the screen.
+ * keys: the keys scroll this table and choose its column.  Returns the number of rows used. */
 unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned height, bool keys);
-/* How many rows there are. */
-size_t top_rows(const struct top *t, enum top_view v);
-/* No answer since: what is shown is old. */
+/* The number of rows of a view. */
+size_t top_count_rows(const struct top *t, enum top_view v);
+/* Has the coordinator not answered for so long that the shown values are old? */
 bool top_is_stale(const struct top *t);
 
 #endif

@@ -2,18 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "cmd/stat/top.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
 #include "term/chart.h"
 
-/* The picture as a whole: the state in one line, what is waited for in a sentence, two curves,
- * the tables, the keys. */
+/* Draws the screen of ps-stat top: one line with the state, a sentence about the waits, two
+ * curves, the tables, and the keys. */
 
-/* Without an answer for so long, and so many intervals, the picture is called old. */
+/* The screen is stale after this time, and this many intervals, without an answer. */
 #define STALE (2 * NSEC_PER_SEC)
 #define STALE_INTERVALS 3
-/* Lower screens have no curves. */
+/* Screens with fewer rows have no curves. */
 #define CURVES_FROM 18u
 #define CURVES_LEAST 4u
 #define CURVES_MOST 14u
@@ -28,45 +29,46 @@ bool top_is_stale(const struct top *t)
 
 /* ---- the head ------------------------------------------------------------------------------ */
 
-static unsigned state_attr(const char *state)
+static unsigned state_attribute(const char *state)
 {
 	if (strcmp(state, "running") == 0 || strcmp(state, "done") == 0)
 		return SCREEN_GREEN;
 	return strcmp(state, "failed") == 0 ? SCREEN_RED : SCREEN_YELLOW;
 }
 
-static void draw_state(struct top *t)
+static void draw_state_line(struct top *t)
 {
 	const json_t *s = t->now.status;
 	long long step = json_int(s, "step", 0), total = json_int(s, "steps_total", 0), age = (long long)json_num(s, "seconds", 0);
+	int64_t workers = json_int(s, "workers_wanted", 0), servers = json_int(s, "servers_wanted", 0);
 	const char *state = json_flag(s, "paused") ? "paused" : json_str(s, "state", "");
 	unsigned col = screen_printf(t->screen, 0, 0, SCREEN_BOLD, "%s", json_str(s, "name", "")) + 2;
 	char clock[32];
 
-	col = screen_put(t->screen, 0, col, SCREEN_BOLD | state_attr(state), state) + 2;
+	col = screen_put(t->screen, 0, col, SCREEN_BOLD | state_attribute(state), state) + 2;
 	if (total > 0)
 		col = screen_printf(t->screen, 0, col, 0, "step %lld of %lld (%lld %%)", step, total, 100 * step / total) + 2;
 	else
 		col = screen_printf(t->screen, 0, col, 0, "step %lld", step) + 2;
 	col = screen_put(t->screen, 0, col, 0, json_str(s, "sync", "")) + 2;
-	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld workers  %lld/%lld servers", (long long)json_int(s, "workers", 0),
-	    (long long)json_int(s, "workers_wanted", 0), (long long)json_int(s, "servers", 0), (long long)json_int(s, "servers_wanted", 0));
+	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld worker%s  %lld/%lld server%s", (long long)json_int(s, "workers", 0),
+	    (long long)workers, NUM_S(workers), (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
 	snprintf(clock, sizeof clock, "%u:%02u:%02u", (unsigned)(age / 3600), (unsigned)(age / 60 % 60), (unsigned)(age % 60));
 	if (col + strlen(clock) <= screen_width(t->screen))
 		screen_put(t->screen, 0, screen_width(t->screen) - (unsigned)strlen(clock), 0, clock);
 }
 
-/* Narrow screens have three lines for the sentence, wide ones two. */
-static unsigned text_lines(const struct top *t)
+/* The lines for the sentence: three on narrow screens, two on wide ones. */
+static unsigned sentence_lines(const struct top *t)
 {
 	return screen_width(t->screen) < 110 ? 3 : 2;
 }
 
-/* Over so many lines at most, between words. */
-static void draw_text(struct top *t, unsigned row, unsigned attr, const char *text)
+/* Draw text, wrapped between words, in at most sentence_lines() lines. */
+static void draw_wrapped_text(struct top *t, unsigned row, unsigned attr, const char *text)
 {
 	size_t width = screen_width(t->screen);
-	unsigned end = row + text_lines(t);
+	unsigned end = row + sentence_lines(t);
 
 	for (; *text && row < end; row++) {
 		size_t len = strlen(text), n = len < width ? len : width;
@@ -84,7 +86,7 @@ static void draw_text(struct top *t, unsigned row, unsigned attr, const char *te
 		screen_put(t->screen, end - 1, (unsigned)width - 4, attr, " ...");
 }
 
-static void draw_silence(struct top *t)
+static void draw_stale_warning(struct top *t)
 {
 	double age = (double)(clock_now() - t->now.at) / NSEC_PER_SEC;
 	char text[800];
@@ -93,10 +95,11 @@ static void draw_silence(struct top *t)
 		snprintf(text, sizeof text, "No news for %.0f s: %s. Trying again.", age, t->fault.msg);
 	else
 		snprintf(text, sizeof text, "The coordinator has not answered for %.0f s. Waiting for it.", age);
-	draw_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
+	draw_wrapped_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
 }
 
-/* Who waits for a worker says more than who waits for the servers, which wait for it, too. */
+/* The first wait for a worker, as a sentence.  Waits for the servers come second, because the
+ * servers usually wait for that worker, too. */
 static char *first_reason(const json_t *rows)
 {
 	const json_t *row;
@@ -108,7 +111,7 @@ static char *first_reason(const json_t *rows)
 	return json_array_size(rows) ? why_sentence(rows, 0) : NULL;
 }
 
-/* The state of the cluster in one sentence. */
+/* Draw the sentence about the waits, or about the state of the job. */
 static void draw_sentence(struct top *t)
 {
 	char *why = first_reason(t->now.why);
@@ -117,22 +120,23 @@ static void draw_sentence(struct top *t)
 	char text[800];
 
 	if (top_is_stale(t)) {
-		draw_silence(t);
+		draw_stale_warning(t);
 	} else if (why) {
-		draw_text(t, 1, SCREEN_YELLOW, why);
+		draw_wrapped_text(t, 1, SCREEN_YELLOW, why);
 	} else if (strcmp(state, "running") == 0) {
-		draw_text(t, 1, 0, "Nobody waits for anybody.");
+		draw_wrapped_text(t, 1, 0, "Nobody waits for anybody.");
 	} else {
-		snprintf(text, sizeof text, "The job is %s%s%s, after %lld steps.", state, *reason ? ": " : "", reason, (long long)json_int(s, "step", 0));
-		draw_text(t, 1, 0, text);
+		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state, *reason ? ": " : "", reason, (long long)json_int(s, "step", 0),
+		         json_int(s, "step", 0) == 1 ? "" : "s");
+		draw_wrapped_text(t, 1, 0, text);
 	}
 	free(why);
 }
 
 /* ---- curves -------------------------------------------------------------------------------- */
 
-/* No more points than there are dots: each the mean of those that fall together. */
-static void fold(const struct series *s, size_t most, struct series *out)
+/* Reduce a series to at most `most` points by averaging neighbours. */
+static void average_points(const struct series *s, size_t most, struct series *out)
 {
 	size_t each = most ? (s->n + most - 1) / most : 1;
 
@@ -150,7 +154,7 @@ static void fold(const struct series *s, size_t most, struct series *out)
 	}
 }
 
-static void short_number(double v, char out[static 24])
+static void format_short_number(double v, char out[static 24])
 {
 	if (fabs(v) < 1000)
 		snprintf(out, 24, "%.4g", v);
@@ -158,8 +162,9 @@ static void short_number(double v, char out[static 24])
 		table_count(v, out, 24);
 }
 
-static void draw_curve(struct top *t, const struct series *all, const char *title, unsigned attr, unsigned row, unsigned col,
-    unsigned width, unsigned height)
+/* Draw one curve under its title, the newest value and the range. */
+static void draw_series(struct top *t, const struct series *all, const char *title, unsigned attr,
+                        unsigned row, unsigned col, unsigned width, unsigned height)
 {
 	double now = all->n ? all->y[all->n - 1] : NAN;
 	unsigned at = screen_put(t->screen, row, col, SCREEN_BOLD, title) + 1;
@@ -170,13 +175,13 @@ static void draw_curve(struct top *t, const struct series *all, const char *titl
 
 	if (!chart_fit(all->x, all->y, all->n, &span))
 		return;
-	short_number(now, number);
-	short_number(span.y0, low);
-	short_number(span.y1, high);
+	format_short_number(now, number);
+	format_short_number(span.y0, low);
+	format_short_number(span.y1, high);
 	if (isfinite(now))
 		at = screen_put(t->screen, row, at, 0, number) + 1;
 	screen_printf(t->screen, row, at, SCREEN_DIM, "(%s to %s)", low, high);
-	fold(all, 2 * width, &s);
+	average_points(all, 2 * width, &s);
 	chart_fit(s.x, s.y, s.n, &span);
 	chart_init(&c, width, height);
 	chart_curve(&c, &span, s.x, s.y, s.n);
@@ -189,24 +194,25 @@ static void draw_curve(struct top *t, const struct series *all, const char *titl
 	chart_release(&c);
 }
 
-/* How many rows they have taken: what the tables leave, between some and a few. */
+/* Draw the curves in the rows that the tables leave, within limits.  Returns the number of rows
+ * used. */
 static unsigned draw_curves(struct top *t, unsigned row)
 {
 	unsigned width = (screen_width(t->screen) - 3) / 2, all = screen_height(t->screen), height = CURVES_LEAST;
-	unsigned tables = (unsigned)(top_rows(t, TOP_WORKERS) + top_rows(t, TOP_SERVERS)) + 7;
+	unsigned tables = (unsigned)(top_count_rows(t, TOP_WORKERS) + top_count_rows(t, TOP_SERVERS)) + 7;
 
 	if (all < CURVES_FROM || width < 10)
 		return 0;
 	if (all > row + tables + height)
 		height = all - row - tables < CURVES_MOST ? all - row - tables : CURVES_MOST;
-	draw_curve(t, &t->loss, "loss", SCREEN_CYAN, row, 0, width, height);
-	draw_curve(t, &t->speed, "examples/s", SCREEN_GREEN, row, width + 3, width, height);
+	draw_series(t, &t->loss, "loss", SCREEN_CYAN, row, 0, width, height);
+	draw_series(t, &t->speed, "examples/s", SCREEN_GREEN, row, width + 3, width, height);
 	return height + 2;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-static void draw_help(struct top *t, unsigned row)
+static void draw_help_text(struct top *t, unsigned row)
 {
 	static const char *const lines[] = {
 		"The slowest worker comes first: slow is how many times as long its own part",
@@ -228,7 +234,7 @@ static void draw_help(struct top *t, unsigned row)
 		screen_put(t->screen, row + (unsigned)i, 0, 0, lines[i]);
 }
 
-static void draw_keys(struct top *t)
+static void draw_key_line(struct top *t)
 {
 	static const char *const keys[][2] = {
 		{ "q", "quit" }, { "?", "help" }, { "space", "pause" }, { "tab", "view" }, { "< >", "sort" }, { "r", "reverse" }, { "arrows", "scroll" },
@@ -248,10 +254,10 @@ static void draw_keys(struct top *t)
 
 static void draw_tables(struct top *t, unsigned row, unsigned end)
 {
-	unsigned servers = (unsigned)top_rows(t, TOP_SERVERS) + 1, workers = (unsigned)top_rows(t, TOP_WORKERS) + 2;
+	unsigned servers = (unsigned)top_count_rows(t, TOP_SERVERS) + 1, workers = (unsigned)top_count_rows(t, TOP_WORKERS) + 2;
 	unsigned spare = end - row > workers ? end - row - workers : 0, below = 0;
 
-	/* Servers below, with what the workers leave; but some of them where there is room at all. */
+	/* Show servers below the workers, in the rows that the workers leave, or at least a few. */
 	if (t->view == TOP_WORKERS && (spare >= servers || end - row > 2 * SERVERS_LEAST)) {
 		below = spare > SERVERS_LEAST ? spare : SERVERS_LEAST;
 		below = below < servers ? below : servers;
@@ -263,22 +269,23 @@ static void draw_tables(struct top *t, unsigned row, unsigned end)
 
 bool top_draw(struct top *t)
 {
-	unsigned row = 1 + text_lines(t), end = screen_height(t->screen) - 1;
+	unsigned row = 1 + sentence_lines(t), end = screen_height(t->screen) - 1;
 
 	screen_clear(t->screen);
 	if (t->now.status) {
-		draw_state(t);
+		draw_state_line(t);
 		draw_sentence(t);
 	} else {
-		draw_text(t, 0, 0, t->fault.code ? t->fault.msg : "Asking the coordinator ...");
+		draw_wrapped_text(t, 0, 0,
+		                  t->fault.code ? t->fault.msg : "Asking the coordinator ...");
 	}
 	if (t->help) {
-		draw_help(t, row + 1);
+		draw_help_text(t, row + 1);
 	} else if (t->now.status) {
 		row += draw_curves(t, row);
 		if (end > row + 1)
 			draw_tables(t, row, end);
 	}
-	draw_keys(t);
+	draw_key_line(t);
 	return screen_show(t->screen);
 }

@@ -1,20 +1,20 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "cmd/stat/rows.h"
 #include "cmd/stat/top.h"
+#include "core/json.h"
 #include "term/bars.h"
 
-/* The tables of the full screen. */
+/* Draws the tables of ps-stat top. */
 
 #define SLOW 1.5
-/* Bars of the time: at least, while there are more columns to show, and at most. */
+/* Width of the bar of phases: the least, the most while further columns need room, and the most. */
 #define BAR_LEAST 16u
 #define BAR_USUAL 40u
 #define BAR_MOST 60u
 
-/* What is shown, as far as there is room; behind the empty name, what comes after the bar. */
+/* The columns, by priority, as far as there is room.  The bar is placed at the empty name. */
 static const char *const shown[TOP_VIEWS][TOP_COLUMNS] = {
 	[TOP_WORKERS] = { "id", "state", "step", "loss", "ex/s", "slow", "data%", "comp%", "enc%", "push%", "wait%", "pull%", "",
 		"tx/s", "rx/s", "rss", "seen" },
@@ -24,7 +24,7 @@ static const char *const shown[TOP_VIEWS][TOP_COLUMNS] = {
 };
 static const struct stat_view *const view_of[TOP_VIEWS] = { &stat_view_workers, &stat_view_servers, &stat_view_tables };
 
-/* In the order of phase_key. */
+/* In the order of view_phase_key. */
 static const unsigned colour[PHASES] = { SCREEN_BLUE, SCREEN_GREEN, SCREEN_CYAN, SCREEN_YELLOW, SCREEN_RED, SCREEN_MAGENTA };
 static const char *const phase[2][PHASES] = {
 	{ "data", "compute", "encode", "push", "wait", "pull" },
@@ -32,47 +32,46 @@ static const char *const phase[2][PHASES] = {
 };
 static const char letter[PHASES] = "DCEPWL";
 
-static json_t *rows_of(const struct sample *s, enum top_view v)
+static json_t *sample_rows(const struct sample *s, enum top_view v)
 {
 	return v == TOP_WORKERS ? s->workers : v == TOP_SERVERS ? s->servers : s->tables;
 }
 
-size_t top_rows(const struct top *t, enum top_view v)
+size_t top_count_rows(const struct top *t, enum top_view v)
 {
-	return json_array_size(rows_of(&t->now, v));
+	return json_array_size(sample_rows(&t->now, v));
 }
 
 /* ---- cells --------------------------------------------------------------------------------- */
 
-static double seconds_between(const struct top *t)
+static double seconds_between_samples(const struct top *t)
 {
 	return t->before.at ? (double)(t->now.at - t->before.at) / 1e9 : json_num(t->now.status, "seconds", 0);
 }
 
-static void cell(const struct top *t, const struct column *c, const json_t *row, const json_t *before, char out[static CELL_BYTES])
+static void format_top_cell(const struct top *t, const struct column *c, const json_t *row,
+                            const json_t *before, char out[static CELL_BYTES])
 {
 	static const struct table_style style = { .format = FORMAT_TABLE };
 	const char *text;
 	double v;
 
-	/* Whole percents do. */
-	if (c->kind == COL_SHARE && column_value(c, row, before, 0, &v, &text))
+	/* Percentages are shown without decimals. */
+	if (c->kind == COL_SHARE && table_column_value(c, row, before, 0, &v, &text))
 		snprintf(out, CELL_BYTES, "%.0f", v);
-	else if (c->kind == COL_SECONDS && column_value(c, row, before, 0, &v, &text))
-		table_time(v, "", out);
 	else
-		table_cell(&style, c, row, before, seconds_between(t), out);
+		table_cell(&style, c, row, before, seconds_between_samples(t), out);
 }
 
-static int phase_of(const struct column *c)
+static int column_phase(const struct column *c)
 {
 	for (int i = 0; c->kind == COL_SHARE && i < PHASES; i++)
-		if (strcmp(c->key, phase_key[i]) == 0)
+		if (strcmp(c->key, view_phase_key[i]) == 0)
 			return i;
 	return -1;
 }
 
-static unsigned attr_of(const struct top *t, const struct column *c, const json_t *row)
+static unsigned cell_attribute(const struct top *t, const struct column *c, const json_t *row)
 {
 	const char *state = json_str(row, "state", "");
 	bool well = strcmp(state, "active") == 0 || strcmp(state, "live") == 0;
@@ -88,16 +87,16 @@ static unsigned attr_of(const struct top *t, const struct column *c, const json_
 
 /* ---- columns ------------------------------------------------------------------------------- */
 
-/* Wide enough for what stands there now, and never narrower again. */
-static unsigned column_width(struct top *t, enum top_view v, size_t i, const struct column *c)
+/* Widen a column to its present contents.  It never shrinks, so that the table does not jump. */
+static unsigned widen_column(struct top *t, enum top_view v, size_t i, const struct column *c)
 {
 	unsigned *width = &t->width[v][i], longest = (unsigned)strlen(c->name);
 	char text[CELL_BYTES];
 	const json_t *row;
 	size_t k;
 
-	json_array_foreach(rows_of(&t->now, v), k, row) {
-		cell(t, c, row, rows_same(rows_of(&t->before, v), row), text);
+	json_array_foreach(sample_rows(&t->now, v), k, row) {
+		format_top_cell(t, c, row, rows_find_same(sample_rows(&t->before, v), row), text);
 		if (strlen(text) > longest)
 			longest = (unsigned)strlen(text);
 	}
@@ -113,7 +112,8 @@ struct layout {
 	unsigned bar;           /* 0: there is no room */
 };
 
-static void lay_out(struct top *t, enum top_view v, struct layout *l)
+/* Choose the columns that fit on the screen, and the width of the bar. */
+static void choose_layout(struct top *t, enum top_view v, struct layout *l)
 {
 	unsigned left = screen_width(t->screen), kept = 0, width;
 
@@ -122,13 +122,13 @@ static void lay_out(struct top *t, enum top_view v, struct layout *l)
 		const char *name = shown[v][i];
 
 		if (!*name) {
-			/* The bar, then what else there is room for. */
+			/* Reserve room for the bar before the columns that follow. */
 			kept = left > BAR_LEAST + 2 ? left < BAR_USUAL + 2 ? left : BAR_USUAL + 2 : 0;
 			left -= kept;
 			continue;
 		}
 		l->column[l->n] = view_column(view_of[v], name, strlen(name));
-		width = column_width(t, v, i, l->column[l->n]) + (l->n ? 1 : 0);
+		width = widen_column(t, v, i, l->column[l->n]) + (l->n ? 1 : 0);
 		if (width > left)
 			break;
 		left -= width;
@@ -140,7 +140,7 @@ static void lay_out(struct top *t, enum top_view v, struct layout *l)
 
 /* ---- drawing ------------------------------------------------------------------------------- */
 
-static void draw_legend(struct top *t, unsigned row, unsigned col, unsigned width)
+static void draw_phase_legend(struct top *t, unsigned row, unsigned col, unsigned width)
 {
 	for (int i = 0; i < PHASES; i++) {
 		const char *name = phase[!screen_has_colours(t->screen)][i];
@@ -153,32 +153,35 @@ static void draw_legend(struct top *t, unsigned row, unsigned col, unsigned widt
 	}
 }
 
-static void draw_header(struct top *t, enum top_view v, const struct layout *l, unsigned row, bool keys)
+static void draw_table_header(struct top *t, enum top_view v, const struct layout *l, unsigned row,
+                              bool keys)
 {
 	unsigned col = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
 		const struct column *c = l->column[i];
-		int p = phase_of(c);
+		int p = column_phase(c);
 		unsigned len = (unsigned)strlen(c->name), at = i ? col + l->width[i] - len : 0;
 
 		screen_put(t->screen, row, at, (p < 0 ? 0 : colour[p]) | SCREEN_BOLD | (keys && c == t->sort[v] ? SCREEN_REVERSE : 0), c->name);
 		col += l->width[i];
 	}
 	if (l->bar)
-		draw_legend(t, row, col + 2, l->bar);
+		draw_phase_legend(t, row, col + 2, l->bar);
 }
 
-static void draw_bar(struct top *t, unsigned row, unsigned col, unsigned width, const json_t *o, const json_t *before)
+/* Draw the shares of the phases in the time of a worker as one bar. */
+static void draw_phase_bar(struct top *t, unsigned row, unsigned col, unsigned width,
+                           const json_t *o, const json_t *before)
 {
 	double share[PHASES] = { 0 };
 	unsigned cells[PHASES];
 	const char *text;
 
 	for (size_t i = 0; i < PHASES; i++) {
-		struct column c = { .key = phase_key[i], .kind = COL_SHARE };
+		struct column c = { .key = view_phase_key[i], .kind = COL_SHARE };
 
-		if (!column_value(&c, o, before, 0, &share[i], &text))
+		if (!table_column_value(&c, o, before, 0, &share[i], &text))
 			return;
 		share[i] = fmax(share[i] / 100, 0);
 	}
@@ -189,22 +192,24 @@ static void draw_bar(struct top *t, unsigned row, unsigned col, unsigned width, 
 			    screen_printf(t->screen, row, col, 0, "%c", letter[i]);
 }
 
-static void draw_row(struct top *t, enum top_view v, const struct layout *l, unsigned row, const json_t *o)
+static void draw_table_row(struct top *t, enum top_view v, const struct layout *l, unsigned row,
+                           const json_t *o)
 {
-	const json_t *before = rows_same(rows_of(&t->before, v), o);
+	const json_t *before = rows_find_same(sample_rows(&t->before, v), o);
 	char text[CELL_BYTES];
 	unsigned col = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
-		cell(t, l->column[i], o, before, text);
-		screen_put(t->screen, row, i ? col + l->width[i] - (unsigned)strlen(text) : 0, attr_of(t, l->column[i], o), text);
+		format_top_cell(t, l->column[i], o, before, text);
+		screen_put(t->screen, row, i ? col + l->width[i] - (unsigned)strlen(text) : 0,
+		           cell_attribute(t, l->column[i], o), text);
 		col += l->width[i];
 	}
 	if (l->bar && strcmp(json_str(o, "state", ""), "active") == 0)
-		draw_bar(t, row, col + 2, l->bar, o, before);
+		draw_phase_bar(t, row, col + 2, l->bar, o, before);
 }
 
-static void reverse(json_t *rows)
+static void reverse_rows(json_t *rows)
 {
 	size_t n = json_array_size(rows);
 
@@ -218,7 +223,7 @@ static void reverse(json_t *rows)
 
 unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned height, bool keys)
 {
-	json_t *rows = json_copy(rows_of(&t->now, v));
+	json_t *rows = json_copy(sample_rows(&t->now, v));
 	size_t n = json_array_size(rows), from = 0, drawn;
 	struct layout l;
 
@@ -226,23 +231,23 @@ unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned heig
 		json_decref(rows);
 		return 0;
 	}
-	lay_out(t, v, &l);
+	choose_layout(t, v, &l);
 	if (t->sort[v])
-		rows_sort(rows, t->sort[v], rows_of(&t->before, v), seconds_between(t));
+		rows_sort(rows, t->sort[v], sample_rows(&t->before, v), seconds_between_samples(t));
 	if (keys) {
 		if (t->reverse)
-			reverse(rows);
+			reverse_rows(rows);
 		if (t->scroll + height - 1 > n)
 			t->scroll = n + 1 > height ? (unsigned)n + 1 - height : 0;
 		from = t->scroll;
 		memcpy((void *)t->drawn, (void *)l.column, sizeof l.column);
 		t->ndrawn = l.n;
 	}
-	draw_header(t, v, &l, first, keys);
+	draw_table_header(t, v, &l, first, keys);
 	drawn = n - from < height - 1 ? n - from : height - 1;
 	for (size_t i = 0; i < drawn; i++)
-		draw_row(t, v, &l, first + 1 + (unsigned)i, json_array_get(rows, from + i));
-	/* The last row is for how many there are besides. */
+		draw_table_row(t, v, &l, first + 1 + (unsigned)i, json_array_get(rows, from + i));
+	/* The last row says how many rows are shown. */
 	if (drawn < n)
 		screen_printf(t->screen, first + height - 1, 0, SCREEN_DIM, "%-*s", (int)screen_width(t->screen), "");
 	if (drawn < n)

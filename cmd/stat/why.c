@@ -1,41 +1,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/plain.h"
+#include "core/buf.h"
+#include "core/json.h"
+#include "core/plain.h"
 #include "view.h"
 
-/* So many of those who wait for the same are named. */
+/* How many of the members that wait for the same are named. */
 #define NAMED 3u
 
-static json_t *fetch(struct http_client *c, struct err *e)
+static json_t *fetch_waits(struct http_client *c, struct err *e)
 {
-	return view_get(c, "/v1/why", "why", e);
+	return view_fetch_json(c, "/v1/why", "why", e);
 }
 
-static bool is_same(const json_t *a, const json_t *b, const char *key)
+static bool is_same_member(const json_t *a, const json_t *b, const char *key)
 {
 	return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
-/* For the same, at the same step, for the same reason. */
-static bool waits_with(const json_t *a, const json_t *b)
+/* Do two rows wait for the same member, at the same step, for the same reason? */
+static bool waits_for_same(const json_t *a, const json_t *b)
 {
-	return is_same(a, b, "for") && is_same(a, b, "step") && is_same(a, b, "because");
+	return is_same_member(a, b, "for") && is_same_member(a, b, "step") &&
+	       is_same_member(a, b, "because");
 }
 
-/* Have they been named with a row before this? */
-static bool is_named(const json_t *rows, size_t at)
+/* Does an earlier row wait for the same? */
+static bool is_wait_named(const json_t *rows, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
-		if (waits_with(json_array_get(rows, i), json_array_get(rows, at)))
+		if (waits_for_same(json_array_get(rows, i), json_array_get(rows, at)))
 			return true;
 	return false;
 }
 
-/* "worker-0, worker-2, worker-3 and 5 more wait"; the longest of their waits. */
-static double name_all(const json_t *rows, size_t at, struct buf *out)
+/* Append "worker-0, worker-2, worker-3 and 5 more wait".  Returns the longest of their waits, in
+ * seconds. */
+static double name_waiting(const json_t *rows, size_t at, struct buf *out)
 {
 	const json_t *first = json_array_get(rows, at);
 	double longest = 0;
@@ -45,7 +47,7 @@ static double name_all(const json_t *rows, size_t at, struct buf *out)
 		const json_t *row = json_array_get(rows, i);
 		double seconds = json_num(row, "since_seconds", 0);
 
-		if (!waits_with(first, row))
+		if (!waits_for_same(first, row))
 			continue;
 		longest = seconds > longest ? seconds : longest;
 		if (++n <= NAMED)
@@ -57,16 +59,16 @@ static double name_all(const json_t *rows, size_t at, struct buf *out)
 	return longest;
 }
 
-/* worker-0 waits for worker-2 at step 412 (3.2 s): it computes ...; what to do. */
+/* For example "worker-0 waits for worker-2 at step 412 (3.2 s): it computes ...; REMEDY". */
 char *why_sentence(const json_t *rows, size_t i)
 {
 	const json_t *row = json_array_get(rows, i), *step = json_object_get(row, "step");
 	struct buf out = BUF_INIT;
 	double seconds;
 
-	if (is_named(rows, i))
+	if (is_wait_named(rows, i))
 		return NULL;
-	seconds = name_all(rows, i, &out);
+	seconds = name_waiting(rows, i, &out);
 	buf_printf(&out, " for %s", json_str(row, "for", ""));
 	if (json_is_integer(step))
 		buf_printf(&out, " at step %lld", (long long)json_integer_value(step));
@@ -75,7 +77,7 @@ char *why_sentence(const json_t *rows, size_t i)
 	return (char *)out.data;
 }
 
-static void sentences(const json_t *rows)
+static void print_wait_sentences(const json_t *rows)
 {
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		char *text = why_sentence(rows, i);
@@ -97,6 +99,8 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_why = {
-	.name = "why", .help = "a sentence a wait: who waits, for whom, since when, why, and what to do about it", .fetch = fetch,
-	.columns = columns, .ncolumns = sizeof columns / sizeof *columns, .sentences = sentences, .none = "nobody waits",
+	.name = "why",
+	.help = "a sentence a wait: who waits, for whom, since when, why, and what to do about it",
+	.fetch = fetch_waits, .columns = columns, .ncolumns = sizeof columns / sizeof *columns,
+	.sentences = print_wait_sentences, .none = "nobody waits",
 };

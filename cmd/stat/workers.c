@@ -2,75 +2,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/stat/rows.h"
+#include "core/json.h"
+#include "core/mem.h"
 
-/* A worker that has not been heard of for so long may do anything. */
+/* Seconds of silence after which a worker's last known phase says nothing any more. */
 #define UNHEARD 1.0
 
-static json_t *fetch(struct http_client *c, struct err *e)
+static json_t *fetch_workers(struct http_client *c, struct err *e)
 {
-	return view_get(c, "/v1/workers", "workers", e);
+	return view_fetch_json(c, "/v1/workers", "workers", e);
 }
 
-/* ---- who is slow --------------------------------------------------------------------------- */
+/* ---- slowness ------------------------------------------------------------------------------ */
 
-static double own_seconds(const json_t *row)
+static double own_phase_seconds(const json_t *row)
 {
 	return json_num(row, "data_seconds", 0) + json_num(row, "compute_seconds", 0) + json_num(row, "encode_seconds", 0) +
 	    json_num(row, "push_seconds", 0);
 }
 
-/* What a step takes a worker by itself, in between; since its start, if it has taken none.  And
- * no less than the one that it is at.  NAN: it is not known, or does not matter. */
-static double own_step(const json_t *row, const json_t *before)
+/* The seconds that a step takes a worker by itself, without its waits: the mean since the sample
+ * before or, without a step since then, since its start; but at least the time that its present
+ * step has taken. NAN: unknown, or the worker is not active. */
+static double own_step_seconds(const json_t *row, const json_t *before)
 {
-	double steps = json_num(row, "step", 0) - json_num(before, "step", 0), own = own_seconds(row) - own_seconds(before);
+	double steps = json_num(row, "step", 0) - json_num(before, "step", 0),
+	       own = own_phase_seconds(row) - own_phase_seconds(before);
 	double now = json_num(row, "doing_seconds", 0), unheard = json_num(row, "seen_seconds", 0);
 
 	if (strcmp(json_str(row, "state", ""), "active") != 0 || !json_num(row, "step", 0))
 		return NAN;
 	if (steps < 1 || own < 0) {
-		own = own_seconds(row);
+		own = own_phase_seconds(row);
 		steps = json_num(row, "step", 0);
 	}
 	own /= steps;
 	if (unheard > UNHEARD)
 		return fmax(own, unheard);
-	/* Who waits or rests is not the one that is waited for. */
+	/* A worker that waits or is paused is not what the others wait for. */
 	return strstr("wait pause", json_str(row, "doing", "wait")) ? own : fmax(own, now);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-/* The lower one of the two in the middle. */
-static double middle(double *v, size_t n)
+/* The median of v, which is sorted here; the lower one of two. */
+static double lower_median(double *v, size_t n)
 {
-	qsort(v, n, sizeof *v, compare);
+	qsort(v, n, sizeof *v, compare_doubles);
 	return n ? v[(n - 1) / 2] : NAN;
 }
 
-/* How many times as long each one's own part of a step takes as that of the one in the middle. */
-static void derive(json_t *rows, const json_t *before)
+/* Add "slowness": the ratio of a worker's own step time to the median of all workers. */
+static void derive_slowness(json_t *rows, const json_t *before)
 {
 	double *known = mem_array(json_array_size(rows) + 1, sizeof *known), own, usual;
 	json_t *row;
 	size_t i, n = 0;
 
 	json_array_foreach(rows, i, row) {
-		own = own_step(row, rows_same(before, row));
+		own = own_step_seconds(row, rows_find_same(before, row));
 		if (!(own > 0))
 			continue;
 		json_object_set_new(row, "own_step_seconds", json_real(own));
 		known[n++] = own;
 	}
-	usual = middle(known, n);
+	usual = lower_median(known, n);
 	json_array_foreach(rows, i, row) {
 		own = json_num(row, "own_step_seconds", 0);
 		if (own > 0)
@@ -99,7 +101,7 @@ static const struct column columns[] = {
 	{ "pull%", "pull_seconds", COL_SHARE, true, 0, TOTAL_BY_KIND },
 	{ "quota%", "quota_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "seen", "seen_seconds", COL_SECONDS, true, 6, TOTAL_BY_KIND },
-	{ "rss", "rss_bytes", COL_BYTES, true, 5, TOTAL_BY_KIND },
+	{ "rss", "rss_bytes", COL_BYTES, true, 0, TOTAL_BY_KIND },
 	{ "own", "own_step_seconds", COL_SECONDS, false, 0, TOTAL_BY_KIND },
 	{ "doing", "doing", COL_TEXT, false, 0, TOTAL_BY_KIND },
 	{ "cpu", "cpu_seconds", COL_SECONDS, false, 0, TOTAL_SUM },
@@ -109,6 +111,7 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_workers = {
-	.name = "workers", .help = "one row a worker: step, loss, speed, where its time goes", .fetch = fetch, .columns = columns,
-	.ncolumns = sizeof columns / sizeof *columns, .derive = derive,
+	.name = "workers", .help = "one row a worker: step, loss, speed, where its time goes",
+	.fetch = fetch_workers, .columns = columns,
+	.ncolumns = sizeof columns / sizeof *columns, .derive = derive_slowness,
 };

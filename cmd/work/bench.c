@@ -2,18 +2,20 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "client/prepare.h"
+#include "allreduce/ring.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
-#include "launch/launch.h"
-#include "launch/rundir.h"
-#include "ring/ring.h"
-#include "work/bench.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/launch.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "rundir/prepare.h"
+#include "rundir/rundir.h"
+#include "tool/bench.h"
+
+/* The command bench: measures pushes, pulls and all-reduce. */
 
 struct options {
 	struct where where;
@@ -52,13 +54,14 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
-/* A server of our own, in a directory of its own, gone when we are. */
+/* A server process of our own in a temporary directory; it ends with this process. */
 struct own {
 	char dir[64], *run;
 	int lock;
 	struct launch_set *set;
 };
 
+/* Prepare a run directory in /tmp and start the server.  own_stop() must follow even a failure. */
 static enum err_code own_start(struct own *x, const struct options *o, struct err *e)
 {
 	struct launch_spec ls = { .id = "server-0", .die_with_parent = true };
@@ -87,7 +90,7 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	if (!rc)
 		rc = conf_set(&conf, "row_ids=packed", e);
 	if (!rc)
-		rc = run_prepare(&conf, x->run, &x->lock, e);
+		rc = rundir_prepare(&conf, x->run, &x->lock, e);
 	conf_release(&conf);
 	prog = path_join(self, "ps-serve");
 	log = rundir_path(x->run, "server-0.log");
@@ -126,8 +129,8 @@ static void print_result(const struct options *o, const struct bench_config *b)
 	if (!o->json) {
 		num_human((double)bytes, size);
 		num_human((double)bytes * ways / each, rate);
-		printf("%s of %sB over %s, %lld times: %sB/s, p50 %.1f us, p99 %.1f us", b->op, size, o->transport,
-		    (long long)b->iters, rate, b->result.p50 * 1e6, b->result.p99 * 1e6);
+		printf("%s of %sB over %s, %lld time%s: %sB/s, p50 %.1f us, p99 %.1f us", b->op, size, o->transport,
+		    (long long)b->iters, NUM_S(b->iters), rate, b->result.p50 * 1e6, b->result.p99 * 1e6);
 		if (b->rows)
 			printf(", %.3g rows/s", (double)b->rows * ways / each);
 		putchar('\n');
@@ -156,7 +159,7 @@ static void print_result(const struct options *o, const struct bench_config *b)
 	json_decref(r);
 }
 
-/* All processes of an all-reduce are ours: there is no cluster. */
+/* Measure allreduce, which has no cluster: all its processes are started here. */
 static int bench_members(const struct options *o)
 {
 	struct bench_config b = { .op = o->op, .bytes = o->bytes / 4 * 4, .iters = o->iters, .procs = o->procs, .transport = o->transport };
@@ -201,13 +204,13 @@ int cmd_bench(int argc, char **argv)
 	coding.ids = client_ids_by_name(o.row_ids);
 	if (codec_parse(o.codec, &coding.codec, &e))
 		return fail(spec.prog, &e);
-	log_init(&log, "bench", 2, (enum log_level)where_level(&o.where, LOG_LEVEL_WARN));
+	log_init(&log, "bench", 2, (enum log_level)where_log_level(&o.where, LOG_LEVEL_WARN));
 	if (!o.where.run_dir && !o.where.join && !getenv("PS_CLUSTER")) {
 		rc = own_start(&own, &o, &e);
 		o.where.run_dir = own.run;
 	}
 	if (!rc)
-		rc = where_tool(&o.where, o.transport, &log, &id, &tool, &e);
+		rc = where_connect(&o.where, o.transport, &log, &id, &tool, &e);
 	if (rc) {
 		own_stop(&own);
 		return fail(spec.prog, &e);

@@ -1,8 +1,9 @@
 #include "cmd/work/common.h"
 
-#include "base/clock.h"
-#include "base/output.h"
-#include "launch/rundir.h"
+#include "cmd/work/saved.h"
+#include "core/clock.h"
+#include "core/output.h"
+#include "rundir/rundir.h"
 
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
 {
@@ -32,12 +33,12 @@ enum err_code where_identity(const struct where *w, const char *name, struct ide
 	return rc;
 }
 
-int where_level(const struct where *w, int deflt)
+int where_log_level(const struct where *w, int deflt)
 {
 	return w->log_level ? log_level_parse(w->log_level) : deflt;
 }
 
-enum err_code where_tool(const struct where *w, const char *transport, struct log *log, struct identity *id,
+enum err_code where_connect(const struct where *w, const char *transport, struct log *log, struct identity *id,
     struct tool *out, struct err *e)
 {
 	enum err_code rc = where_identity(w, NULL, id, e);
@@ -56,12 +57,13 @@ int fail(const char *prog, const struct err *e)
 	return err_exit_code(e->code);
 }
 
-int fail_output(const char *prog, const struct err *e)
+int where_fail_output(const char *prog, const struct err *e)
 {
 	return e->code == ERR_IO && output_abandoned() ? 0 : fail(prog, e);
 }
 
-int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn)
+static int run_with_cluster(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv,
+    where_fn fn)
 {
 	struct identity id;
 	struct err e = { 0 };
@@ -69,13 +71,32 @@ int where_run(const struct opt_spec *spec, const struct where *w, const void *op
 	struct log log;
 	int code = 0;
 
-	/* "ps-work eval": eval. */
-	log_init(&log, strchr(spec->prog, ' ') + 1, 2, (enum log_level)where_level(w, LOG_LEVEL_WARN));
-	if (where_tool(w, "auto", &log, &id, &tool, &e))
+	/* The log is named by the second word of "ps-work eval". */
+	log_init(&log, strchr(spec->prog, ' ') + 1, 2, (enum log_level)where_log_level(w, LOG_LEVEL_WARN));
+	if (where_connect(w, "auto", &log, &id, &tool, &e))
 		return fail(spec->prog, &e);
 	if (fn(&tool, options, nargs, argv, &e))
-		code = fail_output(spec->prog, &e);
+		code = where_fail_output(spec->prog, &e);
 	tool_close(&tool);
 	identity_release(&id);
+	return code;
+}
+
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn)
+{
+	bool join = w->join || (!w->run_dir && identity_join_file(NULL));
+	char *ended = w->reads_model && !join ? saved_model_find(w->run_dir) : NULL, *run_dir = NULL;
+	struct where here = *w;
+	int code;
+
+	if (!ended)
+		return run_with_cluster(spec, w, options, nargs, argv, fn);
+	fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n", spec->prog, ended);
+	if (saved_model_serve(spec->prog, ended, &run_dir, &code)) {
+		here.run_dir = run_dir;
+		code = run_with_cluster(spec, &here, options, nargs, argv, fn);
+	}
+	free(run_dir);
+	free(ended);
 	return code;
 }

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
+#include "core/num.h"
 
-/* Numbers as text, one a line, and as raw little-endian float32 or uint64: for programs that are scripts. */
+/* The command floats: converts numbers between text, one a line, and raw little-endian float32 or
+ * uint64, for programs of the user that are scripts. */
 
 struct options {
 	bool decode, ids;
@@ -32,18 +33,18 @@ static const struct opt_spec spec = {
 	.max_args = 1,
 };
 
-/* One of the two, and its bytes. */
+/* A value or, with --ids, a row id. */
 union number {
 	float value;
 	uint64_t id;
 };
 
-static size_t size_of(const struct options *o)
+static size_t number_bytes(const struct options *o)
 {
 	return o->ids ? sizeof(uint64_t) : sizeof(float);
 }
 
-static bool parse(const struct options *o, const char *word, union number *out)
+static bool parse_number_word(const struct options *o, const char *word, union number *out)
 {
 	char *end;
 	double v;
@@ -55,7 +56,7 @@ static bool parse(const struct options *o, const char *word, union number *out)
 	return end != word && !*end;
 }
 
-static enum err_code encode(const struct options *o, FILE *in, struct err *e)
+static enum err_code write_numbers_raw(const struct options *o, FILE *in, struct err *e)
 {
 	char word[64];
 	uint64_t n = 0;
@@ -64,25 +65,26 @@ static enum err_code encode(const struct options *o, FILE *in, struct err *e)
 		union number v;
 
 		n++;
-		if (!parse(o, word, &v))
+		if (!parse_number_word(o, word, &v))
 			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no %s", (unsigned long long)n, word, o->ids ? "id, 0 to 2^64 - 1" : "number");
-		fwrite(&v, size_of(o), 1, stdout);
+		fwrite(&v, number_bytes(o), 1, stdout);
 	}
 	return ERR_OK;
 }
 
-static enum err_code decode(const struct options *o, FILE *in, struct err *e)
+static enum err_code write_numbers_as_text(const struct options *o, FILE *in, struct err *e)
 {
 	union number v;
 	size_t n;
 
-	while ((n = fread(&v, 1, size_of(o), in)) == size_of(o)) {
+	while ((n = fread(&v, 1, number_bytes(o), in)) == number_bytes(o)) {
 		if (o->ids)
 			printf("%llu\n", (unsigned long long)v.id);
 		else
 			printf("%.9g\n", (double)v.value);
 	}
-	return n ? err_set(e, ERR_FORMAT, "%zu bytes are left over: %s has %zu", n, o->ids ? "an id" : "a float32", size_of(o)) : ERR_OK;
+	return n ? err_set(e, ERR_FORMAT, "%zu byte%s left over: %s has %zu bytes", n, n == 1 ? " is" : "s are",
+	    o->ids ? "an id" : "a float32", number_bytes(o)) : ERR_OK;
 }
 
 int cmd_floats(int argc, char **argv)
@@ -104,7 +106,7 @@ int cmd_floats(int argc, char **argv)
 	if (nargs && strcmp(argv[1], "-") != 0 && !(in = fopen(argv[1], "re")))
 		rc = err_sys(&e, ERR_NOTFOUND, "cannot open %s", argv[1]);
 	if (!rc)
-		rc = o.decode ? decode(&o, in, &e) : encode(&o, in, &e);
+		rc = o.decode ? write_numbers_as_text(&o, in, &e) : write_numbers_raw(&o, in, &e);
 	if (!rc && ferror(in))
 		rc = err_sys(&e, ERR_IO, "cannot read");
 	if (in && in != stdin)

@@ -1,13 +1,13 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 
-/* eval, predict and words: what the model as it stands makes of data. */
+/* The commands eval, predict and words: apply the present or saved model to data. */
 
 struct options {
 	struct where where;
@@ -22,8 +22,10 @@ static const struct opt eval_opts[] = {
 static const struct opt_spec eval_spec = {
 	.prog = "ps-work eval",
 	.args = "[DATA ...]",
-	.about = "Score data (default: job.eval) with the model as it stands on the servers.",
-	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n",
+	.about = "Score data (default: job.eval) with the model as it stands on the servers, or as a run has saved it.",
+	.more = "-C names a run directory, whose cluster may have ended, or a checkpoint.",
+	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n"
+	    "  ps-work eval -C demo.run/checkpoints/step-000000001000 test.csv\n",
 	.opts = eval_opts,
 	.nopts = sizeof eval_opts / sizeof *eval_opts,
 	.max_args = -1,
@@ -48,7 +50,8 @@ static const struct opt_spec predict_spec = {
 	.args = "[DATA ...]",
 	.about = "Print one prediction a line for each example of the data (default: job.eval).",
 	.more = "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
-	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.",
+	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.\n"
+	    "-C names a run directory, whose cluster may have ended, or a checkpoint.",
 	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n"
 	    "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
@@ -76,7 +79,7 @@ static const struct opt_spec words_spec = {
 	.max_args = -1,
 };
 
-static void print_eval(json_t *r, bool json)
+static void print_eval_figures(json_t *r, bool json)
 {
 	const char *key;
 	json_t *v, *o;
@@ -91,8 +94,12 @@ static void print_eval(json_t *r, bool json)
 		json_decref(o);
 		return;
 	}
-	json_object_foreach(r, key, v)
-		printf("%s\t%.9g\n", key, json_number_value(v));
+	json_object_foreach(r, key, v) {
+		if (json_is_integer(v))
+			printf("%s\t%lld\n", key, (long long)json_integer_value(v));
+		else
+			printf("%s\t%.9g\n", key, json_number_value(v));
+	}
 }
 
 static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
@@ -102,14 +109,14 @@ static enum err_code run_eval(struct tool *t, const void *options, int nargs, ch
 	enum err_code rc = tool_eval(t, (const char *const *)argv + 1, (size_t)nargs, &r, e);
 
 	if (!rc)
-		print_eval(r, o->json);
+		print_eval_figures(r, o->json);
 	json_decref(r);
 	return rc;
 }
 
 int cmd_eval(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .where.reads_model = true };
 	int nargs, code = where_parse(&eval_spec, &o, argc, argv, &nargs);
 
 	return code ? code - 1 : where_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
@@ -125,7 +132,7 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 
 int cmd_predict(int argc, char **argv)
 {
-	struct predict_options o = { .fresh = 200 * NSEC_PER_MSEC };
+	struct predict_options o = { .where.reads_model = true, .fresh = 200 * NSEC_PER_MSEC };
 	int nargs, code = where_parse(&predict_spec, &o, argc, argv, &nargs);
 
 	if (code)
@@ -146,7 +153,7 @@ static enum err_code run_words(struct tool *t, const void *options, int nargs, c
 
 int cmd_words(int argc, char **argv)
 {
-	struct words_options o = { .top = 10 };
+	struct words_options o = { .where.reads_model = true, .top = 10 };
 	int nargs, code = where_parse(&words_spec, &o, argc, argv, &nargs);
 
 	return code ? code - 1 : where_run(&words_spec, &o.where, &o, nargs, argv, run_words);

@@ -4,7 +4,8 @@
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
 
-/* pull and push: one table to stdout, one gradient from stdin. */
+/* The commands pull and push: write one table to standard output, apply one gradient from standard
+ * input. */
 
 struct options {
 	struct where where;
@@ -36,7 +37,8 @@ static const struct opt_spec push_spec = {
 	.max_args = 2,
 };
 
-static enum err_code pull(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+static enum err_code pull_table(struct tool *t, const void *options, int nargs, char **argv,
+                                struct err *e)
 {
 	(void)options;
 	(void)nargs;
@@ -45,13 +47,14 @@ static enum err_code pull(struct tool *t, const void *options, int nargs, char *
 	return tool_pull(t, argv[1], STDOUT_FILENO, e);
 }
 
-static enum err_code push(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+static enum err_code push_gradient(struct tool *t, const void *options, int nargs, char **argv,
+                                   struct err *e)
 {
 	(void)options;
 	return tool_push(t, argv[1], nargs > 1 ? argv[2] : "-", e);
 }
 
-static int run(const struct opt_spec *spec, int argc, char **argv, where_fn fn)
+static int run_table_command(const struct opt_spec *spec, int argc, char **argv, where_fn fn)
 {
 	struct options o = { 0 };
 	int nargs, code = where_parse(spec, &o, argc, argv, &nargs);
@@ -61,10 +64,10 @@ static int run(const struct opt_spec *spec, int argc, char **argv, where_fn fn)
 
 int cmd_pull(int argc, char **argv)
 {
-	return run(&pull_spec, argc, argv, pull);
+	return run_table_command(&pull_spec, argc, argv, pull_table);
 }
 
 int cmd_push(int argc, char **argv)
 {
-	return run(&push_spec, argc, argv, push);
+	return run_table_command(&push_spec, argc, argv, push_gradient);
 }

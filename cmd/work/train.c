@@ -4,11 +4,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/num.h"
 #include "cmd/work/cmd.h"
 #include "cmd/work/common.h"
-#include "work/train.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/signals.h"
+#include "worker/train.h"
+
+/* The command train: the training loop of one worker (role/worker). */
 
 struct options {
 	struct where where;
@@ -46,23 +49,32 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
-/* As long as no slot is taken there is nothing to finish or to hand back. */
-static void end_now(int sig)
+/* Signal handler until the worker has its rank: there is nothing to finish or to give back yet. */
+static void exit_at_once(int sig)
 {
 	(void)sig;
 	_exit(0);
 }
 
-/* What asks the worker to leave: it ends the process now, and is readable from
- * the descriptor once it is blocked. */
-static int watch_signals(sigset_t *set)
+/* SIGHUP, SIGUSR1 and SIGUSR2 make a coordinator reload keys or take a checkpoint; a worker
+ * ignores them. */
+static void ignore_other_signals(void)
 {
-	struct sigaction now = { .sa_handler = end_now }, was;
+	static const int none_of_ours[] = { SIGHUP, SIGUSR1, SIGUSR2, 0 };
+
+	signals_ignore_stray(none_of_ours);
+}
+
+/* Put SIGINT and SIGTERM, which ask the worker to leave, into *set.  They end the process until
+ * train() blocks them; from then on they are read from the returned descriptor. */
+static int open_leave_signals(sigset_t *set)
+{
+	struct sigaction now = { .sa_handler = exit_at_once }, was;
 
 	sigemptyset(set);
 	sigaddset(set, SIGINT);
 	sigaction(SIGINT, &now, NULL);
-	/* Where it is ignored it is for who started this. */
+	/* A SIGTERM that our parent had ignored stays ignored. */
 	if (sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler != SIG_IGN) {
 		sigaddset(set, SIGTERM);
 		sigaction(SIGTERM, &now, NULL);
@@ -85,6 +97,7 @@ int cmd_train(int argc, char **argv)
 
 	if (code)
 		return code - 1;
+	ignore_other_signals();
 	if (o.compute && sim_parse_compute(o.compute, &compute, &e)) {
 		err_prefix(&e, "--compute");
 		return fail(spec.prog, &e);
@@ -99,11 +112,11 @@ int cmd_train(int argc, char **argv)
 		snprintf(name, sizeof name, "worker-0");
 	if (where_identity(&o.where, name, &id, &e))
 		return fail(spec.prog, &e);
-	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_level(&o.where, LOG_LEVEL_INFO));
+	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_log_level(&o.where, LOG_LEVEL_INFO));
 	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
 		.exec = o.exec, .zone = o.zone, .listen = o.listen, .iface = o.iface, .log = &log,
 		.compute = compute,
-		.hold = &hold, .interrupt = { .fd = watch_signals(&hold) } };
+		.hold = &hold, .interrupt = { .fd = open_leave_signals(&hold) } };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
 	close(cfg.interrupt.fd);
 	identity_release(&id);

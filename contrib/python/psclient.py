@@ -198,7 +198,8 @@ class Record:
 class Session:
     """Records to and from one server process."""
 
-    def __init__(self, address, server, psk, secret, slot=0xFFFFFFFF, suite=None, timeout=10):
+    def __init__(self, address, server, psk, secret, slot=0xFFFFFFFF, suite=None, timeout=10,
+                 incarnation=None):
         if address.startswith("/"):
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.connect(address)
@@ -206,7 +207,8 @@ class Session:
             host, port = address.rsplit(":", 1)
             self.sock = socket.create_connection((host, int(port)))
         self.sock.settimeout(timeout)
-        incarnation = int.from_bytes(os.urandom(8), "little") >> 1
+        if incarnation is None:
+            incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         hello = self.read(32)
         shake = Handshake(hello, secret, server, psk, incarnation, slot, suite)
         self.suite = shake.suite

@@ -5,21 +5,26 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "core/mem.h"
 #include "pskit/handle.h"
 
-/* Calls that do not wait: one thread makes them, one after the other, and a descriptor tells. */
+/* Asynchronous calls (ps_async).  One thread for each handle executes its calls, one after the
+ * other, and an eventfd tells when one has ended.
+ *
+ * `lock` guards call, text and end.  The thread writes result before it clears busy and signals the
+ * descriptor; the caller reads it only after that.  While busy, the rest of the handle belongs to
+ * the thread. */
 
 struct async {
 	struct ps *p;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
-	struct call call;               /* fn NULL: none */
+	struct call call;               /* the next call; fn is NULL if none */
 	char *text;
 	bool end;
 	_Atomic bool busy;
-	bool some;                      /* a result is there, or on its way; the caller's thread only */
+	bool some;                      /* a call was begun and ps_result() has not returned it; caller's thread only */
 	int result, fd;
 };
 
@@ -42,14 +47,14 @@ static void *make_calls(void *ctx)
 		a->result = c.fn(a->p, &c);
 		atomic_store(&a->busy, false);
 		if (write(a->fd, &one, sizeof one) < 0)
-			abort();        /* an eventfd of at most one takes one */
+			abort();        /* cannot fail: the counter is 0 or 1 */
 		pthread_mutex_lock(&a->lock);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return NULL;
 }
 
-static int start(struct ps *p)
+static int start_call_thread(struct ps *p)
 {
 	struct async *a = mem_alloc(sizeof *a);
 	sigset_t all, before;
@@ -79,7 +84,7 @@ static int start(struct ps *p)
 
 bool handle_is_busy(const struct ps *p)
 {
-	/* Its own thread is the one that may; a callback is called there. */
+	/* The thread that executes the call may use the handle: callbacks run there. */
 	return p->async && atomic_load(&p->async->busy) && !pthread_equal(pthread_self(), p->async->thread);
 }
 
@@ -104,7 +109,7 @@ void handle_end_async(struct ps *p)
 	p->async = NULL;
 }
 
-int handle_run(struct ps *p, const struct call *c)
+int handle_run_call(struct ps *p, const struct call *c)
 {
 	struct async *a = p->async;
 
@@ -130,7 +135,7 @@ PUBLIC int ps_async(struct ps *p, int on)
 		return PS_USAGE;
 	if (!on)
 		handle_end_async(p);
-	return on && !p->async ? start(p) : PS_OK;
+	return on && !p->async ? start_call_thread(p) : PS_OK;
 }
 
 PUBLIC int ps_fd(const struct ps *p)
@@ -145,7 +150,7 @@ PUBLIC int ps_result(struct ps *p)
 
 	if (!a || !a->some)
 		return handle_misuse(p, "ps_result: nothing was begun");
-	/* It is readable from the moment on that the result stands, and not before. */
+	/* The descriptor becomes readable after the result was stored, never before. */
 	if (read(a->fd, &n, sizeof n) < 0)
 		return PS_AGAIN;
 	a->some = false;

@@ -1,19 +1,21 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/names.h"
 #include "conf/conf_key.h"
 #include "conf/live.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/names.h"
 #include "format/safetensors.h"
-#include "launch/rundir.h"
 #include "model/model.h"
 #include "pskit/handle.h"
+#include "rundir/rundir.h"
 
-/* What a worker's program would have the job begin with. */
+/* What a worker's program proposes for the begin of the job: settings (ps_set) and first parameters
+ * (ps_begin_with). */
 
-/* Of a worker that sees no run directory: that the file is there, another has to see to. */
+/* The path that a worker without access to the run directory proposes.  Another worker, which has
+ * access, must write the file. */
 #define ELSEWHERE "/nonexistent/" RUNDIR_FIRST
 
 struct first {
@@ -23,7 +25,7 @@ struct first {
 	size_t n;
 };
 
-static bool too_late(struct ps *p, const char *what)
+static bool is_too_late(struct ps *p, const char *what)
 {
 	if (!p->joined && !p->attached)
 		return false;
@@ -36,9 +38,9 @@ PUBLIC int ps_set(struct ps *p, const char *key, const char *value)
 	const struct conf_key *k = conf_key_find(key, &p->e);
 	const char *given = getenv("PSKIT_GIVEN");
 
-	if (!k || too_late(p, "ps_set"))
+	if (!k || is_too_late(p, "ps_set"))
 		return handle_return(p, p->e.code);
-	/* The user's own words go before the program's. */
+	/* A setting that the user gave overrides the program's. */
 	if (names_has(given ? given : "none", k->path))
 		return PS_OK;
 	if (!p->settings)
@@ -71,7 +73,7 @@ PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, s
 {
 	struct first *f;
 
-	if (too_late(p, "ps_begin_with"))
+	if (is_too_late(p, "ps_begin_with"))
 		return handle_return(p, p->e.code);
 	f = mem_alloc(sizeof *f);
 	*f = (struct first){ p->values, mem_strdup(table), values, n };
@@ -79,7 +81,7 @@ PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, s
 	return PS_OK;
 }
 
-void handle_drop_first(struct ps *p)
+void handle_free_first(struct ps *p)
 {
 	for (struct first *f = p->values, *next; f; f = next) {
 		next = f->next;
@@ -89,7 +91,7 @@ void handle_drop_first(struct ps *p)
 	p->values = NULL;
 }
 
-void handle_say_settings(struct ps *p)
+void handle_warn_settings(struct ps *p)
 {
 	struct conf wish;
 	const char *name;
@@ -116,7 +118,7 @@ void handle_say_settings(struct ps *p)
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-static const struct first *values_of(const struct ps *p, const char *table)
+static const struct first *find_first_values(const struct ps *p, const char *table)
 {
 	const struct first *f = p->values;
 
@@ -125,8 +127,8 @@ static const struct first *values_of(const struct ps *p, const char *table)
 	return f;
 }
 
-/* Each name is a dense table's, and as long as that. */
-static enum err_code check(struct ps *p, const struct model_table *t, size_t n)
+/* Checks that each array of ps_begin_with belongs to a dense table and has its size. */
+static enum err_code check_first_values(struct ps *p, const struct model_table *t, size_t n)
 {
 	for (const struct first *f = p->values; f; f = f->next) {
 		size_t i = 0;
@@ -142,9 +144,9 @@ static enum err_code check(struct ps *p, const struct model_table *t, size_t n)
 	return ERR_OK;
 }
 
-static enum err_code put(struct ps *p, struct safetensors_writer *w, const struct model_table *t)
+static enum err_code put_first_table(struct ps *p, struct safetensors_writer *w, const struct model_table *t)
 {
-	const struct first *f = values_of(p, t->name);
+	const struct first *f = find_first_values(p, t->name);
 	size_t n = t->rows * t->cols;
 	float *zeroes = f ? NULL : mem_try_array(n, sizeof *zeroes);
 	enum err_code rc;
@@ -156,7 +158,9 @@ static enum err_code put(struct ps *p, struct safetensors_writer *w, const struc
 	return rc;
 }
 
-static enum err_code write_tables(struct ps *p, int fd, const struct model_table *t, size_t n)
+/* Writes all dense tables as safetensors: the arrays of ps_begin_with, and zeroes for the
+ * others. */
+static enum err_code write_first_tables(struct ps *p, int fd, const struct model_table *t, size_t n)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
 	enum err_code rc = ERR_OK;
@@ -168,15 +172,16 @@ static enum err_code write_tables(struct ps *p, int fd, const struct model_table
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, &p->e);
 	for (size_t i = 0; !rc && i < n; i++)
 		if (!t[i].sparse)
-			rc = put(p, w, &t[i]);
+			rc = put_first_table(p, w, &t[i]);
 	if (!rc)
 		rc = safetensors_end(w, &p->e);
 	safetensors_writer_free(w);
 	return rc;
 }
 
-/* Slot 0's goes before all others'. */
-static enum err_code write_file(struct ps *p, const struct model_table *t, size_t n)
+/* Writes the file with the first parameters.  Rank 0 replaces any other worker's file; the others
+ * only write it if there is none. */
+static enum err_code write_first_file(struct ps *p, const struct model_table *t, size_t n)
 {
 	char *own = p->slot > 0 ? mem_printf("%s.%d", p->first, p->slot) : mem_strdup(p->first);
 	struct file_new f = { 0 };
@@ -184,7 +189,7 @@ static enum err_code write_file(struct ps *p, const struct model_table *t, size_
 
 	if (!rc) {
 		f.no_sync = true;
-		rc = write_tables(p, f.fd, t, n);
+		rc = write_first_tables(p, f.fd, t, n);
 		rc = file_new_close(&f, rc, &p->e);
 	}
 	if (!rc && p->slot > 0) {
@@ -209,11 +214,11 @@ enum err_code handle_write_first(struct ps *p, const char *tables)
 	rc = model_spec_parse(tables, &t, &n, &p->e);
 	if (rc)
 		return rc;
-	rc = check(p, t, n);
+	rc = check_first_values(p, t, n);
 	if (!rc)
 		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST) : mem_strdup(ELSEWHERE);
 	if (!rc && p->id.run_dir)
-		rc = write_file(p, t, n);
+		rc = write_first_file(p, t, n);
 	free(t);
 	return rc;
 }

@@ -2,22 +2,32 @@
 #define PSKIT_HANDLE_H
 
 #include "pskit/pskit.h"
-#include "work/tool.h"
-#include "work/worker.h"
+#include "tool/tool.h"
+#include "worker/worker.h"
 
-/* Of the interface: seen from outside. */
+/* Inside of the library: a handle (struct ps), and what its files share.  pskit.c opens and closes
+ * handles, async.c runs calls on a thread, begin.c collects what the job shall begin with, worker.c
+ * takes part in the job, table.c reads and writes tables.
+ *
+ * A handle is joined (a worker of the job, after ps_join), attached (a tool beside the job, after
+ * its first access to a table), or neither.  A joined handle is stepping between ps_step_begin and
+ * ps_step_end, over after its last step, and ended after ps_finish.  Only one thread uses a handle
+ * at a time: the caller's, or the one of async.c while a call is busy. */
+
+/* A function of the public interface. */
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Rows that were pushed in a step: they stay as they are until all have their receipts. */
+/* Rows pushed in a step.  The client sends from this memory, so it must stay unchanged until all
+ * pushes are acknowledged. */
 struct held {
 	struct held *next;
 	uint64_t *ids;
 	float *rows;
-	size_t n;                       /* of those that were reserved: for how many there is room, of which table */
+	size_t n;                       /* reserved rows: how many fit, and the name of their table */
 	char name[64];
 };
 
-/* A call that may wait; of its arguments those that it has. */
+/* A call that may wait, with its arguments; those that fn does not have are 0. */
 struct call {
 	int (*fn)(struct ps *p, const struct call *c);
 	const char *text;
@@ -29,57 +39,62 @@ struct call {
 };
 
 struct ps {
-	char *where, *name;             /* name: NULL until it is clear */
-	bool by_join;                   /* where is a join file */
+	char *where, *name;             /* name: of the key, NULL if not given */
+	bool by_join;                   /* `where` is a join file, not a run directory */
 	char *zone, *tables, *first;
-	json_t *settings;               /* of ps_set */
-	struct first *values;           /* of ps_begin_with, until ps_join */
-	int slot;                       /* -1: any */
+	json_t *settings;               /* from ps_set */
+	struct first *values;           /* from ps_begin_with, until ps_join */
+	int slot;                       /* wanted rank; -1: any */
 	int64_t timeout;                /* ns */
+	bool has_sink;                  /* the program gave a log callback */
 	struct log log;
-	struct interrupt interrupt;     /* an eventfd, and who is asked: */
-	int (*asked)(void *ctx);        /* of ps_on_interrupt; NULL: nobody */
+	struct interrupt interrupt;     /* an eventfd, and the callback below */
+	int (*asked)(void *ctx);        /* from ps_on_interrupt, or NULL */
 	void *asked_ctx;
 	struct err e;
 	struct identity id;
 	bool has_id;
-	struct tool tool;               /* beside the job */
+	struct tool tool;               /* valid when attached */
 	bool attached;
-	struct train_config cfg;        /* in it */
+	struct train_config cfg;        /* from here on: valid when joined */
 	struct worker w;
 	struct step_times t;
 	bool joined, stepping, over, ended;
 	struct held *held, *reserved;
-	struct async *async;            /* NULL: calls wait */
+	struct async *async;            /* NULL unless ps_async is on */
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };
 
-/* async.c.  Here and now, or, of a handle that does not wait, on its thread: PS_AGAIN. */
-int handle_run(struct ps *p, const struct call *c);
-/* Is a call under way there?  Then p is that thread's. */
+/* async.c: executes a call, or on an asynchronous handle gives it to the thread and returns
+ * PS_AGAIN. */
+int handle_run_call(struct ps *p, const struct call *c);
+/* True while another thread executes a call: the caller must not touch p. */
 bool handle_is_busy(const struct ps *p);
-/* What is under way is given up. */
+/* Cancels the call under way, if any, and ends the thread. */
 void handle_end_async(struct ps *p);
 
-/* worker.c.  Of a dense table of the job the parameters, or the gradient; NULL: there is none. */
+/* worker.c: returns the parameters or the gradient of a dense table of the job, and their number in
+ * *n (may be NULL). Returns NULL and sets p->e when there is no such table. */
 float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n);
 
-/* begin.c.  ps_begin_with's values as a file for the coordinator, whose path is p->first: made here, where the run
- * directory is. */
+/* begin.c: writes the values of ps_begin_with to a file in the run directory, for the coordinator,
+ * and sets p->first to its path.  A worker without a run directory only sets the path. */
 enum err_code handle_write_first(struct ps *p, const char *tables);
-void handle_drop_first(struct ps *p);
-/* In the log: what of ps_set the job does not go by. */
-void handle_say_settings(struct ps *p);
+/* Frees the list of ps_begin_with. */
+void handle_free_first(struct ps *p);
+/* Warns in the log about settings of ps_set for which the job uses another value. */
+void handle_warn_settings(struct ps *p);
 
-/* What a call returns, by what became of it: p->e says more of a failure, and may have been
- * written to on the way to a success. */
+/* Converts rc to what a public function returns.  On a failure p->e keeps its message; on success
+ * p->e is cleared, because it may have been written to on the way. */
 int handle_return(struct ps *p, enum err_code rc);
-/* The same of a failure that is the caller's. */
+/* Reports a wrong use of the interface: sets p->e, and returns PS_USAGE. */
 int handle_misuse(struct ps *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Who it is: in a run directory by the name of its key, if it has no other. */
+/* Loads the identity, once: from the join file, or from the run directory by the name of a key,
+ * which is `name` unless the program gave another. */
 enum err_code handle_identify(struct ps *p, const char *name);
-/* Receipts have come for all that was pushed. */
-void handle_drop_held(struct ps *p);
+/* Frees the rows pushed in the last step.  The caller knows that they are all acknowledged. */
+void handle_free_pushed_rows(struct ps *p);
 
 #endif

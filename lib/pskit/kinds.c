@@ -1,6 +1,7 @@
 #include "model/model_kind.h"
 
-/* What the library has of models: custom, whose gradient is the caller's.  So it needs no BLAS. */
+/* The models of the library: only "custom", whose gradient the caller computes.  So the library
+ * needs no BLAS. */
 enum {
 #define MODEL(name, task, help, tables) KIND_##name,
 #include "model/model.def"

@@ -6,16 +6,17 @@
 #include <unistd.h>
 
 #include "auth/keys.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/version.h"
-#include "launch/rundir.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/utf8.h"
+#include "core/version.h"
+#include "rundir/rundir.h"
 
 #define TIMEOUT_MS 30000
 
 /* ---- codes ------------------------------------------------------------------------------ */
 
-static int number_of(enum err_code code)
+static int public_code(enum err_code code)
 {
 	switch (code) {
 	case ERR_FORBIDDEN:
@@ -38,7 +39,7 @@ int handle_return(struct ps *p, enum err_code rc)
 {
 	if (!rc)
 		p->e = (struct err){ 0 };
-	return number_of(rc);
+	return public_code(rc);
 }
 
 int handle_misuse(struct ps *p, const char *fmt, ...)
@@ -47,7 +48,7 @@ int handle_misuse(struct ps *p, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
+	utf8_vprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	err_set(&p->e, ERR_USAGE, "%s", text);
 	return PS_USAGE;
@@ -72,19 +73,19 @@ PUBLIC const char *ps_message(const struct ps *p)
 
 /* ---- a handle ----------------------------------------------------------------------------- */
 
-static void say_nothing(void *ctx, int level, const char *text)
+static void ignore_log(void *ctx, int level, const char *text)
 {
 	(void)ctx;
 	(void)level;
 	(void)text;
 }
 
-static char *copy(const char *s)
+static char *copy_or_null(const char *s)
 {
 	return s ? mem_strdup(s) : NULL;
 }
 
-static int slot_of(const struct ps_options *o)
+static int wanted_rank(const struct ps_options *o)
 {
 	const char *env = getenv("PSKIT_SLOT");
 	int64_t slot;
@@ -94,8 +95,8 @@ static int slot_of(const struct ps_options *o)
 	return env && num_int(env, 0, 4095, &slot) ? (int)slot : -1;
 }
 
-/* Whose word is as good as ps_cancel. */
-static void ask_caller(void *ctx)
+/* Asks the callback of ps_on_interrupt whether to stop: it counts as ps_cancel. */
+static void poll_caller(void *ctx)
 {
 	struct ps *p = ctx;
 
@@ -103,7 +104,7 @@ static void ask_caller(void *ctx)
 		ps_cancel(p);
 }
 
-static enum err_code find(struct ps *p, const char *where)
+static enum err_code find_cluster_of_handle(struct ps *p, const char *where)
 {
 	const char *join = identity_join_file(where);
 
@@ -130,17 +131,18 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	if (options)
 		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
 	name = o.name ? o.name : getenv("PSKIT_WORKER");
-	p->name = copy(name);
-	p->zone = copy(o.zone);
-	p->slot = slot_of(&o);
+	p->name = copy_or_null(name);
+	p->zone = copy_or_null(o.zone);
+	p->slot = wanted_rank(&o);
 	p->timeout = (o.timeout_ms > 0 ? o.timeout_ms : TIMEOUT_MS) * 1000000;
 	log_init(&p->log, name ? name : "pskit", -1, (enum log_level)o.log_level);
-	p->log.sink = o.log ? o.log : say_nothing;
+	p->has_sink = o.log;
+	p->log.sink = o.log ? o.log : ignore_log;
 	p->log.ctx = o.ctx;
 	if (key_init(&p->e))
 		return handle_return(p, p->e.code);
-	p->interrupt = (struct interrupt){ eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), ask_caller, p };
-	return handle_return(p, p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find(p, where));
+	p->interrupt = (struct interrupt){ eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), poll_caller, p };
+	return handle_return(p, p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find_cluster_of_handle(p, where));
 }
 
 enum err_code handle_identify(struct ps *p, const char *name)
@@ -161,7 +163,7 @@ PUBLIC void ps_cancel(struct ps *p)
 	int saved = errno;
 
 	if (p && p->interrupt.fd >= 0 && write(p->interrupt.fd, &one, sizeof one) < 0)
-		errno = saved;  /* it is full: then it is readable */
+		errno = saved;  /* the counter is full, so the descriptor is readable already */
 	errno = saved;
 }
 
@@ -182,17 +184,18 @@ PUBLIC void ps_close(struct ps *p)
 		return;
 	handle_end_async(p);
 	if (p->joined) {
-		/* In mid-job it leaves: its slot is another's, and its share goes back. */
+		/* Closed before the end of the job, a worker leaves it: its rank and its examples go to
+		 * others. */
 		if (!p->ended)
 			ps_cancel(p);
 		worker_close(&p->w, p->ended ? ERR_OK : ERR_STOPPED, &why);
 	}
 	if (p->attached)
 		tool_close(&p->tool);
-	handle_drop_held(p);
+	handle_free_pushed_rows(p);
 	if (p->reserved) {
 		p->held = p->reserved;
-		handle_drop_held(p);
+		handle_free_pushed_rows(p);
 	}
 	if (p->has_id)
 		identity_release(&p->id);
@@ -204,6 +207,6 @@ PUBLIC void ps_close(struct ps *p)
 	free(p->tables);
 	free(p->first);
 	json_decref(p->settings);
-	handle_drop_first(p);
+	handle_free_first(p);
 	free(p);
 }

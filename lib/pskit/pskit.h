@@ -13,136 +13,151 @@
 extern "C" {
 #endif
 
-/* What calls return.  Numbers stay as they are. */
+/* Return codes.  Their numbers never change. */
 enum {
 	PS_OK = 0,
 	PS_FAILED = 1,          /* the job failed, or anything that has no code of its own */
-	PS_USAGE = 2,           /* a call in a wrong order, an argument that cannot be */
+	PS_USAGE = 2,           /* a call in the wrong order, or an invalid argument */
 	PS_NOTREADY = 3,        /* the cluster does not run, or is not ready */
 	PS_NOTFOUND = 4,        /* no such table, directory, file */
 	PS_AUTH = 5,            /* the cluster does not know this key */
-	PS_UNREACH = 6,         /* nobody answers there */
-	PS_CONFIG = 7,          /* the cluster's configuration does not fit what was called */
+	PS_UNREACH = 6,         /* the cluster does not answer */
+	PS_CONFIG = 7,          /* the cluster's configuration does not fit the call */
 	PS_TIMEOUT = 8,
 	PS_STOPPED = 9,         /* the job was stopped, this worker asked to leave, or ps_cancel called */
 	PS_NOMEM = 10,
-	PS_FENCED = 14,         /* this worker was taken for dead, and another has its place */
-	PS_NONFINITE = 20,      /* a loss or a gradient that is no finite number */
+	PS_FENCED = 14,         /* this worker was declared dead, and may have been replaced */
+	PS_NONFINITE = 20,      /* a loss or a gradient is not finite */
 	PS_UNSUPPORTED = 21,
 	PS_OVER = 100,          /* ps_step_begin: there is no further step */
-	PS_AGAIN = 101          /* of a handle that does not wait: the call is under way */
+	PS_AGAIN = 101          /* asynchronous handles: the call is under way */
 };
 
 struct ps;
 
-/* Fill with zeroes, and put its size in; what is zero is as it is by default. */
+/* Options of ps_open.  Fill with zeroes, then set size; a field of 0 means its default. */
 struct ps_options {
-	size_t size;                    /* sizeof(struct ps_options): fields may come to be added behind the last */
-	const char *name;               /* who it is, in a run directory: a key's name (PSKIT_WORKER; else worker-SLOT in ps_join, else admin) */
-	int slot_wanted;                /* 0: any (or PSKIT_SLOT); N + 1: slot N */
-	const char *zone;               /* where it is: through a relay of this zone */
-	int64_t timeout_ms;             /* for the cluster to be there and ready (30,000); of ps_join: none */
-	/* What it does, line by line; level 0 error, 1 warning, 2 information, 3 more.  From any
-	 * thread.  NULL: nothing is told. */
+	size_t size;                    /* sizeof(struct ps_options): later versions may append fields */
+	const char *name;               /* name of its key in a run directory (PSKIT_WORKER; else worker-SLOT for ps_join, admin otherwise) */
+	int slot_wanted;                /* 0: any rank (or PSKIT_SLOT); N + 1: rank N */
+	const char *zone;               /* use a relay of this zone */
+	int64_t timeout_ms;             /* how long to wait for the cluster (30,000); ps_join waits forever */
+	/* Called with each line of the log; level 0 error, 1 warning, 2 information, 3 debug.  May be
+	 * called from any thread.  NULL: nothing is logged. */
 	void (*log)(void *ctx, int level, const char *text);
 	void *ctx;
-	int log_level;                  /* up to this one; 0: errors alone */
+	int log_level;                  /* highest level to log; 0: errors only */
 };
 
 struct ps_table {
 	char name[64];
-	uint64_t rows;                  /* of a sparse one: about how many there may come to be */
+	uint64_t rows;                  /* sparse tables: about how many rows are expected */
 	uint32_t cols;
 	int sparse;
 };
 
-/* "1.2.0"; and what a code means, in general. */
+/* The version, as "1.2.0"; the general meaning of a return code. */
 const char *ps_version(void);
 const char *ps_strerror(int code);
 
-/* where: a run directory, a join file, or NULL for PS_CLUSTER.  *out is set whatever is returned
- * (NULL only with PS_NOMEM): ps_message says of it what was wrong. */
+/* Opens a handle.  where: a run directory, a join file, or NULL for $PS_CLUSTER.  *out is set even
+ * on failure (except for PS_NOMEM, when it is NULL), so that ps_message can tell what was wrong; it
+ * must be closed in any case. */
 int ps_open(const char *where, const struct ps_options *options, struct ps **out);
-/* The last failure of a call on the handle: a sentence, until the next call. */
+/* A sentence about the last failure on the handle.  Valid until the next call. */
 const char *ps_message(const struct ps *p);
-/* Leaves the job, if it is in one, and lets go of everything.  NULL is nothing. */
+/* Leaves the job, if the handle is in one, and frees everything.  NULL is fine. */
 void ps_close(struct ps *p);
-/* Whatever call waits, and all from now on but ps_close, return PS_STOPPED. */
+/* Makes the call that waits, and all later ones except ps_close, return PS_STOPPED. */
 void ps_cancel(struct ps *p);
-/* fn is called by the thread that waits, before and several times a second while it does: so a program hears of signals
- * that its handlers have noted.  Non-zero is as ps_cancel: the call returns PS_STOPPED.  NULL: nobody is asked. */
+/* Sets a callback that the waiting thread calls, before it waits and several times a second while
+ * it does: a program can check there for signals that its handlers have noted.  When it returns
+ * non-zero, the effect is that of ps_cancel.  NULL removes it. */
 int ps_on_interrupt(struct ps *p, int (*fn)(void *ctx), void *ctx);
 
-/* With on 1: calls on this handle that would wait return PS_AGAIN at once, or what is wrong with them.  Then only
- * ps_fd, ps_result, ps_cancel and ps_close may be called, and what was given stays where it is, until ps_result returns
- * something else.  A thread of the handle makes the call; callbacks are called there.  0: calls wait. */
+/* With on 1, calls on this handle that would wait return PS_AGAIN at once, or an error.  After
+ * PS_AGAIN, until ps_result returns something else, only ps_fd, ps_result, ps_cancel and ps_close
+ * may be called, and the call's arguments must stay valid.  A thread of the handle executes the
+ * call, and calls the callbacks.  0: calls wait. */
 int ps_async(struct ps *p, int on);
-/* To be polled: readable when the call has ended.  -1: calls wait. */
+/* A descriptor to poll, readable when the call has ended; -1 unless the handle is asynchronous. */
 int ps_fd(const struct ps *p);
-/* What the call has returned, once; PS_AGAIN: it is still under way. */
+/* Returns the result of the call, once, or PS_AGAIN while it is under way. */
 int ps_result(struct ps *p);
 
 /* ---- in the job: a worker ----------------------------------------------------------------- */
 
-/* Before ps_join.  What the job is to begin with where the cluster file leaves a key at its default: keys of the update
- * rule, the mode and the end (pskit(3) lists them), texts as of --set.  The first worker that says so decides. */
+/* Call before ps_join.  Proposes a setting for the begin of the job, which counts where the cluster
+ * file leaves the key at its default.  pskit(3) lists the keys: update rule, synchronization mode
+ * and end.  Values are as for --set.  The first worker that joins decides. */
 int ps_set(struct ps *p, const char *key, const char *value);
-/* The first parameters of a dense table, n = rows * cols, borrowed until ps_join returns; other dense tables are then
- * zeroes.  Slot 0 has the say; a checkpoint that is gone on from, or job.init, goes before. */
+/* Call before ps_join.  Proposes the first parameters of a dense table; n is rows * cols, and
+ * values are borrowed until ps_join returns.  Other dense tables then begin with zeroes.  Rank 0's
+ * values are used, unless the job resumes from a checkpoint or has job.init. */
 int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n);
-/* Take a slot, and be there when the job begins.  tables: as job.tables ("w:784x10,b:10"), for a
- * cluster file that names none, or NULL; examples: how many the data has, for one that says
- * nothing of that, or 0.  The job's model is custom. */
+/* Joins the job as a worker.  tables is as job.tables ("w:784x10,b:10"), for a cluster file that
+ * has none, or NULL; examples is the number of examples in the data, for a cluster file that does
+ * not tell it, or 0.  The job's model must be custom. */
 int ps_join(struct ps *p, const char *tables, uint64_t examples);
-/* Which slot it has. */
+/* Its rank, or UINT32_MAX before ps_join. */
 uint32_t ps_slot(const struct ps *p);
-/* By what the job goes now, of a key: its text in out, of n bytes.  Numbers as in JSON. */
+/* Writes the current value of a setting of the job to out, which has n bytes; numbers as in
+ * JSON. */
 int ps_setting(struct ps *p, const char *key, char *out, size_t n);
 
-/* What is this worker's at a step: examples begin .. end-1 of the data, in pass number `epoch`
- * over it.  May be none: then it is pushed nothing, but the step is ended all the same. */
+/* The examples of this worker in a step: begin ..  end-1 of the data, in pass `epoch` over it.  If
+ * begin equals end there is nothing to push, but the step must be ended all the same. */
 struct ps_step {
 	uint64_t step, epoch, begin, end;
 };
-/* Until all others let it begin.  Dense tables have been pulled.  PS_OVER: that was all. */
+/* Begins a step: waits until the synchronization mode permits it, and pulls the dense tables.
+ * PS_OVER: there are no more steps. */
 int ps_step_begin(struct ps *p, struct ps_step *out);
-/* Of a dense table, row by row: the parameters of this step, and where the gradient is to be
- * put, whole: the mean over the step's examples.  *n: floats (may be NULL).  Until the end of the
- * step; NULL: there is no such table. */
+/* A dense table in row-major order: the parameters of this step, and where the caller must write
+ * the whole gradient, the mean over the step's examples.  *n becomes the number of floats (n may be
+ * NULL).  Valid until the step ends.  NULL: there is no such table. */
 const float *ps_param(struct ps *p, const char *table, size_t *n);
 float *ps_grad(struct ps *p, const char *table, size_t *n);
-/* Push the gradients; loss: the mean over the step's examples, or -INFINITY where nobody has looked. */
+/* Ends a step: pushes the gradients.  loss is the mean over the step's examples, or -INFINITY if it
+ * was not computed. */
 int ps_step_end(struct ps *p, double loss);
 
-/* Scores of the whole model, by whoever is asked: NAN where there is none. */
+/* Scores of the whole model; NAN for one that was not computed. */
 struct ps_scores {
 	double loss, accuracy, auc, rmse, r2;
 	uint64_t examples;
 };
-/* Who scores the model (ps_param) for job.eval_every and at the end, in one of the workers; 0: it could.  May be called
- * before ps_join. */
+/* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end.  It is
+ * called in one of the workers, and returns 0 on success.  May be called before ps_join. */
 int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
-/* After PS_OVER, or when this worker has no more to do (a step that it has begun is left out): until the job is over.  score (NULL: that of ps_on_score, if any) is called in one of the workers, with
- * the last parameters in ps_param. */
+/* Call after PS_OVER, or when this worker has no more to do; a step that it has begun is abandoned.
+ * Waits until the job is over.  score (NULL: the callback of ps_on_score, if any) is called in one
+ * of the workers, with the last parameters in ps_param. */
 int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
 
 /* ---- in the job or beside it: tables ------------------------------------------------------ */
 
-/* Beside no job: make tables ("w:784x10,emb:1000000x16:sparse:glorot", as job.tables) in a cluster that has none of its own
- * to train, with an admin's key.  One that is there in the same shape is fine; PS_CONFIG: in another, or a job runs. */
+/* Creates tables ("w:784x10,emb:1000000x16:sparse:glorot", as job.tables) in a cluster without a
+ * job; needs an admin's key.  A table that exists in the same shape is fine.  PS_CONFIG: one exists
+ * in another shape, or there is a job. */
 int ps_create(struct ps *p, const char *tables);
-/* Outside of steps, of the tables as they are now; in a step, as of it.  In a job after ps_join, beside it
- * (an admin's key) at any time: then a push counts at once, by the job's update rule. */
+/* The functions from here on may be called in a job after ps_join, or beside it at any time with an
+ * admin's key.  In a step they use the tables of that step, outside of steps the current ones.  A
+ * push beside the job is applied at once, by the job's update rule.
+ *
+ * Describes a table. */
 int ps_describe(struct ps *p, const char *table, struct ps_table *out);
-/* The i-th; PS_NOTFOUND: there are no more. */
+/* Describes the i-th table; PS_NOTFOUND past the last. */
 int ps_describe_at(struct ps *p, size_t i, struct ps_table *out);
-/* A whole dense table: n is rows * cols, or PS_USAGE. */
+/* Pull or push a whole dense table; n must be rows * cols. */
 int ps_pull(struct ps *p, const char *table, float *dst, size_t n);
 int ps_push(struct ps *p, const char *table, const float *gradient, size_t n);
-/* Rows of a sparse one, in the order of ids; dst, gradient: nids * cols. */
+/* Pull or push rows of a sparse table, in the order of ids; dst and gradient have nids * cols
+ * floats. */
 int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst);
 int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient);
-/* The same without a copy: memory for as many, to be filled in; then the first n of them are pushed. */
+/* Push rows without a copy: ps_reserve_rows returns memory for nids ids and rows to fill in, and
+ * ps_commit_rows pushes the first n of them. */
 int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient);
 int ps_commit_rows(struct ps *p, size_t n);
 

@@ -1,10 +1,10 @@
-#include "base/mem.h"
+#include "core/mem.h"
 #include "pskit/handle.h"
 #include "sync/receipt.h"
 
-/* ---- which client, which step ------------------------------------------------------------ */
+/* ---- client and step -------------------------------------------------------------------- */
 
-static enum err_code attach(struct ps *p)
+static enum err_code attach_to_cluster(struct ps *p)
 {
 	enum err_code rc;
 
@@ -17,19 +17,19 @@ static enum err_code attach(struct ps *p)
 	return rc;
 }
 
-static struct client *client_of(struct ps *p)
+static struct client *current_client(struct ps *p)
 {
 	return p->joined ? p->w.client : p->tool.client;
 }
 
-static uint64_t step_of(const struct ps *p)
+static uint64_t current_step(const struct ps *p)
 {
 	return p->stepping ? p->w.step : CLIENT_NOW;
 }
 
-static const struct table *find(struct ps *p, const char *name, bool sparse)
+static const struct table *find_table_of_kind(struct ps *p, const char *name, bool sparse)
 {
-	const struct table *t = layout_find(client_layout(client_of(p)), name);
+	const struct table *t = layout_find(client_layout(current_client(p)), name);
 
 	if (!t)
 		err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", name);
@@ -40,36 +40,36 @@ static const struct table *find(struct ps *p, const char *name, bool sparse)
 	return NULL;
 }
 
-static void describe(const struct table *t, struct ps_table *out)
+static void fill_description(const struct table *t, struct ps_table *out)
 {
 	*out = (struct ps_table){ .rows = t->rows, .cols = t->cols, .sparse = t->sparse };
 	snprintf(out->name, sizeof out->name, "%s", t->name);
 }
 
-static int describe_named(struct ps *p, const struct call *c)
+static int describe_table_by_name(struct ps *p, const struct call *c)
 {
-	enum err_code rc = attach(p);
-	const struct table *t = rc ? NULL : layout_find(client_layout(client_of(p)), c->text);
+	enum err_code rc = attach_to_cluster(p);
+	const struct table *t = rc ? NULL : layout_find(client_layout(current_client(p)), c->text);
 
 	if (t)
-		describe(t, c->to);
+		fill_description(t, c->to);
 	return handle_return(p, rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
 }
 
 PUBLIC int ps_describe(struct ps *p, const char *table, struct ps_table *out)
 {
-	return handle_run(p, &(const struct call){ describe_named, .text = table, .to = out });
+	return handle_run_call(p, &(const struct call){ describe_table_by_name, .text = table, .to = out });
 }
 
-static int describe_at(struct ps *p, const struct call *c)
+static int describe_table_at(struct ps *p, const struct call *c)
 {
-	enum err_code rc = attach(p);
-	const struct layout *l = rc ? NULL : client_layout(client_of(p));
+	enum err_code rc = attach_to_cluster(p);
+	const struct layout *l = rc ? NULL : client_layout(current_client(p));
 	uint64_t left = c->n;
 
 	for (size_t k = 0; l && k < l->ntables; k++)
 		if (!l->table[k].dropped && left-- == 0) {
-			describe(&l->table[k], c->to);
+			fill_description(&l->table[k], c->to);
 			return PS_OK;
 		}
 	return handle_return(p, rc ? rc : err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
@@ -77,12 +77,12 @@ static int describe_at(struct ps *p, const struct call *c)
 
 PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 {
-	return handle_run(p, &(const struct call){ describe_at, .n = i, .to = out });
+	return handle_run_call(p, &(const struct call){ describe_table_at, .n = i, .to = out });
 }
 
-/* ---- new ones ----------------------------------------------------------------------------- */
+/* ---- creation ----------------------------------------------------------------------------- */
 
-static json_t *shapes_of(const struct model_table *t, size_t n)
+static json_t *make_table_shapes(const struct model_table *t, size_t n)
 {
 	json_t *list = json_array();
 
@@ -96,7 +96,7 @@ static json_t *shapes_of(const struct model_table *t, size_t n)
 	return list;
 }
 
-static int create(struct ps *p, const struct call *c)
+static int create_tables(struct ps *p, const struct call *c)
 {
 	struct model_table *t;
 	json_t *shapes;
@@ -108,26 +108,26 @@ static int create(struct ps *p, const struct call *c)
 	rc = model_spec_parse(c->text, &t, &n, &p->e);
 	if (rc)
 		return handle_return(p, rc);
-	shapes = shapes_of(t, n);
-	rc = attach(p);
+	shapes = make_table_shapes(t, n);
+	rc = attach_to_cluster(p);
 	if (!rc)
 		rc = tool_create(&p->tool, shapes, &p->e);
 	json_decref(shapes);
 	free(t);
-	/* What it asks for does not fit what is there. */
+	/* A table of this name has another shape. */
 	return handle_return(p, rc == ERR_EXISTS ? ERR_CONFIG : rc);
 }
 
 PUBLIC int ps_create(struct ps *p, const char *tables)
 {
-	return handle_run(p, &(const struct call){ create, .text = tables });
+	return handle_run_call(p, &(const struct call){ create_tables, .text = tables });
 }
 
 /* ---- dense ------------------------------------------------------------------------------- */
 
-static const struct table *whole(struct ps *p, const char *name, size_t n)
+static const struct table *find_whole_table(struct ps *p, const char *name, size_t n)
 {
-	const struct table *t = attach(p) ? NULL : find(p, name, false);
+	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, name, false);
 
 	if (t && n != table_elements(t)) {
 		handle_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name, (unsigned long long)t->rows, t->cols, n);
@@ -136,9 +136,9 @@ static const struct table *whole(struct ps *p, const char *name, size_t n)
 	return t;
 }
 
-static int pull(struct ps *p, const struct call *c)
+static int pull_whole_table(struct ps *p, const struct call *c)
 {
-	const struct table *t = whole(p, c->text, c->n);
+	const struct table *t = find_whole_table(p, c->text, c->n);
 	const float *here = t && p->stepping ? handle_dense(p, c->text, false, NULL) : NULL;
 	enum err_code rc;
 
@@ -148,26 +148,26 @@ static int pull(struct ps *p, const struct call *c)
 		memcpy(c->to, here, c->n * sizeof *here);
 		return PS_OK;
 	}
-	rc = client_want(client_of(p), t, step_of(p), NULL, c->to, &p->e);
-	return handle_return(p, rc ? rc : client_wait(client_of(p), step_of(p), &p->e));
+	rc = client_want(current_client(p), t, current_step(p), NULL, c->to, &p->e);
+	return handle_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
 }
 
-/* Outside of the job: everything has its receipt, and all was taken. */
-static int settled(struct ps *p, const char *table, const struct client_stats *before)
+/* Waits until a push outside of the job is acknowledged, and reports a refused one. */
+static int await_push(struct ps *p, const char *table, const struct client_stats *before)
 {
 	struct client_stats now;
-	enum err_code rc = client_settle(client_of(p), &p->e);
+	enum err_code rc = client_settle(current_client(p), &p->e);
 
 	if (rc)
 		return handle_return(p, rc);
-	client_stats(client_of(p), &now);
+	client_stats(current_client(p), &now);
 	if (now.receipts[PUSH_REFUSED] != before->receipts[PUSH_REFUSED])
 		rc = err_set(&p->e, ERR_NONFINITE, "table \"%s\": refused: the gradient has values that are not finite, or the table takes none "
 		    "from outside of the job", table);
 	return handle_return(p, rc);
 }
 
-static bool may_push(struct ps *p, const char *what)
+static bool check_may_push(struct ps *p, const char *what)
 {
 	if (!p->joined || p->stepping)
 		return true;
@@ -175,14 +175,15 @@ static bool may_push(struct ps *p, const char *what)
 	return false;
 }
 
-static int push(struct ps *p, const struct call *c)
+/* ps_push.  In a step it only fills in the gradient of the table, which ps_step_end pushes. */
+static int push_whole_table(struct ps *p, const struct call *c)
 {
-	const struct table *t = whole(p, c->text, c->n);
+	const struct table *t = find_whole_table(p, c->text, c->n);
 	struct client_stats before;
 	enum err_code rc;
 	float *here;
 
-	if (!t || !may_push(p, "ps_push"))
+	if (!t || !check_may_push(p, "ps_push"))
 		return handle_return(p, p->e.code);
 	here = p->stepping ? handle_dense(p, c->text, true, NULL) : NULL;
 	if (p->stepping && !here)
@@ -191,39 +192,39 @@ static int push(struct ps *p, const struct call *c)
 		memcpy(here, c->from, c->n * sizeof *here);
 		return PS_OK;
 	}
-	client_stats(client_of(p), &before);
-	rc = client_push(client_of(p), t, 0, 1, c->from, &p->e);
-	return rc ? handle_return(p, rc) : settled(p, c->text, &before);
+	client_stats(current_client(p), &before);
+	rc = client_push(current_client(p), t, 0, 1, c->from, &p->e);
+	return rc ? handle_return(p, rc) : await_push(p, c->text, &before);
 }
 
 PUBLIC int ps_pull(struct ps *p, const char *table, float *dst, size_t n)
 {
-	return handle_run(p, &(const struct call){ pull, .text = table, .to = dst, .n = n });
+	return handle_run_call(p, &(const struct call){ pull_whole_table, .text = table, .to = dst, .n = n });
 }
 
 PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_t n)
 {
-	return handle_run(p, &(const struct call){ push, .text = table, .from = gradient, .n = n });
+	return handle_run_call(p, &(const struct call){ push_whole_table, .text = table, .from = gradient, .n = n });
 }
 
 /* ---- sparse ------------------------------------------------------------------------------ */
 
-static int pull_rows(struct ps *p, const struct call *c)
+static int pull_table_rows(struct ps *p, const struct call *c)
 {
-	const struct table *t = attach(p) ? NULL : find(p, c->text, true);
+	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
 	enum err_code rc;
 
 	if (!t)
 		return handle_return(p, p->e.code);
 	if (!c->n)
 		return PS_OK;
-	rc = client_want_rows(client_of(p), t, step_of(p), c->ids, c->n, c->to, &p->e);
-	return handle_return(p, rc ? rc : client_wait(client_of(p), step_of(p), &p->e));
+	rc = client_want_rows(current_client(p), t, current_step(p), c->ids, c->n, c->to, &p->e);
+	return handle_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
 }
 
 PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst)
 {
-	return handle_run(p, &(const struct call){ pull_rows, .text = table, .ids = ids, .n = nids, .to = dst });
+	return handle_run_call(p, &(const struct call){ pull_table_rows, .text = table, .ids = ids, .n = nids, .to = dst });
 }
 
 /* ---- rows that are pushed ------------------------------------------------------------------- */
@@ -235,7 +236,7 @@ static void held_free(struct held *h)
 	free(h);
 }
 
-void handle_drop_held(struct ps *p)
+void handle_free_pushed_rows(struct ps *p)
 {
 	for (struct held *next; p->held; p->held = next) {
 		next = p->held->next;
@@ -243,8 +244,9 @@ void handle_drop_held(struct ps *p)
 	}
 }
 
-/* Room for rows of the table; NULL: there is none. */
-static struct held *hold(struct ps *p, const struct table *t, size_t nids)
+/* Allocates room for nids rows of the table.  Returns NULL and sets p->e when there is not enough
+ * memory. */
+static struct held *reserve_held(struct ps *p, const struct table *t, size_t nids)
 {
 	struct held *h = mem_alloc(sizeof *h);
 
@@ -257,50 +259,53 @@ static struct held *hold(struct ps *p, const struct table *t, size_t nids)
 	return NULL;
 }
 
-/* In a step they are on their way until its receipts have come; beside the job, no longer than here. */
-static enum err_code send(struct ps *p, const struct table *t, const uint64_t *ids, size_t n, const float *rows)
+/* Pushes rows.  In a step, the memory must stay until the step's pushes are acknowledged; otherwise
+ * until await_push() returns. */
+static enum err_code push_held_rows(struct ps *p, const struct table *t, const uint64_t *ids, size_t n, const float *rows)
 {
 	if (p->stepping)
 		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids, n, rows, NULL, &p->e);
-	return client_push_rows(client_of(p), t, 0, 1, ids, n, rows, NULL, &p->e);
+	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, &p->e);
 }
 
-static int push_rows(struct ps *p, const struct call *c)
+/* ps_push_rows.  In a step, the rows are copied and kept until the step is acknowledged; beside the
+ * job, it waits for the receipts. */
+static int push_table_rows(struct ps *p, const struct call *c)
 {
-	const struct table *t = attach(p) ? NULL : find(p, c->text, true);
+	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, c->text, true);
 	const uint64_t *ids = c->ids;
 	const float *rows = c->from;
 	struct client_stats before;
 	enum err_code rc;
 	struct held *h;
 
-	if (!t || !may_push(p, "ps_push_rows"))
+	if (!t || !check_may_push(p, "ps_push_rows"))
 		return handle_return(p, p->e.code);
 	if (!c->n)
 		return PS_OK;
 	if (p->stepping) {
-		h = hold(p, t, c->n);
+		h = reserve_held(p, t, c->n);
 		if (!h)
 			return handle_return(p, p->e.code);
 		memcpy(h->ids, ids, c->n * sizeof *ids);
 		memcpy(h->rows, rows, c->n * t->cols * sizeof *rows);
 		h->next = p->held;
 		p->held = h;
-		return handle_return(p, send(p, t, h->ids, c->n, h->rows));
+		return handle_return(p, push_held_rows(p, t, h->ids, c->n, h->rows));
 	}
-	client_stats(client_of(p), &before);
-	rc = send(p, t, ids, c->n, rows);
-	return rc ? handle_return(p, rc) : settled(p, c->text, &before);
+	client_stats(current_client(p), &before);
+	rc = push_held_rows(p, t, ids, c->n, rows);
+	return rc ? handle_return(p, rc) : await_push(p, c->text, &before);
 }
 
 PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient)
 {
-	return handle_run(p, &(const struct call){ push_rows, .text = table, .ids = ids, .n = nids, .from = gradient });
+	return handle_run_call(p, &(const struct call){ push_table_rows, .text = table, .ids = ids, .n = nids, .from = gradient });
 }
 
 /* ---- rows that are made in place ------------------------------------------------------------ */
 
-static void drop_reserved(struct ps *p)
+static void drop_reserved_rows(struct ps *p)
 {
 	if (p->reserved)
 		held_free(p->reserved);
@@ -313,12 +318,12 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 
 	if (handle_is_busy(p))
 		return PS_USAGE;
-	t = attach(p) ? NULL : find(p, table, true);
+	t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, table, true);
 	if (!t)
 		return handle_return(p, p->e.code);
 	if (p->reserved)
 		return handle_misuse(p, "ps_reserve_rows: what was reserved before is not committed yet");
-	p->reserved = hold(p, t, nids ? nids : 1);
+	p->reserved = reserve_held(p, t, nids ? nids : 1);
 	if (!p->reserved)
 		return handle_return(p, p->e.code);
 	snprintf(p->reserved->name, sizeof p->reserved->name, "%s", t->name);
@@ -328,7 +333,9 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 	return PS_OK;
 }
 
-static int commit_rows(struct ps *p, const struct call *c)
+/* ps_commit_rows.  The reserved rows move to p->held: in a step until it is acknowledged, beside
+ * the job until the push has its receipts. */
+static int commit_reserved_rows(struct ps *p, const struct call *c)
 {
 	struct held *h = p->reserved;
 	const struct table *t;
@@ -337,26 +344,26 @@ static int commit_rows(struct ps *p, const struct call *c)
 
 	if (!h || c->n > h->n)
 		return handle_misuse(p, "ps_commit_rows: %s", h ? "there are not so many reserved" : "ps_reserve_rows comes first");
-	if (!may_push(p, "ps_commit_rows"))
+	if (!check_may_push(p, "ps_commit_rows"))
 		return PS_USAGE;
-	t = layout_find(client_layout(client_of(p)), h->name);
-	client_stats(client_of(p), &before);
+	t = layout_find(client_layout(current_client(p)), h->name);
+	client_stats(current_client(p), &before);
 	if (!t || !c->n) {
-		drop_reserved(p);
+		drop_reserved_rows(p);
 		return t ? PS_OK : handle_return(p, err_set(&p->e, ERR_NOTFOUND, "the table that rows were reserved for is gone"));
 	}
 	p->reserved = NULL;
 	h->next = p->held;
 	p->held = h;
-	rc = send(p, t, h->ids, c->n, h->rows);
+	rc = push_held_rows(p, t, h->ids, c->n, h->rows);
 	if (p->stepping)
 		return handle_return(p, rc);
-	rc = rc ? handle_return(p, rc) : settled(p, t->name, &before);
-	handle_drop_held(p);
+	rc = rc ? handle_return(p, rc) : await_push(p, t->name, &before);
+	handle_free_pushed_rows(p);
 	return rc;
 }
 
 PUBLIC int ps_commit_rows(struct ps *p, size_t n)
 {
-	return handle_run(p, &(const struct call){ commit_rows, .n = n });
+	return handle_run_call(p, &(const struct call){ commit_reserved_rows, .n = n });
 }

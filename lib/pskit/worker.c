@@ -1,14 +1,15 @@
 #include <math.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "kern/vec.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "math/vec.h"
 #include "pskit/handle.h"
 
 /* ---- into the job ------------------------------------------------------------------------- */
 
-/* Steps that are the caller's cannot be several to a push. */
-static enum err_code suits(const struct conf *c, struct err *e)
+/* Refuses a job with several steps a push: here the caller takes the steps, and each of them is
+ * pushed. */
+static enum err_code check_job_suits(const struct conf *c, struct err *e)
 {
 	const char *key = c->local_steps > 1 ? "local_steps" : c->accumulate > 1 ? "accumulate" : c->fragments > 1 ? "fragments" : NULL;
 
@@ -16,7 +17,22 @@ static enum err_code suits(const struct conf *c, struct err *e)
 	    key) : ERR_OK;
 }
 
-static int join(struct ps *p, const struct call *c)
+/* Warns about a job without a last step, which is allowed for custom gradients. */
+static void warn_endless_steps(struct ps *p)
+{
+	static const char text[] = "the job has neither steps nor epochs, so a loop over its steps never ends: "
+	    "ps_set(\"steps\", N) before ps_join, or steps or epochs in the cluster file, bound it";
+	const struct conf_job *job = &p->w.job.conf.job;
+
+	if (job->steps || job->epochs)
+		return;
+	log_warn(&p->log, "%s", text);
+	if (!p->has_sink)
+		fprintf(stderr, "pskit: warning: %s\n", text);
+}
+
+/* ps_join.  On failure the worker is closed again, but its identity stays in the handle. */
+static int join_job(struct ps *p, const struct call *c)
 {
 	char name[24];
 	enum err_code rc;
@@ -29,17 +45,19 @@ static int join(struct ps *p, const struct call *c)
 		return handle_return(p, rc);
 	p->tables = c->text ? mem_strdup(c->text) : NULL;
 	rc = handle_write_first(p, p->tables);
-	handle_drop_first(p);
+	handle_free_first(p);
 	if (rc)
 		return handle_return(p, rc);
 	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt = p->interrupt, .log = &p->log,
 		.by_caller = true, .tables = p->tables, .examples = c->n, .settings = p->settings, .first = p->first };
 	rc = worker_open(&p->w, &p->cfg, &p->e);
 	if (!rc)
-		rc = suits(&p->w.job.conf, &p->e);
+		rc = check_job_suits(&p->w.job.conf, &p->e);
 	p->joined = !rc;
 	if (!rc)
-		handle_say_settings(p);
+		handle_warn_settings(p);
+	if (!rc)
+		warn_endless_steps(p);
 	if (rc)
 		worker_close(&p->w, rc, &p->e);
 	return handle_return(p, rc);
@@ -47,7 +65,7 @@ static int join(struct ps *p, const struct call *c)
 
 PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 {
-	return handle_run(p, &(const struct call){ join, .text = tables, .n = examples });
+	return handle_run_call(p, &(const struct call){ join_job, .text = tables, .n = examples });
 }
 
 PUBLIC uint32_t ps_slot(const struct ps *p)
@@ -57,12 +75,12 @@ PUBLIC uint32_t ps_slot(const struct ps *p)
 
 /* ---- scores -------------------------------------------------------------------------------- */
 
-static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
+static enum err_code score_by_caller(void *ctx, struct eval_result *out, struct err *e)
 {
 	struct ps *p = ctx;
 	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
 
-	/* What has come until now is not for the callback. */
+	/* An interrupt that arrived before must not reach the callback. */
 	if (interrupt_came(&p->interrupt))
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (p->score(p, p->score_ctx, &s))
@@ -73,16 +91,17 @@ static enum err_code score(void *ctx, struct eval_result *out, struct err *e)
 	return ERR_OK;
 }
 
-static void offer_scores(struct ps *p)
+static void install_score(struct ps *p)
 {
-	p->w.score = p->score ? score : NULL;
+	p->w.score = p->score ? score_by_caller : NULL;
 	p->w.score_ctx = p;
 }
 
 /* ---- a step -------------------------------------------------------------------------------- */
 
-/* What came of all steps (in bsp: of all workers'), for who wants it. */
-static int last_parameters(struct ps *p)
+/* Pulls the parameters after the last step (in bsp: of all workers), for a program that reads them
+ * after PS_OVER. */
+static int pull_last_parameters(struct ps *p)
 {
 	struct worker *w = &p->w;
 	enum err_code rc = w->ring ? ERR_OK : params_pull(&w->params, &w->batch, w->step, true, &p->e);
@@ -90,7 +109,9 @@ static int last_parameters(struct ps *p)
 	return rc ? handle_return(p, rc) : PS_OVER;
 }
 
-static int step_begin(struct ps *p, const struct call *c)
+/* ps_step_begin.  worker_fetch() waits until the step may begin; then all pushes of earlier steps
+ * are acknowledged, and their rows can be freed. */
+static int begin_worker_step(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
 	enum err_code rc = ERR_OK;
@@ -98,14 +119,15 @@ static int step_begin(struct ps *p, const struct call *c)
 	if (!p->joined || p->stepping || p->over)
 		return handle_misuse(p, "ps_step_begin: %s", !p->joined ? "ps_join comes first" : p->over ? "all steps are done" :
 		    "the step before has no ps_step_end");
-	offer_scores(p);
-	/* At an epoch's end there may be none for this worker: then the step is only ended. */
+	install_score(p);
+	/* At the end of an epoch a step may have no examples for this worker: commit it empty and go
+	 * on. */
 	for (bool any = false; !any;) {
 		rc = worker_fetch(w, &p->t, &p->over, &p->e);
 		if (!rc)
-			handle_drop_held(p);
+			handle_free_pushed_rows(p);
 		if (!rc && p->over)
-			return last_parameters(p);
+			return pull_last_parameters(p);
 		if (!rc)
 			rc = worker_evaluate_now(w, &p->e);
 		any = w->batch.rows > 0;
@@ -122,7 +144,7 @@ static int step_begin(struct ps *p, const struct call *c)
 
 PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 {
-	return handle_run(p, &(const struct call){ step_begin, .to = out });
+	return handle_run_call(p, &(const struct call){ begin_worker_step, .to = out });
 }
 
 float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n)
@@ -150,7 +172,7 @@ PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
 	return handle_is_busy(p) ? NULL : handle_dense(p, table, true, n);
 }
 
-/* Where nobody looks at the loss, this tells. */
+/* Without a loss, only the gradient shows that training diverged. */
 static bool gradient_is_finite(const struct params *q)
 {
 	for (size_t i = 0; i < q->job->ntables; i++)
@@ -159,7 +181,7 @@ static bool gradient_is_finite(const struct params *q)
 	return true;
 }
 
-static int step_end(struct ps *p, const struct call *c)
+static int end_worker_step(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
 	double loss = c->number;
@@ -177,7 +199,7 @@ static int step_end(struct ps *p, const struct call *c)
 
 PUBLIC int ps_step_end(struct ps *p, double loss)
 {
-	return handle_run(p, &(const struct call){ step_end, .number = loss });
+	return handle_run_call(p, &(const struct call){ end_worker_step, .number = loss });
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -191,7 +213,7 @@ PUBLIC int ps_on_score(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct p
 	return PS_OK;
 }
 
-static int finish(struct ps *p, const struct call *c)
+static int finish_job(struct ps *p, const struct call *c)
 {
 	enum err_code rc;
 
@@ -200,7 +222,7 @@ static int finish(struct ps *p, const struct call *c)
 		return handle_misuse(p, "ps_finish: %s", p->ended ? "the job is over" : "ps_join comes first");
 	p->over = true;
 	p->stepping = false;
-	offer_scores(p);
+	install_score(p);
 	rc = worker_finish(&p->w, &p->e);
 	p->ended = !rc;
 	return handle_return(p, rc);
@@ -210,5 +232,5 @@ PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_
 {
 	if (fn && ps_on_score(p, fn, ctx))
 		return PS_USAGE;
-	return handle_run(p, &(const struct call){ .fn = finish });
+	return handle_run_call(p, &(const struct call){ .fn = finish_job });
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
+#include "core/mem.h"
 
 void chart_init(struct chart *c, unsigned width, unsigned height)
 {
@@ -36,8 +36,8 @@ bool chart_fit(const double *x, const double *y, size_t n, struct chart_span *ou
 	return any;
 }
 
-/* The dots of a character are numbered down the left column, then down the right one, but
- * for the lowest row, which came later (Unicode 15, section 21.1). */
+/* Unicode numbers the dots down the left column, then down the right one, except for the lowest
+ * row, which was added later (Unicode 15, section 21.1). */
 static void set_dot(struct chart *c, long x, long y)
 {
 	static const uint8_t bit[4][2] = { { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 } };
@@ -45,8 +45,8 @@ static void set_dot(struct chart *c, long x, long y)
 	c->dots[(size_t)(y / 4) * c->width + (size_t)(x / 2)] |= bit[y % 4][x % 2];
 }
 
-/* Bresenham's line, both ends in it. */
-static void line(struct chart *c, long x0, long y0, long x1, long y1)
+/* Draw a line by Bresenham's algorithm, including both ends. */
+static void draw_dot_line(struct chart *c, long x0, long y0, long x1, long y1)
 {
 	long dx = labs(x1 - x0), dy = -labs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, err = dx + dy;
 
@@ -67,12 +67,12 @@ static void line(struct chart *c, long x0, long y0, long x1, long y1)
 	}
 }
 
-/* Which of n dots; -1: outside. */
-static long place(double v, double low, double high, unsigned n)
+/* The index, of n dots, at which v lies between low and high; -1: outside. */
+static long dot_position(double v, double low, double high, unsigned n)
 {
 	if (!isfinite(v) || v < low || v > high)
 		return -1;
-	/* Halves first: the span of two doubles may be none. */
+	/* Halve before subtracting: the difference of two doubles may overflow. */
 	return high > low ? lround((v / 2 - low / 2) / (high / 2 - low / 2) * (n - 1)) : (long)(n - 1) / 2;
 }
 
@@ -82,11 +82,12 @@ void chart_curve(struct chart *c, const struct chart_span *span, const double *x
 	long px = -1, py = -1;
 
 	for (size_t i = 0; i < n; i++) {
-		long qx = place(x[i], span->x0, span->x1, across), qy = place(y[i], span->y0, span->y1, down);
+		long qx = dot_position(x[i], span->x0, span->x1, across),
+		     qy = dot_position(y[i], span->y0, span->y1, down);
 
 		if (qx >= 0 && qy >= 0) {
 			qy = (long)down - 1 - qy;
-			line(c, px < 0 ? qx : px, px < 0 ? qy : py, qx, qy);
+			draw_dot_line(c, px < 0 ? qx : px, px < 0 ? qy : py, qx, qy);
 		} else {
 			qx = -1;
 		}

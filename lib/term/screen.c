@@ -14,29 +14,30 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/mem.h"
 
-/* The other screen, no wrapping at the right edge, no cursor; and back. */
+/* Switch to the alternate screen without wrapping at the right edge and without a cursor; and
+ * back. */
 #define ENTER "\033[?1049h\033[?7l\033[?25l\033[2J"
 #define LEAVE "\033[0m\033[?25h\033[?7h\033[?1049l"
 
 struct cell {
-	char text[5];           /* UTF-8; "" is the right half of nothing: never drawn */
+	char text[5];           /* one character in UTF-8 */
 	unsigned char attr;
 };
 
 struct screen {
 	unsigned width, height;
 	bool colours, unicode;
-	bool inside, whole;             /* whole: what is on the terminal is not known */
+	bool inside, whole;             /* whole: the terminal must be redrawn */
 	struct cell *next, *shown;
 	struct buf out;
 	char in[32];
 	size_t nin;
 };
 
-/* For a handler, which has no other way to know: how the terminal was. */
+/* The terminal settings before we changed them, global for the signal handler. */
 static struct termios before;
 static volatile sig_atomic_t taken;
 
@@ -63,7 +64,7 @@ bool term_size(int fd, unsigned *width, unsigned *height)
 	return known;
 }
 
-/* ---- the terminal, taken and given back ------------------------------------------------------ */
+/* ---- entering and leaving -------------------------------------------------------------------- */
 
 static bool write_out(const char *text, size_t n)
 {
@@ -80,7 +81,7 @@ static bool write_out(const char *text, size_t n)
 	return true;
 }
 
-static void on_crash(int sig)
+static void restore_after_crash(int sig)
 {
 	ssize_t ignored = 0;
 
@@ -89,14 +90,15 @@ static void on_crash(int sig)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &before);
 	}
 	(void)ignored;
-	raise(sig);     /* the handler is gone: SA_RESETHAND */
+	raise(sig);     /* SA_RESETHAND has restored the default action */
 }
 
-/* What a sanitizer has set stays. */
-static void watch_crashes(void)
+/* Keep handlers that a sanitizer has installed. */
+static void install_crash_handlers(void)
 {
 	static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-	struct sigaction was, act = { .sa_handler = on_crash, .sa_flags = SA_RESETHAND | SA_NODEFER };
+	struct sigaction was, act = { .sa_handler = restore_after_crash,
+	                             .sa_flags = SA_RESETHAND | SA_NODEFER };
 
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (sigaction(signals[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
@@ -139,7 +141,7 @@ enum err_code screen_open(struct screen **out, struct err *e)
 	s = mem_alloc(sizeof *s);
 	s->colours = !no_color || !*no_color;
 	s->unicode = term_unicode();
-	watch_crashes();
+	install_crash_handlers();
 	screen_resize(s);
 	screen_enter(s);
 	*out = s;
@@ -250,6 +252,7 @@ static void put_attr(struct screen *s, unsigned attr)
 	buf_puts(&s->out, "m");
 }
 
+/* Append the cells that differ from the shown screen, with as few cursor movements as possible. */
 static void put_changes(struct screen *s)
 {
 	unsigned attr = 0;
@@ -260,7 +263,7 @@ static void put_changes(struct screen *s)
 
 		if (!s->whole && strcmp(c->text, s->shown[i].text) == 0 && c->attr == s->shown[i].attr)
 			continue;
-		/* At the right edge it stays where it is. */
+		/* After the last column the cursor does not move on, because wrapping is off. */
 		if (i != at || i % s->width == 0)
 			buf_printf(&s->out, "\033[%zu;%zuH", i / s->width + 1, i % s->width + 1);
 		if (c->attr != attr)
@@ -286,14 +289,15 @@ bool screen_show(struct screen *s)
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-static void take(struct screen *s, size_t n)
+static void consume_input(struct screen *s, size_t n)
 {
 	memmove(s->in, s->in + n, s->nin - n);
 	s->nin -= n;
 }
 
-/* ESC [ A and its like: what has come of one comes whole. */
-static int special(struct screen *s)
+/* Read a key that is sent as an escape sequence, such as ESC [ A.  A sequence is assumed to arrive
+ * whole. */
+static int read_escape_sequence(struct screen *s)
 {
 	static const struct { const char *text; int key; } known[] = {
 		{ "\033[A", KEY_UP }, { "\033[B", KEY_DOWN }, { "\033[C", KEY_RIGHT }, { "\033[D", KEY_LEFT },
@@ -307,14 +311,14 @@ static int special(struct screen *s)
 		size_t len = strlen(known[i].text);
 
 		if (s->nin >= len && memcmp(s->in, known[i].text, len) == 0) {
-			take(s, len);
+			consume_input(s, len);
 			return known[i].key;
 		}
 	}
-	/* Parameters, then one letter or "~". */
+	/* Skip an unknown sequence: parameters, then one letter or "~". */
 	while (n < s->nin && s->in[1] == '[' && s->in[n] < 0x40)
 		n++;
-	take(s, n < s->nin ? n + 1 : s->nin);
+	consume_input(s, n < s->nin ? n + 1 : s->nin);
 	return KEY_OTHER;
 }
 
@@ -336,8 +340,8 @@ int screen_key(struct screen *s)
 		s->nin = (size_t)n;
 	}
 	if (s->in[0] == '\033' && s->nin > 1 && strchr("[O", s->in[1]))
-		return special(s);
+		return read_escape_sequence(s);
 	key = (unsigned char)s->in[0];
-	take(s, 1);
+	consume_input(s, 1);
 	return key ? key : KEY_OTHER;
 }

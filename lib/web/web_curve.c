@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/json.h"
+#include "core/mem.h"
 
 /* A line of metrics.jsonl is about 700 bytes. */
 #define LINE_MAX_BYTES 8192
@@ -14,7 +14,7 @@
 static const char *const column[] = { "seconds", "step", "train_loss", "examples_per_second", "pushed_bytes",
 	"pulled_bytes", "workers", "eval_step", "eval_loss", "eval_score" };
 #define COLUMNS (sizeof column / sizeof *column)
-/* The first ones have their names in a status. */
+/* The first OF_STATUS columns are members of a status of the same name. */
 #define OF_STATUS 8
 
 static const char *const score_name[] = { "accuracy", "auc", "r2", "rmse" };
@@ -22,7 +22,7 @@ static const char *const score_name[] = { "accuracy", "auc", "r2", "rmse" };
 struct web_curve {
 	double point[WEB_CURVE_POINTS][COLUMNS];
 	size_t n;
-	double gap;                     /* seconds between two points at the least */
+	double gap;                     /* minimum of seconds between two points */
 	const char *score;              /* NULL: none yet */
 };
 
@@ -36,18 +36,19 @@ void web_curve_free(struct web_curve *c)
 	free(c);
 }
 
-static void thin(struct web_curve *c)
+static void drop_every_other_point(struct web_curve *c)
 {
 	size_t kept = 0;
 
 	for (size_t i = 1; i < c->n; i += 2)
 		memcpy(c->point[kept++], c->point[i], sizeof *c->point);
 	c->n = kept;
-	/* A little less, so that a clock which ticks each second is not too early. */
+	/* A little less than twice the average gap, so that a status each second is not rejected as too
+	 * early. */
 	c->gap = 1.9 * c->point[kept - 1][0] / WEB_CURVE_POINTS;
 }
 
-static double score_of(struct web_curve *c, const json_t *eval)
+static double find_score(struct web_curve *c, const json_t *eval)
 {
 	for (size_t i = 0; !c->score && i < sizeof score_name / sizeof *score_name; i++)
 		if (json_is_number(json_object_get(eval, score_name[i])))
@@ -60,21 +61,22 @@ void web_curve_add(struct web_curve *c, const json_t *status)
 	const json_t *eval = json_object_get(status, "eval");
 	double seconds = json_num(status, "seconds", -1), *p;
 
-	/* Before it runs, and after it has ended, the time stands still. */
+	/* Before a run begins and after it has ended, its time does not advance. */
 	if (!(seconds > 0) || (c->n && seconds < c->point[c->n - 1][0] + c->gap) ||
 	    (c->n && seconds <= c->point[c->n - 1][0]))
 		return;
 	if (c->n == WEB_CURVE_POINTS)
-		thin(c);
+		drop_every_other_point(c);
 	p = c->point[c->n++];
 	for (size_t i = 0; i < OF_STATUS; i++)
 		p[i] = json_num(status, column[i], (double)NAN);
 	p[OF_STATUS] = json_num(eval, "loss", (double)NAN);
-	p[OF_STATUS + 1] = score_of(c, eval);
+	p[OF_STATUS + 1] = find_score(c, eval);
 }
 
-/* The first whole line in these bytes, of which the first may be cut. */
-static void take_line(struct web_curve *c, char *text, size_t n, bool cut)
+/* Adds the first complete line in n bytes of text.  cut: the text begins within a line, which is
+ * skipped. */
+static void add_first_line(struct web_curve *c, char *text, size_t n, bool cut)
 {
 	char *at = text, *end = cut ? memchr(text, '\n', n) : NULL;
 	json_t *status;
@@ -98,12 +100,12 @@ void web_curve_read(struct web_curve *c, int fd)
 	struct stat st;
 	ssize_t n;
 
-	/* Half of the room is left for what is to come; no line is shorter than that. */
+	/* Leave half of the points for the rest of the run.  No line is shorter than 200 bytes. */
 	step = fstat(fd, &st) ? 0 : st.st_size / (WEB_CURVE_POINTS / 2) + 200;
 	for (; step && at < st.st_size; at += step) {
 		n = pread(fd, text, LINE_MAX_BYTES, at);
 		if (n > 0)
-			take_line(c, text, (size_t)n, at > 0);
+			add_first_line(c, text, (size_t)n, at > 0);
 	}
 	free(text);
 }

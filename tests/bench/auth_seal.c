@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "auth/handshake.h"
-#include "base/clock.h"
+#include "core/clock.h"
 
 #define BYTES ((size_t)256 << 10)
 #define ROUNDS 15

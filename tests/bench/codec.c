@@ -1,14 +1,14 @@
 /* Speed of the codecs on one partition (65536 values), one thread.  GB/s are of the
  * float32 values that are encoded or decoded, 4 bytes each, whatever travels: medians.
  * take: check and add, which is what a server does with a push; send: what a worker does with
- * feedback before a push, all of it (encode_push), with other gradients each time. */
+ * feedback before a push, all of it (client_encode_push), with other gradients each time. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/mem.h"
 #include "client/client_state.h"
 #include "codec/codec.h"
 
@@ -48,9 +48,9 @@ static void take(struct desk *d)
 static void send(struct desk *d)
 {
 	const struct table table = { .rows = 1, .cols = N, .nparts = 1 };
-	struct doubt push = { .table = &table, .n = N, .step = 1000, .g = d->g[d->sent++ % GRADIENTS] };
+	struct inflight_push push = { .table = &table, .n = N, .step = 1000, .g = d->g[d->sent++ % GRADIENTS] };
 
-	encode_push(&d->client, &push);
+	client_encode_push(&d->client, &push);
 	free(push.body);
 }
 
@@ -99,7 +99,7 @@ static void measure(struct desk *d, const char *text)
 	if (d->spec.codec->lossy)
 		printf(" %8.2f", s[4]);
 	putchar('\n');
-	encode_forget(&d->client);
+	client_encode_free_residuals(&d->client);
 	free(d->body);
 }
 

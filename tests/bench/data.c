@@ -1,9 +1,9 @@
 #include <malloc.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "data/data.h"
 #include "data/data_order.h"
 

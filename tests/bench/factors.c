@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/rng.h"
+#include "core/clock.h"
+#include "core/rng.h"
 #include "data/data.h"
 #include "model/model.h"
 

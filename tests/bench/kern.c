@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "kern/vec.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "math/vec.h"
 #include "optim/optim.h"
 
 enum { N = 65536, PARTS = 256, CALLS = 20, ROUNDS = 41, FAR_ROUNDS = 11, RULES_MAX = 16 };

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
 
 static int by_value(const void *a, const void *b)
 {
@@ -39,7 +39,7 @@ static void echo(const struct sockaddr_in *in, uint8_t *buf, size_t n)
 	if (connect(fd, (const struct sockaddr *)in, sizeof *in))
 		abort();
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-	while (!fd_read_all(fd, buf, n, NULL) && !fd_write_all(fd, buf, n, NULL))
+	while (!file_read_all(fd, buf, n, NULL) && !file_write_all(fd, buf, n, NULL))
 		;
 	_exit(0);
 }
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	for (uint64_t i = 0; i < iters; i++) {
 		int64_t begin = clock_now();
 
-		if (fd_write_all(fd, buf, n, NULL) || fd_read_all(fd, buf, n, NULL))
+		if (file_write_all(fd, buf, n, NULL) || file_read_all(fd, buf, n, NULL))
 			return 1;
 		took[i] = clock_now() - begin;
 	}

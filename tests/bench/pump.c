@@ -10,10 +10,10 @@
 
 #include "auth/keys.h"
 #include "auth/session.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
 
 #define RECORD (256u << 10)
 
@@ -53,12 +53,12 @@ static void *receive(void *ctx)
 		for (uint64_t left = s->bytes; left;) {
 			size_t n = left < RECORD ? (size_t)left : RECORD;
 
-			if (fd_read_all(s->fd, buf, n + 16, NULL))
+			if (file_read_all(s->fd, buf, n + 16, NULL))
 				break;
 			s->good &= open_one(s, buf, n);
 			left -= n;
 		}
-		fd_write_all(s->fd, &done, 1, NULL);
+		file_write_all(s->fd, &done, 1, NULL);
 	}
 	free(buf);
 	return NULL;
@@ -116,10 +116,10 @@ int main(int argc, char **argv)
 			size_t n = rx.bytes - at < RECORD ? (size_t)(rx.bytes - at) : RECORD;
 			const uint8_t *out = seal_one(tx, buf + at, n, room, tag);
 
-			if (fd_write_all(fd[0], out, n, NULL) || fd_write_all(fd[0], tag, 16, NULL))
+			if (file_write_all(fd[0], out, n, NULL) || file_write_all(fd[0], tag, 16, NULL))
 				return 1;
 		}
-		if (fd_read_all(fd[0], &done, 1, NULL))
+		if (file_read_all(fd[0], &done, 1, NULL))
 			return 1;
 	}
 	printf("%.4g\n", (double)rx.bytes * (double)rx.iters * (double)NSEC_PER_SEC / (double)(clock_now() - begin));

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/procstat.h"
-#include "base/rng.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/procstat.h"
+#include "core/rng.h"
 #include "shard/shard.h"
 
 enum { BATCH = 1 << 20, OFTEN = 5 };
@@ -43,7 +43,7 @@ static void store_open(struct store *x, const struct kind *k, uint64_t different
 	struct table shape = { .name = "t", .sparse = true, .rows = different, .cols = k->width }, *t;
 
 	*x = (struct store){ .step = 0 };
-	if (policy_parse(k->policy, &shape.policy, NULL) || sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
+	if (row_policy_parse(k->policy, &shape.policy, NULL) || sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
 		abort();
 	cfg.rule->defaults(&cfg.hyper);
 	layout_add(&x->layout, &shape, &t, NULL);
@@ -147,7 +147,7 @@ static void run(const struct kind *k, uint64_t offered, bool even)
 	if (!shard_table_stats(x.shard, 0, &st))
 		abort();
 	procstat_read(&ps);
-	early = policy_parse(k->policy, &p, NULL) || !p.admit ? 0.0 : 100.0 * ((double)st.rows - (double)often) / (double)often;
+	early = row_policy_parse(k->policy, &p, NULL) || !p.admit ? 0.0 : 100.0 * ((double)st.rows - (double)often) / (double)often;
 	printf("%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %5.2f M wide, %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
 	    even ? "even" : "skewed", k->policy, k->rule, k->width, (double)offered / 1e6, (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6,
 	    early, (double)(st.widens ? st.wide : st.rows) / 1e6, (double)st.bytes / 1e6,

@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/rng.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/rng.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
 

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "fleet/fleet.h"
 
 #define PATIENCE (60 * NSEC_PER_SEC)
@@ -27,7 +27,7 @@ static bool running(void *ctx, const json_t *view)
 	struct err e;
 
 	(void)ctx;
-	if (view && view_over(view, &e))
+	if (view && cluster_view_is_over(view, &e))
 		fleet_die("the job", &e);
 	return strcmp(json_str(view, "phase", ""), "running") == 0;
 }
@@ -54,7 +54,7 @@ static void take_layout(struct fleet *f)
 	const json_t *servers;
 	struct err e;
 
-	if (cluster_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) || client_view(f->tool.client, view, &e) ||
+	if (cluster_view_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) || client_apply_view(f->tool.client, view, &e) ||
 	    tool_table(&f->tool, FLEET_TABLE, &f->table, &e))
 		fleet_die("the cluster", &e);
 	servers = json_object_get(view, "servers");
@@ -76,7 +76,7 @@ static bool first_view(void *ctx, const json_t *view)
 /* As tool_open, but before the partitions are dealt out. */
 static void watch(struct fleet *f, struct log *log)
 {
-	struct cluster_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .log = log };
+	struct cluster_view_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .log = log };
 	struct client_config cl = { .id = &f->admin, .slot = CLIENT_NO_SLOT, .transport = "unix", .deadline = PATIENCE, .log = log,
 		.cancel_fd = -1 };
 	json_t *view;
@@ -84,7 +84,7 @@ static void watch(struct fleet *f, struct log *log)
 
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
-	if (cluster_open(&cc, &f->tool.cluster, &e) || cluster_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
+	if (cluster_view_open(&cc, &f->tool.cluster, &e) || cluster_view_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
 	    client_new(&cl, &f->tool.client, &e))
 		fleet_die("the cluster", &e);
 	json_decref(view);

@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "work/tool.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "tool/tool.h"
 
 #define PATIENCE (120 * NSEC_PER_SEC)
 /* A request to the coordinator is one record. */
@@ -50,7 +50,7 @@ static int64_t make_some(struct grow *x, uint64_t from, uint64_t end)
 		json_array_append_new(list, table_to_json(&t));
 	}
 	msg = json_pack("{s:s, s:o}", "op", "table", "tables", list);
-	if (agent_call(cluster_agent(x->tool.cluster), msg, PATIENCE, &answer, &e))
+	if (agent_call(cluster_view_agent(x->tool.cluster), msg, PATIENCE, &answer, &e))
 		die("tables", &e);
 	rev = json_int(answer, "rev", 0);
 	json_decref(answer);
@@ -72,7 +72,7 @@ static void make(struct grow *x)
 
 	for (uint64_t i = 0; i < x->n; i += AT_ONCE)
 		rev = make_some(x, i, i + AT_ONCE < x->n ? i + AT_ONCE : x->n);
-	if (cluster_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) || client_view(x->tool.client, view, &e))
+	if (cluster_view_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) || client_apply_view(x->tool.client, view, &e))
 		die("the view", &e);
 	json_decref(view);
 	for (uint64_t i = 0; i < x->n; i++) {

@@ -1,4 +1,4 @@
-/* The limit by shared memory: one thread copies records into a ring of wire/shm.h, another
+/* The limit by shared memory: one thread copies records into a ring of socket/shm.h, another
  * copies them out, adds them up and says when all of a round are; both spin, and nothing
  * else is done.
  * usage: shmpump BYTES ITERS; prints bytes a second. */
@@ -7,11 +7,11 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "kern/vec.h"
-#include "wire/shm.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "math/vec.h"
+#include "socket/shm.h"
 
 #define RECORD (256u << 10)
 

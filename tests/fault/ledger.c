@@ -6,8 +6,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/opt.h"
+#include "core/file.h"
+#include "core/opt.h"
 
 struct options {
 	const char *run_dir, *join, *book, *zone;
@@ -19,7 +19,7 @@ static const struct opt opts[] = {
 	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join by a file of ps-ctl invite", NULL, 0, 0 },
 	{ "book", 0, OPT_STR, offsetof(struct options, book), "DIR", "where the books are", NULL, 0, 0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "go through a relay of this zone", NULL, 0, 0 },
-	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0, LEDGER_SLOTS - 1 },
+	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0, LEDGER_RANKS - 1 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
 	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)", NULL, 2, 65536 },
 };
@@ -38,25 +38,25 @@ static const struct opt_spec spec = {
 	.max_args = 1,
 };
 
-static int fail(const struct err *e)
+static int report_ledger_error(const struct err *e)
 {
 	fprintf(stderr, "ledger: %s\n", e->msg);
 	return err_exit_code(e->code);
 }
 
-static int check(const struct ledger_config *cfg)
+static int run_check(const struct ledger_config *cfg)
 {
 	struct ledger_sums s;
 	struct err e;
 
 	if (ledger_check(cfg, &s, &e))
-		return fail(&e);
+		return report_ledger_error(&e);
 	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64 " torn %" PRIu64 "\n", s.begun,
 	    s.acked, s.lost, s.doubled, s.torn);
 	return s.lost || s.doubled || s.torn;
 }
 
-static int work(struct ledger_config *cfg)
+static int run_work(struct ledger_config *cfg)
 {
 	struct err e;
 	sigset_t set;
@@ -66,7 +66,7 @@ static int work(struct ledger_config *cfg)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	cfg->interrupt_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (file_mkdirs(cfg->book, 0700, &e) || ledger_work(cfg, &e))
-		return fail(&e);
+		return report_ledger_error(&e);
 	return 0;
 }
 
@@ -97,12 +97,12 @@ int main(int argc, char **argv)
 	snprintf(name, sizeof name, "worker-%d", (int)o.slot);
 	if (key_init(&e) || (o.join ? identity_from_join(o.join, &id, &e) :
 	    identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
-		return fail(&e);
+		return report_ledger_error(&e);
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, worker ? name : "check", 2, LOG_LEVEL_INFO);
 	cfg = (struct ledger_config){ .id = &id, .book = o.book, .zone = o.zone, .slot = (uint32_t)o.slot, .cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps, .log = &log };
-	code = worker ? work(&cfg) : check(&cfg);
+	code = worker ? run_work(&cfg) : run_check(&cfg);
 	identity_release(&id);
 	return code;
 }

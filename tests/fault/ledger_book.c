@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/num.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
 #include "tests/fault/ledger.h"
 
 #define BOOK_MAX (1u << 30)
@@ -70,7 +70,7 @@ enum err_code book_begin(struct book *b, uint64_t step, struct err *e)
 {
 	char line[48];
 	int n = snprintf(line, sizeof line, "begin %" PRIu64 "\n", step);
-	enum err_code rc = fd_write_all(b->fd, line, (size_t)n, e);
+	enum err_code rc = file_write_all(b->fd, line, (size_t)n, e);
 
 	if (!rc && fdatasync(b->fd))
 		rc = err_sys(e, ERR_IO, "cannot sync \"%s\"", b->path);
@@ -82,27 +82,27 @@ enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t s
 	char line[80];
 	int n = snprintf(line, sizeof line, "ack %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", step, dense, sparse);
 
-	return fd_write_all(b->fd, line, (size_t)n, e);
+	return file_write_all(b->fd, line, (size_t)n, e);
 }
 
-enum err_code book_doubt(struct book *b, uint64_t step, struct err *e)
+enum err_code book_not_applied(struct book *b, uint64_t step, struct err *e)
 {
 	char line[48];
 	int n = snprintf(line, sizeof line, "doubt %" PRIu64 "\n", step);
 
-	return fd_write_all(b->fd, line, (size_t)n, e);
+	return file_write_all(b->fd, line, (size_t)n, e);
 }
 
 /* ---- reading --------------------------------------------------------------------- */
 
-/* A line: an ack comes before a begin of the same step. */
+/* One line.  Sorted, an ack precedes a begin of the same step, so that the ack counts. */
 struct entry {
 	uint64_t step;
 	bool begin;
 	uint64_t dense, sparse;
 };
 
-static bool parse(char *line, struct entry *out)
+static bool parse_book_line(char *line, struct entry *out)
 {
 	char *save = NULL, *word = strtok_r(line, " ", &save), *step = strtok_r(NULL, " ", &save);
 	char *dense = strtok_r(NULL, " ", &save), *sparse = strtok_r(NULL, " ", &save);
@@ -112,8 +112,8 @@ static bool parse(char *line, struct entry *out)
 	    num_uint(dense, UINT32_MAX, &out->dense) && num_uint(sparse, UINT32_MAX, &out->sparse)));
 }
 
-/* A line without its end was being written when its writer died. */
-static enum err_code read_file(const char *path, struct buf *entries, struct err *e)
+/* Reads one book.  A last line without a newline is ignored: its writer died while writing it. */
+static enum err_code read_book_file(const char *path, struct buf *entries, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	enum err_code rc = file_read(path, BOOK_MAX, &text, e);
@@ -123,7 +123,7 @@ static enum err_code read_file(const char *path, struct buf *entries, struct err
 		struct entry entry;
 
 		*end = 0;
-		if (!parse(line, &entry))
+		if (!parse_book_line(line, &entry))
 			rc = err_set(e, ERR_FORMAT, "\"%s\": a line \"%.40s\"", path, line);
 		else
 			buf_append(entries, &entry, sizeof entry);
@@ -133,21 +133,21 @@ static enum err_code read_file(const char *path, struct buf *entries, struct err
 	return rc;
 }
 
-static int by_step(const void *a, const void *b)
+static int compare_entry_steps(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
 	return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : x->begin - y->begin;
 }
 
-/* A step counts once, whoever began it and however often. */
-static void count(struct buf *entries, uint32_t cells, struct tally_cell *out, struct tally *sums)
+/* Adds up the entries of a rank.  A step counts once, even if several incarnations began it. */
+static void count_entries(struct buf *entries, uint32_t cells, struct tally_cell *out, struct tally *sums)
 {
 	struct entry *entry = (struct entry *)(void *)entries->data;
 	size_t n = entries->len / sizeof *entry;
 
 	if (n)
-		qsort(entry, n, sizeof *entry, by_step);
+		qsort(entry, n, sizeof *entry, compare_entry_steps);
 	for (size_t i = 0; i < n; i++) {
 		struct tally_cell *c = &out[entry[i].step % cells];
 
@@ -161,7 +161,7 @@ static void count(struct buf *entries, uint32_t cells, struct tally_cell *out, s
 	}
 }
 
-static enum err_code read_all(const char *dir, DIR *d, struct buf *entries, struct err *e)
+static enum err_code read_all_books(const char *dir, DIR *d, struct buf *entries, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	struct dirent *entry;
@@ -173,10 +173,10 @@ static enum err_code read_all(const char *dir, DIR *d, struct buf *entries, stru
 		if (!dash || dash - entry->d_name >= (ptrdiff_t)sizeof slot)
 			continue;
 		snprintf(slot, sizeof slot, "%.*s", (int)(dash - entry->d_name), entry->d_name);
-		if (!num_int(slot, 0, LEDGER_SLOTS - 1, &n))
+		if (!num_int(slot, 0, LEDGER_RANKS - 1, &n))
 			continue;
 		path = path_join(dir, entry->d_name);
-		rc = read_file(path, &entries[n], e);
+		rc = read_book_file(path, &entries[n], e);
 		free(path);
 	}
 	return rc;
@@ -184,18 +184,18 @@ static enum err_code read_all(const char *dir, DIR *d, struct buf *entries, stru
 
 enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e)
 {
-	struct buf entries[LEDGER_SLOTS] = { 0 };
+	struct buf entries[LEDGER_RANKS] = { 0 };
 	DIR *d = opendir(dir);
 	enum err_code rc;
 
 	*out = (struct tally){ 0 };
 	if (!d)
 		return err_sys(e, ERR_NOTFOUND, "cannot read the directory \"%s\"", dir);
-	rc = read_all(dir, d, entries, e);
+	rc = read_all_books(dir, d, entries, e);
 	closedir(d);
-	for (int i = 0; i < LEDGER_SLOTS; i++) {
+	for (int i = 0; i < LEDGER_RANKS; i++) {
 		out->cell[i] = mem_array(cells, sizeof **out->cell);
-		count(&entries[i], cells, out->cell[i], out);
+		count_entries(&entries[i], cells, out->cell[i], out);
 		buf_release(&entries[i]);
 	}
 	if (rc)
@@ -205,7 +205,7 @@ enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, str
 
 void tally_release(struct tally *t)
 {
-	for (int i = 0; i < LEDGER_SLOTS; i++)
+	for (int i = 0; i < LEDGER_RANKS; i++)
 		free(t->cell[i]);
 	*t = (struct tally){ 0 };
 }

@@ -1,9 +1,9 @@
 #include <math.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/mem.h"
 #include "tests/fault/ledger.h"
-#include "work/tool.h"
+#include "tool/tool.h"
 
 #define SAY_MOST 20
 
@@ -12,18 +12,18 @@ struct check {
 	struct tool tool;
 	const struct table *dense, *rows;
 	uint32_t unit, slots;
-	/* Before the model is read, and after it: what is acknowledged before must be
-	 * there, what is begun after may not. */
+	/* The books, read before the model and after it.  What was acknowledged in `before` must be in
+	 * the model; what was not begun in `after` must not be. */
 	struct tally before, after;
 	float *cell, *row;              /* slots x cells, and LEDGER_WIDTH for each */
-	uint64_t strange;               /* rows that are nobody's */
+	uint64_t strange;               /* rows that belong to no cell */
 	unsigned said;
 	struct ledger_sums *sums;
 };
 
 /* ---- reading the model ------------------------------------------------------------- */
 
-static enum err_code take_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
 {
 	struct check *c = ctx;
 
@@ -49,7 +49,7 @@ static enum err_code read_model(struct check *c, struct err *e)
 
 	if (!rc)
 		rc = tool_table(&c->tool, LEDGER_DENSE, &c->dense, e);
-	if (!rc && (c->dense->cols != c->cfg->cells || c->dense->rows > LEDGER_SLOTS))
+	if (!rc && (c->dense->cols != c->cfg->cells || c->dense->rows > LEDGER_RANKS))
 		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells", c->dense->cols, c->cfg->cells);
 	if (!rc)
 		rc = conf_from_json(json_object_get(c->tool.view, "config"), &conf, e);
@@ -63,14 +63,14 @@ static enum err_code read_model(struct check *c, struct err *e)
 	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, NULL, c->cell, e);
 	if (!rc)
 		rc = client_wait(c->tool.client, CLIENT_NOW, e);
-	return rc ? rc : client_scan(c->tool.client, c->rows, take_rows, c, e);
+	return rc ? rc : client_scan(c->tool.client, c->rows, collect_rows, c, e);
 }
 
 /* ---- comparing ------------------------------------------------------------------------ */
 
-/* Of steps that were acknowledged meanwhile the model may lack the part that it
- * is known by now to have. */
-static void judge(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v, uint64_t acked,
+/* Judges one value: at least what was acknowledged before the model was read (acked), at most what
+ * was acknowledged after it plus one unit for each step still open then. */
+static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v, uint64_t acked,
     uint64_t after)
 {
 	uint64_t most = after + (uint64_t)c->unit * c->after.cell[slot][cell].open;
@@ -86,7 +86,7 @@ static void judge(struct check *c, const char *where, uint32_t slot, uint32_t ce
 		    cell, where, (double)v, (unsigned long long)acked, (unsigned long long)most);
 }
 
-static void compare(struct check *c)
+static void compare_all_cells(struct check *c)
 {
 	for (uint32_t w = 0; w < c->slots; w++) {
 		for (uint32_t k = 0; k < c->cfg->cells; k++) {
@@ -94,8 +94,8 @@ static void compare(struct check *c)
 			size_t at = (size_t)w * c->cfg->cells + k;
 			const float *row = c->row + at * LEDGER_WIDTH;
 
-			judge(c, "dense", w, k, c->cell[at], before->dense, after->dense);
-			judge(c, "sparse", w, k, row[0], before->sparse, after->sparse);
+			judge_cell(c, "dense", w, k, c->cell[at], before->dense, after->dense);
+			judge_cell(c, "sparse", w, k, row[0], before->sparse, after->sparse);
 			for (uint32_t i = 1; i < LEDGER_WIDTH; i++)
 				c->sums->torn += row[i] != row[0];
 		}
@@ -119,7 +119,7 @@ enum err_code ledger_check(const struct ledger_config *cfg, struct ledger_sums *
 		if (!rc)
 			rc = tally_read(cfg->book, cfg->cells, &c.after, e);
 		if (!rc)
-			compare(&c);
+			compare_all_cells(&c);
 		tool_close(&c.tool);
 	}
 	free(c.cell);

@@ -3,17 +3,17 @@
 #include <sodium.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "conf/live.h"
 #include "shard/shard.h"
 #include "tests/fault/ledger.h"
-#include "work/cluster.h"
-#include "work/evaluate.h"
+#include "worker/cluster_view.h"
+#include "worker/evaluate.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
-/* Any number will do, if it is everybody's. */
+/* Any number will do, as long as all workers give the same. */
 #define EXAMPLES 1000000
 
 struct worker {
@@ -25,49 +25,49 @@ struct worker {
 	json_t *view;
 	uint32_t slot;
 	uint64_t incarnation, from, step;
-	_Atomic uint64_t shown;         /* step, for the heartbeat */
+	_Atomic uint64_t shown;         /* copy of step, for the heartbeat */
 	_Atomic int64_t shown_settings;
 	const struct table *dense, *rows;
-	int64_t settings;               /* number of those that conf has */
-	bool averaged;                  /* what was pushed last, by bsp */
+	int64_t settings;               /* epoch of the settings in conf */
+	bool averaged;                  /* the last push was in bsp */
 	uint32_t unit, slots;
 	float *gradient, *seen;         /* of the dense table */
 	uint64_t bad;                   /* receipts that were late or refused */
-	double sum;                     /* of the dense table, as pulled last */
+	double sum;                     /* of all cells of the dense table, when last pulled */
 	float row[LEDGER_WIDTH];        /* a row's gradient */
-	/* Of every slot the cell that this step adds to: as it was before. */
-	float cell_before[LEDGER_SLOTS], row_before[LEDGER_SLOTS * LEDGER_WIDTH];
-	bool admitted;                  /* a view has shown us in our slot */
+	/* For every rank the cell to which this step adds, before the step. */
+	float cell_before[LEDGER_RANKS], row_before[LEDGER_RANKS * LEDGER_WIDTH];
+	bool admitted;                  /* a view has shown us as the holder of our rank */
 	bool joined;
 };
 
 /* ---- the cluster ----------------------------------------------------------------- */
 
-static bool interrupted(const struct worker *w)
+static bool is_interrupted(const struct worker *w)
 {
 	struct pollfd p = { w->cfg->interrupt_fd, POLLIN, 0 };
 
 	return poll(&p, 1, 0) > 0;
 }
 
-static const json_t *own_row(const json_t *view)
+static const json_t *worker_row_of_view(const json_t *view)
 {
 	return json_object_get(view, "worker");
 }
 
-static enum err_code refresh(struct worker *w, struct err *e)
+static enum err_code refresh_view(struct worker *w, struct err *e)
 {
 	const json_t *row;
 
-	if (cluster_changed(w->cluster) || !w->view) {
+	if (cluster_view_changed(w->cluster) || !w->view) {
 		json_decref(w->view);
-		w->view = cluster_view(w->cluster);
-		if (w->client && client_view(w->client, w->view, e))
+		w->view = cluster_view_current(w->cluster);
+		if (w->client && client_apply_view(w->client, w->view, e))
 			return e->code;
 	}
-	if (cluster_lost(w->cluster, e) || view_over(w->view, e))
+	if (cluster_view_is_lost(w->cluster, e) || cluster_view_is_over(w->view, e))
 		return e->code;
-	row = own_row(w->view);
+	row = worker_row_of_view(w->view);
 	if (w->joined && json_u64s(row, "incarnation", 0) != w->incarnation)
 		return err_set(e, ERR_FENCED, "slot %u has another holder", w->slot);
 	if (w->joined && strcmp(json_str(row, "state", ""), "lost") == 0)
@@ -75,32 +75,32 @@ static enum err_code refresh(struct worker *w, struct err *e)
 	return ERR_OK;
 }
 
-/* As a worker does: servers that join wait for this. */
-static void confirm(struct worker *w)
+/* Tells the coordinator which layout we use, as a worker does: servers that join wait for this. */
+static void confirm_layout(struct worker *w)
 {
 	if (w->client)
-		cluster_confirm(w->cluster, client_confirmed(w->client));
+		cluster_view_confirm_layout(w->cluster, client_confirmed_epoch(w->client));
 }
 
-static bool cancelled(void *ctx, struct err *why)
+static bool is_cancelled(void *ctx, struct err *why)
 {
-	if (refresh(ctx, why) != ERR_OK)
+	if (refresh_view(ctx, why) != ERR_OK)
 		return true;
-	confirm(ctx);
+	confirm_layout(ctx);
 	return false;
 }
 
-static void who(void *ctx, uint64_t step, struct buf *out)
+static void name_waiting_for(void *ctx, uint64_t step, struct buf *out)
 {
-	cluster_who(((struct worker *)ctx)->cluster, step, out);
+	cluster_view_stragglers(((struct worker *)ctx)->cluster, step, out);
 }
 
-static void missed(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
 {
-	cluster_missed(((struct worker *)ctx)->cluster, relay, epoch, why);
+	cluster_view_report_relay(((struct worker *)ctx)->cluster, relay, epoch, why);
 }
 
-static json_t *stats(void *ctx)
+static json_t *heartbeat_stats(void *ctx)
 {
 	struct worker *w = ctx;
 
@@ -108,10 +108,10 @@ static json_t *stats(void *ctx)
 	    (json_int_t)atomic_load(&w->shown_settings), "settings_step", (json_int_t)atomic_load(&w->shown));
 }
 
-static enum err_code call(struct worker *w, json_t *msg, struct err *e)
+static enum err_code call_coordinator(struct worker *w, json_t *msg, struct err *e)
 {
 	json_t *answer;
-	enum err_code rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 
 	if (!rc)
 		json_decref(answer);
@@ -121,7 +121,7 @@ static enum err_code call(struct worker *w, json_t *msg, struct err *e)
 
 /* ---- joining ----------------------------------------------------------------------- */
 
-static json_t *tables(const struct worker *w)
+static json_t *make_ledger_tables(const struct worker *w)
 {
 	struct table t = { .sparse = true, .cols = LEDGER_WIDTH, .rows = w->cfg->cells };
 	json_t *list = json_array();
@@ -134,7 +134,7 @@ static json_t *tables(const struct worker *w)
 	return list;
 }
 
-static enum err_code join(struct worker *w, struct err *e)
+static enum err_code join_cluster(struct worker *w, struct err *e)
 {
 	char host[64] = "";
 	json_t *msg, *answer;
@@ -143,27 +143,28 @@ static enum err_code join(struct worker *w, struct err *e)
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "zone",
 	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "slot",
-	    (int)w->cfg->slot, "pid", (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables", tables(w));
-	rc = agent_call(cluster_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	    (int)w->cfg->slot, "pid", (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables", make_ledger_tables(w));
+	rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
-		agent_set_join(cluster_agent(w->cluster), msg);
+		agent_set_join(cluster_view_agent(w->cluster), msg);
 		json_decref(answer);
 	}
 	json_decref(msg);
 	return rc;
 }
 
-/* As a training worker: a slot that was ours once and is not active is lost. */
-static bool may_begin(void *ctx, const json_t *view)
+/* True when the job lets us begin, or we have to find out why not.  A rank that was ours and has
+ * another incarnation is lost, as for a training worker. */
+static bool may_begin_steps(void *ctx, const json_t *view)
 {
 	struct worker *w = ctx;
-	const json_t *row = own_row(view);
+	const json_t *row = worker_row_of_view(view);
 	struct err ignored;
 
 	if (!view)
 		return false;
-	if (view_over(view, &ignored))
+	if (cluster_view_is_over(view, &ignored))
 		return true;
 	if (json_u64s(row, "incarnation", 0) != w->incarnation)
 		return w->admitted;
@@ -171,9 +172,9 @@ static bool may_begin(void *ctx, const json_t *view)
 	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
 }
 
-static enum err_code find_tables(struct worker *w, struct err *e)
+static enum err_code find_ledger_tables(struct worker *w, struct err *e)
 {
-	enum err_code rc = client_view(w->client, w->view, e);
+	enum err_code rc = client_apply_view(w->client, w->view, e);
 
 	if (rc)
 		return rc;
@@ -184,28 +185,28 @@ static enum err_code find_tables(struct worker *w, struct err *e)
 	return ERR_OK;
 }
 
-static bool informed(void *ctx)
+static bool is_agent_up(void *ctx)
 {
-	return agent_is_up(cluster_agent(((struct worker *)ctx)->cluster));
+	return agent_is_up(cluster_view_agent(((struct worker *)ctx)->cluster));
 }
 
-static enum err_code begin(struct worker *w, struct err *e)
+static enum err_code begin_work(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
 		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = who, .missed = missed, .informed = informed, .cancelled = cancelled, .cancel_fd = cluster_fd(w->cluster) };
+		.who = name_waiting_for, .missed = tell_missed_relay, .informed = is_agent_up, .cancelled = is_cancelled, .cancel_fd = cluster_view_fd(w->cluster) };
 	json_t *view;
-	enum err_code rc = cluster_await(w->cluster, may_begin, w, 0, &view, e);
+	enum err_code rc = cluster_view_await(w->cluster, may_begin_steps, w, 0, &view, e);
 
 	if (rc)
 		return rc;
 	json_decref(view);
 	w->joined = true;
-	rc = refresh(w, e);
+	rc = refresh_view(w, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)
-		rc = find_tables(w, e);
+		rc = find_ledger_tables(w, e);
 	if (!rc)
 		rc = book_open(w->cfg->book, w->slot, w->incarnation, &w->book, e);
 	if (rc)
@@ -216,27 +217,27 @@ static enum err_code begin(struct worker *w, struct err *e)
 	w->seen = mem_array(table_elements(w->dense), sizeof *w->seen);
 	for (uint32_t i = 0; i < LEDGER_WIDTH; i++)
 		w->row[i] = -(float)w->unit;
-	w->from = w->step = (uint64_t)json_int(own_row(w->view), "from", 0);
+	w->from = w->step = (uint64_t)json_int(worker_row_of_view(w->view), "from", 0);
 	log_info(w->cfg->log, "slot %u begins at step %llu", w->slot, (unsigned long long)w->from);
 	return ERR_OK;
 }
 
 /* ---- a step --------------------------------------------------------------------------- */
 
-static uint32_t cell_of(const struct worker *w, uint64_t step)
+static uint32_t cell_of_step(const struct worker *w, uint64_t step)
 {
 	return (uint32_t)(step % w->cfg->cells);
 }
 
-static float *own_gradient(struct worker *w, uint64_t step)
+static float *own_gradient_cell(struct worker *w, uint64_t step)
 {
-	return w->gradient + (size_t)w->slot * w->cfg->cells + cell_of(w, step);
+	return w->gradient + (size_t)w->slot * w->cfg->cells + cell_of_step(w, step);
 }
 
-/* What the step added for each slot, `stride` floats apart.  In bsp: equal parts
- * of one unit to who pushed, and nothing to the rest; else the own unit.  The
- * own part to *part. */
-static enum err_code judge(const struct worker *w, const char *what, const float *before, const float *after,
+/* Checks what the last step added to each rank's value; values are `stride` floats apart.  In bsp,
+ * all that pushed must have added equal shares of one unit in all; otherwise our own value must
+ * have grown by one unit.  *part becomes what our own value grew by. */
+static enum err_code judge_added(const struct worker *w, const char *what, const float *before, const float *after,
     size_t stride, uint32_t *part, struct err *e)
 {
 	float own = after[w->slot * stride] - before[w->slot * stride], sum = 0;
@@ -255,11 +256,11 @@ static enum err_code judge(const struct worker *w, const char *what, const float
 	    (unsigned long long)w->step - 1, (double)own, w->unit, what, (double)sum);
 }
 
-/* What was pushed at the step before has its receipts: look what it did. */
-static enum err_code look(struct worker *w, const float *rows, struct err *e)
+/* Checks the step before, whose pushes are all acknowledged, and writes its ack to the book. */
+static enum err_code check_last_step(struct worker *w, const float *rows, struct err *e)
 {
-	float cells[LEDGER_SLOTS];
-	uint32_t last = cell_of(w, w->step - 1), dense, sparse;
+	float cells[LEDGER_RANKS];
+	uint32_t last = cell_of_step(w, w->step - 1), dense, sparse;
 	double sum = 0;
 	enum err_code rc;
 
@@ -271,29 +272,29 @@ static enum err_code look(struct worker *w, const float *rows, struct err *e)
 		return err_set(e, ERR_FAILED, "WENT BACK: at step %llu the table's sum is %.17g after %.17g",
 		    (unsigned long long)w->step, sum, w->sum);
 	w->sum = sum;
-	rc = judge(w, "dense", w->cell_before, cells, 1, &dense, e);
+	rc = judge_added(w, "dense", w->cell_before, cells, 1, &dense, e);
 	if (!rc)
-		rc = judge(w, "sparse", w->row_before, rows, LEDGER_WIDTH, &sparse, e);
+		rc = judge_added(w, "sparse", w->row_before, rows, LEDGER_WIDTH, &sparse, e);
 	return rc ? rc : book_ack(w->book, w->step - 1, dense, sparse, e);
 }
 
-/* Wait for the receipts of the step before, and see what it has done; and how
- * the cells are that this one will add to. */
-static enum err_code await_receipts(struct worker *w, struct err *e)
+/* Waits for the receipts of the step before, checks what it added, and reads the cells to which
+ * this step will add. */
+static enum err_code await_last_step(struct worker *w, struct err *e)
 {
-	uint64_t ids[2 * LEDGER_SLOTS], bad;
-	float rows[2 * LEDGER_SLOTS * LEDGER_WIDTH];
+	uint64_t ids[2 * LEDGER_RANKS], bad;
+	float rows[2 * LEDGER_RANKS * LEDGER_WIDTH];
 	struct client_stats cs;
 	uint32_t n = w->slots;
-	/* Where nothing waits for clocks, and another server answers pulls than takes
-	 * pushes, only receipts tell when one's own can be seen. */
+	/* In ssp and asp a pull does not wait for our own clock, and may be answered by another server
+	 * than took the push: only its receipt tells that the push can be seen. */
 	enum err_code rc = w->averaged ? ERR_OK : client_settle(w->client, e);
 
 	if (rc)
 		return rc;
 	for (uint32_t v = 0; v < n; v++) {
-		ids[v] = ledger_row(w->rows, v, cell_of(w, w->step));
-		ids[n + v] = ledger_row(w->rows, v, cell_of(w, w->step - 1));
+		ids[v] = ledger_row(w->rows, v, cell_of_step(w, w->step));
+		ids[n + v] = ledger_row(w->rows, v, cell_of_step(w, w->step - 1));
 	}
 	rc = (w->conf.pull_delta ? client_want_changed_rows : client_want_rows)(w->client, w->rows, w->step, ids,
 	    w->step > w->from ? 2 * n : n, rows, e);
@@ -306,19 +307,19 @@ static enum err_code await_receipts(struct worker *w, struct err *e)
 	client_stats(w->client, &cs);
 	bad = cs.receipts[PUSH_LATE] + cs.receipts[PUSH_REFUSED];
 	if (w->step > w->from) {
-		*own_gradient(w, w->step - 1) = 0;
-		rc = bad > w->bad ? book_doubt(w->book, w->step - 1, e) : look(w, rows + n * LEDGER_WIDTH, e);
+		*own_gradient_cell(w, w->step - 1) = 0;
+		rc = bad > w->bad ? book_not_applied(w->book, w->step - 1, e) : check_last_step(w, rows + n * LEDGER_WIDTH, e);
 	}
 	w->bad = bad;
 	memcpy(w->row_before, rows, n * LEDGER_WIDTH * sizeof *rows);
 	for (uint32_t v = 0; v < n; v++)
-		w->cell_before[v] = w->seen[(size_t)v * w->cfg->cells + cell_of(w, w->step)];
+		w->cell_before[v] = w->seen[(size_t)v * w->cfg->cells + cell_of_step(w, w->step)];
 	return rc;
 }
 
-/* Settings that hold from this step on, or, where it is nobody's but this worker's, from a
- * later one, which it goes to. */
-static enum err_code turn(struct worker *w, bool *jumped, struct err *e)
+/* Applies the settings that hold from this step on.  Outside of bsp, a change may name a later
+ * step: then the worker jumps to that step, and sets *jumped. */
+static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *r;
@@ -344,50 +345,50 @@ static enum err_code turn(struct worker *w, bool *jumped, struct err *e)
 	return rc;
 }
 
-/* Who answered may know of more than we do. */
-static enum err_code learn(struct worker *w, struct err *e)
+/* Waits for a view with all the members of which the servers have told us. */
+static enum err_code learn_members(struct worker *w, struct err *e)
 {
-	enum err_code rc = refresh(w, e);
+	enum err_code rc = refresh_view(w, e);
 
 	while (!rc && client_members(w->client) > (uint64_t)json_int(w->view, "members_base", 0) +
 	    json_array_size(json_object_get(w->view, "members"))) {
-		rc = cluster_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
-			rc = refresh(w, e);
+			rc = refresh_view(w, e);
 	}
 	return rc;
 }
 
-/* The step before is known; this one begins, by the settings that are for it. */
-static enum err_code open_step(struct worker *w, struct err *e)
+/* Checks the step before, and begins this one with the settings that hold for it. */
+static enum err_code open_ledger_step(struct worker *w, struct err *e)
 {
 	bool jumped = true;
 	enum err_code rc = ERR_OK;
 
 	while (!rc && jumped) {
 		jumped = false;
-		rc = await_receipts(w, e);
+		rc = await_last_step(w, e);
 		if (!rc)
-			rc = learn(w, e);
+			rc = learn_members(w, e);
 		if (!rc)
-			rc = turn(w, &jumped, e);
+			rc = apply_ledger_settings(w, &jumped, e);
 	}
 	w->averaged = w->conf.sync.kind == SYNC_bsp;
 	return rc;
 }
 
-static enum err_code one_step(struct worker *w, struct err *e)
+static enum err_code push_ledger_step(struct worker *w, struct err *e)
 {
-	enum err_code rc = open_step(w, e);
-	uint64_t id = ledger_row(w->rows, w->slot, cell_of(w, w->step));
+	enum err_code rc = open_ledger_step(w, e);
+	uint64_t id = ledger_row(w->rows, w->slot, cell_of_step(w, w->step));
 
-	confirm(w);
-	/* Nothing is in doubt or asked: a new layout may come in. */
+	confirm_layout(w);
+	/* No push or pull is in flight: a new layout may be adopted now. */
 	if (!rc)
-		rc = find_tables(w, e);
+		rc = find_ledger_tables(w, e);
 	if (!rc)
 		rc = book_begin(w->book, w->step, e);
-	*own_gradient(w, w->step) = -(float)w->unit;
+	*own_gradient_cell(w, w->step) = -(float)w->unit;
 	if (!rc)
 		rc = client_push(w->client, w->dense, w->step, 1, w->gradient, e);
 	if (!rc)
@@ -400,82 +401,82 @@ static enum err_code one_step(struct worker *w, struct err *e)
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-static bool settled(void *ctx, const json_t *view)
+static bool is_job_settled(void *ctx, const json_t *view)
 {
 	struct worker *w = ctx;
 	const char *phase = json_str(view, "phase", "");
 	struct err ignored;
 
-	return view && (view_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	return view && (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
 	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
 }
 
-static enum err_code finish(struct worker *w, struct err *e)
+static enum err_code finish_work(struct worker *w, struct err *e)
 {
-	enum err_code rc = await_receipts(w, e);
+	enum err_code rc = await_last_step(w, e);
 	char hex[65];
 
 	if (!rc)
 		rc = client_done(w->client, e);
 	if (!rc)
-		rc = call(w, json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
+		rc = call_coordinator(w, json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
 	while (!rc) {
 		json_t *view;
 		bool over;
 
-		rc = cluster_await(w->cluster, settled, w, 0, &view, e);
+		rc = cluster_view_await(w->cluster, is_job_settled, w, 0, &view, e);
 		if (rc)
 			break;
-		rc = view_over(view, e);
+		rc = cluster_view_is_over(view, e);
 		over = strcmp(json_str(view, "phase", ""), "done") == 0;
 		json_decref(view);
 		if (rc || over)
 			break;
 		rc = model_digest(w->client, hex, e);
 		if (!rc)
-			rc = call(w, json_pack("{s:s, s:I, s:s}", "op", "result", "step", (json_int_t)w->step, "digest", hex), e);
+			rc = call_coordinator(w, json_pack("{s:s, s:I, s:s}", "op", "result", "step", (json_int_t)w->step, "digest", hex), e);
 	}
 	return rc;
 }
 
-static enum err_code live(struct worker *w, struct err *e)
+static enum err_code live_as_worker(struct worker *w, struct err *e)
 {
-	json_t *view = cluster_view(w->cluster);
+	json_t *view = cluster_view_current(w->cluster);
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &w->conf, e);
 
 	w->settings = json_int(view, "settings_base", 0);
 	w->averaged = w->conf.sync.kind == SYNC_bsp;
 	json_decref(view);
-	if (!rc && w->conf.workers.max > LEDGER_SLOTS)
-		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_SLOTS);
+	if (!rc && w->conf.workers.max > LEDGER_RANKS)
+		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_RANKS);
 	if (!rc) {
-		agent_set_pace(cluster_agent(w->cluster), w->conf.heartbeat, w->conf.deadline);
-		rc = join(w, e);
+		agent_set_pace(cluster_view_agent(w->cluster), w->conf.heartbeat, w->conf.deadline);
+		rc = join_cluster(w, e);
 	}
 	if (!rc)
-		rc = begin(w, e);
-	while (!rc && !interrupted(w) && (!w->cfg->steps || w->step < w->cfg->steps))
-		rc = one_step(w, e);
-	return rc ? rc : finish(w, e);
+		rc = begin_work(w, e);
+	while (!rc && !is_interrupted(w) && (!w->cfg->steps || w->step < w->cfg->steps))
+		rc = push_ledger_step(w, e);
+	return rc ? rc : finish_work(w, e);
 }
 
 enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 {
 	struct worker w = { .cfg = cfg };
-	struct cluster_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = stats, .ctx = &w };
+	struct cluster_view_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = heartbeat_stats, .ctx = &w };
 	enum err_code rc;
 
 	randombytes_buf(&w.incarnation, sizeof w.incarnation);
 	w.incarnation >>= 1;
 	cc.incarnation = w.incarnation;
-	rc = cluster_open(&cc, &w.cluster, e);
+	rc = cluster_view_open(&cc, &w.cluster, e);
 	if (!rc)
-		rc = live(&w, e);
+		rc = live_as_worker(&w, e);
 	if (rc && w.client)
-		cluster_give_up(w.cluster, e);
+		cluster_view_give_up(w.cluster, e);
 	client_free(w.client);
-	cluster_close(w.cluster);
+	cluster_view_close(w.cluster);
 	conf_release(&w.conf);
 	book_close(w.book);
 	json_decref(w.view);

@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/num.h"
-#include "base/opt.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/opt.h"
 #include "tests/fault/proxy.h"
-#include "wire/net.h"
+#include "socket/net.h"
 
-/* A TCP proxy that does harm: see `proxy --help`.  One thread; equal seeds, and
- * equal bytes in equal pieces, give equal harm. */
+/* A TCP proxy that injects faults: see `proxy --help`.  One thread.  The same seed and the same
+ * bytes in the same pieces give the same faults. */
 
 #define QUEUE_MAX (4u << 20)
 #define CHUNK 65536
@@ -55,7 +55,7 @@ static const struct opt_spec spec = {
 	.nopts = sizeof opts / sizeof *opts,
 };
 
-/* Bytes that leave at one time. */
+/* Bytes that are sent at the same time. */
 struct segment {
 	int64_t due;
 	size_t len;
@@ -65,10 +65,10 @@ struct pipe {
 	int from, to;
 	struct stream stream;
 	struct buf queue;
-	size_t sent;                    /* of the queue */
+	size_t sent;                    /* bytes of the queue that were sent */
 	struct segment *segment;
 	size_t nsegments, first, cap;
-	int64_t ready;                  /* by the rate, what has come is through then */
+	int64_t ready;                  /* when all received bytes have passed, by --rate */
 	uint64_t carried;
 	bool eof, closed;
 };
@@ -94,7 +94,7 @@ struct proxy {
 
 /* ---- connections -------------------------------------------------------------- */
 
-static void open_link(struct proxy *x, int fd)
+static void open_proxy_link(struct proxy *x, int fd)
 {
 	struct link *l;
 	struct err e;
@@ -116,7 +116,7 @@ static void open_link(struct proxy *x, int fd)
 	x->connections++;
 }
 
-static void free_link(struct link *l)
+static void free_proxy_link(struct link *l)
 {
 	struct linger none = { 1, 0 };
 
@@ -133,7 +133,7 @@ static void free_link(struct link *l)
 	free(l);
 }
 
-static void bury(struct proxy *x)
+static void free_dead_links(struct proxy *x)
 {
 	for (struct link **p = &x->links, *l; (l = *p);) {
 		if (!l->dead) {
@@ -141,19 +141,19 @@ static void bury(struct proxy *x)
 			continue;
 		}
 		*p = l->next;
-		free_link(l);
+		free_proxy_link(l);
 	}
 }
 
 /* ---- bytes in ------------------------------------------------------------------- */
 
-static void schedule(struct proxy *x, struct pipe *p, size_t len, int64_t now)
+static void schedule_segment(struct proxy *x, struct pipe *p, size_t len, int64_t now)
 {
 	int64_t due = now;
 
 	if (!len)
 		return;
-	/* A line lets one byte through after the other: the last is on its way then. */
+	/* With a rate, bytes pass one after the other: compute when the last one has passed. */
 	if (x->o.rate) {
 		p->ready = (p->ready > now ? p->ready : now) + (int64_t)len * NSEC_PER_SEC / x->o.rate;
 		due = p->ready;
@@ -161,7 +161,7 @@ static void schedule(struct proxy *x, struct pipe *p, size_t len, int64_t now)
 	due += x->o.delay * NSEC_PER_MSEC;
 	if (x->o.jitter)
 		due += (int64_t)rng_below(&x->rng, (uint64_t)x->o.jitter * NSEC_PER_MSEC + 1);
-	/* A stream keeps its order. */
+	/* Bytes of a stream must stay in order. */
 	if (p->nsegments > p->first && p->segment[p->nsegments - 1].due > due)
 		due = p->segment[p->nsegments - 1].due;
 	if (p->nsegments == p->cap) {
@@ -171,7 +171,7 @@ static void schedule(struct proxy *x, struct pipe *p, size_t len, int64_t now)
 	p->segment[p->nsegments++] = (struct segment){ due, len };
 }
 
-static void pump_in(struct proxy *x, struct link *l, struct pipe *p, int64_t now)
+static void receive_bytes(struct proxy *x, struct link *l, struct pipe *p, int64_t now)
 {
 	uint8_t data[CHUNK];
 	ssize_t n = read(p->from, data, sizeof data);
@@ -183,13 +183,14 @@ static void pump_in(struct proxy *x, struct link *l, struct pipe *p, int64_t now
 		return;
 	p->eof = n == 0;
 	stream_feed(&p->stream, data, (size_t)n, &p->queue);
-	schedule(x, p, p->queue.len - before, now);
+	schedule_segment(x, p, p->queue.len - before, now);
 }
 
 /* ---- bytes out ------------------------------------------------------------------- */
 
-/* How much may go now; *wait: until when nothing may (INT64_MAX: not by time). */
-static size_t allowed(const struct proxy *x, const struct link *l, enum side side, int64_t now, int64_t *wait)
+/* Returns how many bytes may be sent now.  *wait becomes the time at which the next may be, or
+ * INT64_MAX if that does not depend on time. */
+static size_t count_allowed(const struct proxy *x, const struct link *l, enum side side, int64_t now, int64_t *wait)
 {
 	const struct pipe *p = &l->pipe[side];
 	int64_t limit = x->o.cut_after ? x->o.cut_after : x->o.reset_after;
@@ -208,7 +209,7 @@ static size_t allowed(const struct proxy *x, const struct link *l, enum side sid
 	return n;
 }
 
-static void spend(struct pipe *p, size_t n)
+static void consume_sent(struct pipe *p, size_t n)
 {
 	p->sent += n;
 	while (n) {
@@ -228,17 +229,17 @@ static void spend(struct pipe *p, size_t n)
 	p->sent = 0;
 }
 
-static void pump_out(struct proxy *x, struct link *l, enum side side, int64_t now)
+static void send_bytes(struct proxy *x, struct link *l, enum side side, int64_t now)
 {
 	struct pipe *p = &l->pipe[side];
 	int64_t wait, limit = x->o.cut_after ? x->o.cut_after : x->o.reset_after;
-	size_t n = allowed(x, l, side, now, &wait);
+	size_t n = count_allowed(x, l, side, now, &wait);
 	ssize_t done = n ? send(p->to, p->queue.data + p->sent, n, MSG_NOSIGNAL) : 0;
 
 	if (done < 0 && errno != EAGAIN && errno != EINTR)
 		l->dead = l->hard = true;
 	if (done > 0) {
-		spend(p, (size_t)done);
+		consume_sent(p, (size_t)done);
 		p->carried += (uint64_t)done;
 		x->bytes[side] += (uint64_t)done;
 	}
@@ -259,7 +260,7 @@ static void pump_out(struct proxy *x, struct link *l, enum side side, int64_t no
 
 /* ---- commands ------------------------------------------------------------------------ */
 
-static bool side_of(const char *s, enum side *out)
+static bool parse_side(const char *s, enum side *out)
 {
 	static const char *const name[] = { "up", "down", "both" };
 
@@ -271,7 +272,7 @@ static bool side_of(const char *s, enum side *out)
 	return false;
 }
 
-static enum fault fault_of(const char *s)
+static enum fault parse_fault(const char *s)
 {
 	static const char *const name[] = { "", "flip", "drop", "dup", "swap" };
 
@@ -281,13 +282,13 @@ static enum fault fault_of(const char *s)
 	return FAULT_NONE;
 }
 
-static void stall(struct proxy *x, enum side side)
+static void stall_side(struct proxy *x, enum side side)
 {
 	x->stalled[UP] |= side != DOWN;
 	x->stalled[DOWN] |= side != UP;
 }
 
-static void heal(struct proxy *x)
+static void heal_all(struct proxy *x)
 {
 	struct options *o = &x->o;
 
@@ -296,7 +297,7 @@ static void heal(struct proxy *x)
 	x->faults.what = FAULT_NONE;
 }
 
-static void cut_all(struct proxy *x, bool hard)
+static void cut_all_links(struct proxy *x, bool hard)
 {
 	for (struct link *l = x->links; l; l = l->next) {
 		l->dead = true;
@@ -304,7 +305,7 @@ static void cut_all(struct proxy *x, bool hard)
 	}
 }
 
-static void print_stats(const struct proxy *x)
+static void print_proxy_stats(const struct proxy *x)
 {
 	unsigned open = 0;
 
@@ -316,13 +317,13 @@ static void print_stats(const struct proxy *x)
 	    (unsigned long long)x->bytes[UP], (unsigned long long)x->bytes[DOWN]);
 }
 
-static bool arm(struct proxy *x, enum fault what, const char *side, const char *nth)
+static bool arm_fault(struct proxy *x, enum fault what, const char *side, const char *nth)
 {
 	struct faults *f = &x->faults;
 	uint64_t n = 1;
 	enum side s = BOTH;
 
-	if ((side && !side_of(side, &s)) || (nth && (!num_uint(nth, UINT64_MAX, &n) || !n)))
+	if ((side && !parse_side(side, &s)) || (nth && (!num_uint(nth, UINT64_MAX, &n) || !n)))
 		return false;
 	f->side = s;
 	f->left = n;
@@ -330,7 +331,7 @@ static bool arm(struct proxy *x, enum fault what, const char *side, const char *
 	return true;
 }
 
-static bool set_number(struct proxy *x, const char *name, const char *value)
+static bool set_option_number(struct proxy *x, const char *name, const char *value)
 {
 	struct { const char *name; int64_t *at; } number[] = {
 		{ "delay", &x->o.delay }, { "jitter", &x->o.jitter }, { "rate", &x->o.rate },
@@ -343,44 +344,44 @@ static bool set_number(struct proxy *x, const char *name, const char *value)
 	return false;
 }
 
-static bool obey(struct proxy *x, const char *word, const char *a, const char *b)
+static bool obey_proxy_command(struct proxy *x, const char *word, const char *a, const char *b)
 {
 	enum side side;
 
-	if (fault_of(word) != FAULT_NONE)
-		return arm(x, fault_of(word), a, b);
+	if (parse_fault(word) != FAULT_NONE)
+		return arm_fault(x, parse_fault(word), a, b);
 	if (strcmp(word, "stall") == 0) {
-		if (!a || !side_of(a, &side))
+		if (!a || !parse_side(a, &side))
 			return false;
-		stall(x, side);
+		stall_side(x, side);
 	} else if (strcmp(word, "to") == 0 && a) {
 		snprintf(x->to, sizeof x->to, "%s", a);
 	} else if (strcmp(word, "heal") == 0) {
-		heal(x);
+		heal_all(x);
 	} else if (strcmp(word, "cut") == 0 || strcmp(word, "reset") == 0) {
-		cut_all(x, word[0] == 'r');
+		cut_all_links(x, word[0] == 'r');
 	} else if (strcmp(word, "stats") == 0) {
-		print_stats(x);
+		print_proxy_stats(x);
 	} else {
-		return set_number(x, word, a);
+		return set_option_number(x, word, a);
 	}
 	return true;
 }
 
-static void command(struct proxy *x, char *line)
+static void run_command_line(struct proxy *x, char *line)
 {
 	char *save = NULL, *word = strtok_r(line, " \t", &save), *a = strtok_r(NULL, " \t", &save);
 
 	if (!word)
 		return;
-	if (obey(x, word, a, strtok_r(NULL, " \t", &save)))
+	if (obey_proxy_command(x, word, a, strtok_r(NULL, " \t", &save)))
 		puts("ok");
 	else
 		printf("not understood: %s\n", word);
 	fflush(stdout);
 }
 
-static void read_commands(struct proxy *x)
+static void read_proxy_commands(struct proxy *x)
 {
 	uint8_t data[4096], *end;
 	ssize_t n = read(0, data, sizeof data);
@@ -392,16 +393,17 @@ static void read_commands(struct proxy *x)
 		size_t len = (size_t)(end - x->input.data);
 
 		*end = 0;
-		command(x, (char *)x->input.data);
+		run_command_line(x, (char *)x->input.data);
 		memmove(x->input.data, end + 1, x->input.len - len - 1);
 		x->input.len -= len + 1;
 	}
 }
 
-/* ---- the wheel --------------------------------------------------------------------------- */
+/* ---- event loop -------------------------------------------------------------------------- */
 
-/* What to poll for on one connection; an earlier *until when time will tell. */
-static void watch(const struct proxy *x, const struct link *l, struct pollfd p[static 2], int64_t now, int64_t *until)
+/* Sets what to poll for on one connection, and lowers *until to the time at which it has something
+ * to send. */
+static void watch_link(const struct proxy *x, const struct link *l, struct pollfd p[static 2], int64_t now, int64_t *until)
 {
 	for (int d = 0; d < 2; d++) {
 		const struct pipe *in = &l->pipe[d];
@@ -410,7 +412,7 @@ static void watch(const struct proxy *x, const struct link *l, struct pollfd p[s
 		p[d].fd = in->from;
 		if (!in->eof && !x->stalled[d] && in->queue.len - in->sent < QUEUE_MAX)
 			p[d].events |= POLLIN;
-		if (allowed(x, l, (enum side)d, now, &wait))
+		if (count_allowed(x, l, (enum side)d, now, &wait))
 			p[!d].events |= POLLOUT;
 		if (wait < *until)
 			*until = wait;
@@ -420,7 +422,7 @@ static void watch(const struct proxy *x, const struct link *l, struct pollfd p[s
 			p[d].fd = -1;           /* POLLHUP would spin */
 }
 
-static void turn(struct proxy *x)
+static void run_event_loop_once(struct proxy *x)
 {
 	struct pollfd *p;
 	size_t n = 2, at;
@@ -434,10 +436,10 @@ static void turn(struct proxy *x)
 	p[1] = (struct pollfd){ x->input_over ? -1 : 0, POLLIN, 0 };
 	at = 2;
 	for (struct link *l = x->links; l; l = l->next, at += 2)
-		watch(x, l, p + at, now, &until);
+		watch_link(x, l, p + at, now, &until);
 	left = until > now ? until - now : 0;
 	pause = (struct timespec){ left / NSEC_PER_SEC, left % NSEC_PER_SEC };
-	/* A millisecond is much, on a fast line. */
+	/* ppoll: the milliseconds of poll() are too coarse on a fast link. */
 	if (ppoll(p, n, until == INT64_MAX ? NULL : &pause, NULL) < 0)
 		abort();
 	now = clock_now();
@@ -445,18 +447,18 @@ static void turn(struct proxy *x)
 	for (struct link *l = x->links; l; l = l->next, at += 2) {
 		for (int d = 0; d < 2; d++)
 			if (p[at + d].revents & (POLLIN | POLLHUP | POLLERR) && !l->pipe[d].eof)
-				pump_in(x, l, &l->pipe[d], now);
+				receive_bytes(x, l, &l->pipe[d], now);
 		for (int d = 0; d < 2 && !l->dead; d++)
-			pump_out(x, l, (enum side)d, now);
+			send_bytes(x, l, (enum side)d, now);
 	}
 	if (p[1].revents)
-		read_commands(x);
-	bury(x);
+		read_proxy_commands(x);
+	free_dead_links(x);
 	if (p[0].revents) {
 		int fd = net_accept(x->listener);
 
 		if (fd >= 0)
-			open_link(x, fd);
+			open_proxy_link(x, fd);
 	}
 	free(p);
 }
@@ -482,9 +484,9 @@ int main(int argc, char **argv)
 	snprintf(x.to, sizeof x.to, "%s", x.o.to ? x.o.to : "");
 	snprintf(nth, sizeof nth, "%lld", (long long)(x.o.nth ? x.o.nth : 1));
 	if (x.o.at_record)
-		arm(&x, fault_of(x.o.at_record), x.o.side, nth);
+		arm_fault(&x, parse_fault(x.o.at_record), x.o.side, nth);
 	if (x.o.stall && !x.o.stall_after)
-		obey(&x, "stall", x.o.stall, NULL);
+		obey_proxy_command(&x, "stall", x.o.stall, NULL);
 	if (net_listen(x.o.listen, 64, &x.listener, bound, &e)) {
 		fprintf(stderr, "proxy: %s\n", e.msg);
 		return err_exit_code(e.code);
@@ -492,5 +494,5 @@ int main(int argc, char **argv)
 	puts(bound);
 	fflush(stdout);
 	for (;;)
-		turn(&x);
+		run_event_loop_once(&x);
 }

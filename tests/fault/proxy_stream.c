@@ -1,9 +1,9 @@
 #include "auth/handshake.h"
-#include "base/endian.h"
+#include "core/endian.h"
 #include "tests/fault/proxy.h"
 #include "wire/record.h"
 
-/* ps-protocol(7): magic and length lie in the clear with every suite. */
+/* ps-protocol(7): a header begins with magic and length in clear text, in every cipher suite. */
 #define MAGIC "PSR1"
 #define AT_LENGTH 8
 
@@ -20,7 +20,7 @@ void stream_release(struct stream *s)
 	buf_release(&s->swapped);
 }
 
-static enum fault choose(struct stream *s)
+static enum fault choose_fault(struct stream *s)
 {
 	struct faults *f = s->faults;
 
@@ -30,8 +30,8 @@ static enum fault choose(struct stream *s)
 	return f->what;
 }
 
-/* The header is whole; false when it is none. */
-static bool begin_record(struct stream *s, struct buf *out)
+/* Begins a record whose header is complete.  Returns false when it is no header. */
+static bool begin_stream_record(struct stream *s, struct buf *out)
 {
 	uint32_t len = get_le32(s->header.data + AT_LENGTH);
 
@@ -40,21 +40,21 @@ static bool begin_record(struct stream *s, struct buf *out)
 		return false;
 	}
 	s->left = RECORD_TAG + (len ? len + RECORD_TAG : 0);
-	s->now = choose(s);
+	s->now = choose_fault(s);
 	buf_append(s->now == FAULT_NONE ? out : &s->record, s->header.data, s->header.len);
 	buf_clear(&s->header);
 	return true;
 }
 
-static void flip(struct stream *s)
+static void flip_bit(struct stream *s)
 {
 	uint64_t bit = rng_below(&s->faults->rng, s->record.len * 8);
 
 	s->record.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
 }
 
-/* The record is whole. */
-static void end_record(struct stream *s, struct buf *out)
+/* Ends a record that is complete: sends it, with its fault if it has one. */
+static void end_stream_record(struct stream *s, struct buf *out)
 {
 	if (s->now == FAULT_NONE) {
 		if (s->swapped.len)
@@ -65,7 +65,7 @@ static void end_record(struct stream *s, struct buf *out)
 	s->faults->done++;
 	s->faults->what = FAULT_NONE;
 	if (s->now == FAULT_FLIP)
-		flip(s);
+		flip_bit(s);
 	if (s->now == FAULT_SWAP)
 		buf_append(&s->swapped, s->record.data, s->record.len);
 	if (s->now == FAULT_FLIP || s->now == FAULT_DUP)
@@ -75,13 +75,13 @@ static void end_record(struct stream *s, struct buf *out)
 	buf_clear(&s->record);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t smaller_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
 
-/* One step of the way through p; how many bytes it took. */
-static size_t take(struct stream *s, const uint8_t *p, size_t n, struct buf *out)
+/* Takes a first part of the n bytes at p, by the state.  Returns its length. */
+static size_t take_bytes(struct stream *s, const uint8_t *p, size_t n, struct buf *out)
 {
 	size_t k = n;
 
@@ -92,24 +92,24 @@ static size_t take(struct stream *s, const uint8_t *p, size_t n, struct buf *out
 			return 0;
 		}
 		s->begun = true;
-		k = least(n, s->left);
+		k = smaller_size(n, s->left);
 		buf_append(out, p, k);
 		s->left -= k;
 		if (!s->left)
 			s->state = AT_HEADER;
 		return k;
 	case AT_HEADER:
-		k = least(n, RECORD_HEADER - s->header.len);
+		k = smaller_size(n, RECORD_HEADER - s->header.len);
 		buf_append(&s->header, p, k);
 		if (s->header.len == RECORD_HEADER)
-			s->state = begin_record(s, out) ? IN_BODY : OPAQUE;
+			s->state = begin_stream_record(s, out) ? IN_BODY : OPAQUE;
 		return k;
 	case IN_BODY:
-		k = least(n, s->left);
+		k = smaller_size(n, s->left);
 		buf_append(s->now == FAULT_NONE ? out : &s->record, p, k);
 		s->left -= k;
 		if (!s->left) {
-			end_record(s, out);
+			end_stream_record(s, out);
 			s->state = AT_HEADER;
 		}
 		return k;
@@ -123,5 +123,5 @@ static size_t take(struct stream *s, const uint8_t *p, size_t n, struct buf *out
 void stream_feed(struct stream *s, const uint8_t *p, size_t n, struct buf *out)
 {
 	for (size_t at = 0; at < n;)
-		at += take(s, p + at, n - at, out);
+		at += take_bytes(s, p + at, n - at, out);
 }

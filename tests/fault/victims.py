@@ -1,9 +1,11 @@
-"""A cluster whose processes are to suffer: what tests/fault/soak and tests/fault/cuts share."""
+"""A cluster whose processes are killed or cut off: shared by tests/fault/soak, cuts and failover."""
 import ctypes
+import http.client
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -25,8 +27,8 @@ class Process:
         self.child = None
         self.armed = False
         self.restart_at = 0.0
-        self.expected = False           # its death is our doing
-        self.wake_at = 0.0              # SIGSTOP until then
+        self.expected = False           # we killed it
+        self.wake_at = 0.0              # stopped (SIGSTOP) until then
 
     def start(self, point=None):
         env = dict(os.environ)
@@ -51,7 +53,7 @@ class Process:
             self.child.wait()
 
     def usage(self):
-        """Resident KiB and open descriptors."""
+        """Return resident KiB and the number of open descriptors, or None."""
         try:
             with open("/proc/%d/status" % self.child.pid) as f:
                 rss = int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
@@ -59,34 +61,60 @@ class Process:
         except (OSError, TypeError):
             return None
 
+    def mark(self):
+        """Return the present end of the log, for since()."""
+        return os.path.getsize(self.log)
+
+    def since(self, mark):
+        """Return what has been logged since mark()."""
+        with open(self.log, errors="replace") as f:
+            f.seek(mark)
+            return f.read()
+
     def tail(self, n=12):
         with open(self.log, errors="replace") as f:
             return "".join("  %s| %s" % (self.name, line) for line in f.readlines()[-n:])
 
 
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("x", timeout=2)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
 def ask(run, what):
-    """The coordinator's answer to GET /v1/..., {} when there is none."""
-    out = subprocess.run(["curl", "-s", "--max-time", "2", "--unix-socket", os.path.join(run, "ctl.sock"),
-                          "http://x/v1/" + what], capture_output=True, text=True).stdout
-    return json.loads(out) if out else {}
+    """Return the coordinator's answer to GET /v1/..., or {} when there is none."""
+    c = UnixConnection(os.path.join(run, "ctl.sock"))
+    try:
+        c.request("GET", "/v1/" + what)
+        return json.loads(c.getresponse().read() or b"{}")
+    except (OSError, ValueError, http.client.HTTPException):
+        return {}
+    finally:
+        c.close()
 
 
-def mended(run, replicas):
-    """Every partition has all its copies."""
+def has_all_replicas(run, replicas):
+    """True when every partition has all its replicas."""
     status, layout = ask(run, "status"), ask(run, "layout")
     runs = [x for t in layout.get("tables", []) for x in t["runs"]]
     return (status.get("state") == "running" and status.get("partitions_moving") == 0 and bool(runs) and
             all(len(x[2]) == replicas for x in runs))
 
 
-def knows(run, processes):
-    """The coordinator has heard of the last death of each: it counts on those that run."""
+def knows_processes(run, processes):
+    """True when the coordinator knows the present process of each of these servers, and so the death of the last one."""
     live = {s["id"]: s["pid"] for s in ask(run, "servers").get("servers", []) if s["state"] == "live"}
     return all(live.get(p.name) == p.child.pid for p in processes)
 
 
 def book_sizes(books):
-    """Bytes that each slot has written: it grows with each step (tests/fault/ledger.h)."""
+    """Return the bytes that each rank has written, which grow with each step (tests/fault/ledger.h)."""
     size = {}
     for name in os.listdir(books):
         slot = int(name.split("-")[0])
@@ -95,9 +123,9 @@ def book_sizes(books):
 
 
 def check_ledger(argv, meanwhile=lambda: None):
-    """What `ledger check` counts, and what it complains of: None when no push is
-    lost, doubled or torn. Tried three times: a cluster that suffers may not answer.
-    meanwhile() is called again and again, and sees to the processes."""
+    """Run `ledger check`. Return its counts, and its complaints, or None when no push is lost,
+    doubled or torn. It is tried three times, because a cluster under faults may not answer.
+    meanwhile() is called repeatedly while it runs, to look after the processes."""
     for _ in range(3):
         child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while child.poll() is None:

@@ -4,7 +4,7 @@
 
 #include "codec/codec.h"
 #include "codec/delta.h"
-#include "kern/vec.h"
+#include "math/vec.h"
 
 /* Any bytes are an encoding of so many values or refused; what is taken is finite, also
  * when it is weighted as much as can be.  First byte: which codec, or changes by one;

@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/file.h"
+#include "core/buf.h"
+#include "core/file.h"
 
 /* Feeds files, and the files of directories, to a harness: a corpus is replayed
  * with any compiler, where libFuzzer would bring its own main. */

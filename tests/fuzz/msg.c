@@ -1,12 +1,18 @@
 #include <math.h>
 
-#include "base/endian.h"
-#include "base/json.h"
-#include "coord/layout.h"
+#include "core/endian.h"
+#include "core/json.h"
+#include "layout/layout.h"
+#include "tests/fuzz/coordinator.h"
+#include "tests/fuzz/mutate.h"
 #include "wire/msg.h"
 
 /* Any bytes are the body of a message or refused, and what was read lies within
- * the input.  The first byte says which body the rest is. */
+ * the input.  The first byte, modulo 16, says which body the rest is; from 8 on the rest is a
+ * script of messages to a coordinator, by sessions in any order:
+ *   u8 who speaks (modulo 8; 128: the text is the whole message); u8 which operation;
+ *   u16 length; then text, which the message's members hold */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 static void check(bool good)
@@ -196,10 +202,109 @@ static void json(const uint8_t *p, size_t n, void (*use)(const json_t *j))
 	json_decref(j);
 }
 
+/* ---- a coordinator ---------------------------------------------------------------------- */
+
+enum { WHO_RAW = 128, SAYING_HEAD = 4 };
+
+static const char *const operations[] = { "server_join", "worker_join", "relay_join", "ack", "vote", "beat", "lease", "done", "result",
+	"eval", "fail", "leave", "keys", "table", "facts", "coming", "unfit", "give_up", "unreachable", "snap", "copied", "who", "confirm",
+	"relay_missed", "deaf", "watch" };
+#define OPERATIONS (sizeof operations / sizeof *operations)
+
+/* Every member that some operation reads, with the text where it may be one. */
+static json_t *message(unsigned op, unsigned who, const char *text)
+{
+	json_t *m = json_object();
+	const char *const texts[] = { "message", "host", "zone", "unix", "code", "optimizer" };
+
+	json_object_set_new(m, "op", json_string_nocheck(op < OPERATIONS ? operations[op] : text));
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		json_object_set_new(m, texts[i], json_string_nocheck(text));
+	json_object_set_new(m, "state", json_string_nocheck(strlen(text) % 2 ? "failed" : "taken"));
+	json_object_set_new(m, "tcp", json_string_nocheck(strlen(text) % 4 ? "h:1" : text));
+	json_object_set_new(m, "index", json_integer(who < 2 ? (int)who : -1));
+	json_object_set_new(m, "slot", json_integer(who < 2 ? -1 : (int)who - 2));
+	json_object_set_new(m, "pid", json_integer(100));
+	json_object_set_new(m, "examples", json_integer(100));
+	json_object_set_new(m, "step", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "steps", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "frontier", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "clock", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "rev", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "id", json_integer(1));
+	json_object_set_new(m, "yes", json_true());
+	json_object_set_new(m, "more", json_true());
+	json_object_set_new(m, "holds", json_array());
+	json_object_set_new(m, "done", json_array());
+	json_object_set_new(m, "facts", json_pack("{s:o}", "about", json_string_nocheck(text)));
+	json_object_set_new(m, "stats", json_pack("{s:i, s:o}", "step", 1, "doing", json_string_nocheck(text)));
+	json_object_set_new(m, "about", json_pack("{s:o}", "version", json_string_nocheck(text)));
+	json_object_set_new(m, "eval", json_pack("{s:f}", "loss", 0.5));
+	json_object_set_new(m, "tables", json_pack("[{s:o, s:i, s:i}]", "name", json_string_nocheck(op == 13 ? text : "w"), "rows", 5, "cols", 1));
+	return m;
+}
+
+static void say(struct coordinator *f, unsigned who, unsigned op, const char *text, size_t n)
+{
+	struct buf repaired = BUF_INIT;
+	json_t *m;
+	char *sent;
+
+	buf_puts(&repaired, "");
+	utf8_repair(&repaired, text, n);
+	m = message(op, who, repaired.data ? (const char *)repaired.data : "");
+	sent = json_text(m);
+	coordinator_hear(f, who, (const uint8_t *)sent, strlen(sent));
+	free(sent);
+	json_decref(m);
+	buf_release(&repaired);
+}
+
+static struct entry saying(const uint8_t *p, size_t n)
+{
+	return (struct entry){ SAYING_HEAD + (n < SAYING_HEAD ? 0u : get_le16(p + 2)), SAYING_HEAD, 2, 2 };
+}
+
+static void coordinator(const uint8_t *p, size_t n, bool bsp)
+{
+	struct coordinator *f = coordinator_begin(bsp);
+
+	while (n >= SAYING_HEAD) {
+		size_t size = saying(p, n).size, len;
+		unsigned who = p[0] % SPEAKERS, op = p[1];
+
+		size = size < n ? size : n;
+		len = size - SAYING_HEAD;
+		if (op == 255) {
+			f->now += (int64_t)len * 100 * NSEC_PER_MSEC;
+			coord_tick(f->c, f->now);
+			coordinator_look(f);
+		} else if (op == 254) {
+			coord_session_gone(f->c, &f->self[who], f->now);
+		} else if (p[0] & WHO_RAW) {
+			coordinator_hear(f, who, p + SAYING_HEAD, len);
+		} else {
+			say(f, who, op % (OPERATIONS + 1), (const char *)p + SAYING_HEAD, len);
+		}
+		p += size;
+		n -= size;
+	}
+	coordinator_end(f);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
+{
+	return n && data[0] % 16 >= 8 ? script_mutate(data, n, most, seed, saying) : LLVMFuzzerMutate(data, n, most);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	if (n == 0)
 		return 0;
+	if (data[0] % 16 >= 8) {
+		coordinator(data + 1, n - 1, data[0] % 2);
+		return 0;
+	}
 	switch (data[0] % 8) {
 	case 0: runs(data + 1, n - 1); break;
 	case 1: receipts(data + 1, n - 1); break;

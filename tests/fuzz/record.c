@@ -2,7 +2,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/endian.h"
+#include "core/endian.h"
+#include "tests/fuzz/coordinator.h"
+#include "tests/fuzz/mutate.h"
 #include "wire/conn.h"
 
 /* Any bytes are records or an error.  The first byte of an input says how the
@@ -15,10 +17,11 @@
  *   u8 how, below; u16 length of the payload, or a whole header of 64 bytes;
  *   then the payload, cut where the input ends */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
 
 enum how {
 	HOW_TYPE = 31,          /* type of a header that is made here */
-	HOW_HEADER = 32,        /* the header stands in the input */
+	HOW_HEADER = 32,        /* the header stands in the input; its part says who speaks */
 	HOW_BAD_TAG = 64,
 	HOW_CUT = 128,          /* the server reads in the midst of it */
 };
@@ -30,8 +33,9 @@ struct world {
 	/* what is to come out: the last record, not yet delivered */
 	const uint8_t *head, *payload;
 	uint8_t *place;
-	bool live, due, held;
+	bool live, due, held, dropped;
 	unsigned admitted;
+	struct coordinator *coordinator;        /* hears what CTL says */
 };
 
 static void check(bool good)
@@ -106,7 +110,12 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	if (w->held)
 		return CONN_HOLD;
 	w->due = false;
-	return r->type == REC_CTL ? CONN_DROP : CONN_TAKEN;
+	if (r->type != REC_CTL)
+		return CONN_TAKEN;
+	if (!w->coordinator)
+		w->coordinator = coordinator_begin(r->step % 2);
+	w->dropped = !coordinator_hear(w->coordinator, r->part, payload, r->len);
+	return w->dropped ? CONN_DROP : CONN_TAKEN;
 }
 
 static const struct conn_handler handler = { .admit = admit, .live = live, .place = place, .record = record };
@@ -145,6 +154,7 @@ static void end(struct world *w)
 	conn_free(w->server);
 	close(w->fd);
 	free(w->place);
+	coordinator_end(w->coordinator);
 }
 
 /* All that the server can do with what it has got. */
@@ -285,7 +295,8 @@ static bool one(struct world *w, struct input *in)
 	session_next_tx(&w->session);
 	if (how & HOW_BAD_TAG)
 		(n ? tag : head + RECORD_HEADER)[7] ^= 1;
-	good = fine && whole && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT) && r.type != REC_BYE;
+	/* A goodbye and an offer of shared memory are the connection's own. */
+	good = fine && whole && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT) && r.type != REC_BYE && r.type != REC_SHARE;
 	w->head = head;
 	w->payload = clear;
 	w->due = good;
@@ -307,7 +318,10 @@ static bool one(struct world *w, struct input *in)
 	if (!good && !rc)
 		check(!whole);          /* nothing but a cut record leaves it waiting */
 	if (good)
-		check(r.type == REC_CTL ? rc == ERR_PROTO : rc == ERR_OK);
+		check(w->dropped ? r.type == REC_CTL && rc == ERR_PROTO : rc == ERR_OK);
+	/* No descriptor comes with the offer. */
+	if (fine && whole && r.type == REC_SHARE && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT))
+		check(rc == ERR_PROTO);
 	if (fine && !good && r.type == REC_BYE && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT))
 		check(rc == ERR_CLOSED && conn_said_bye(w->server));
 	ended = rc || !whole;
@@ -332,6 +346,21 @@ static void records(const uint8_t *data, size_t n, enum suite suite)
 		check(turn(&w) == ERR_CLOSED && !conn_said_bye(w.server));
 	session_wipe(&w.session);
 	end(&w);
+}
+
+/* One record of a script, for the mutator. */
+static struct entry scripted(const uint8_t *p, size_t n)
+{
+	bool whole = n && p[0] & HOW_HEADER;
+	size_t at = whole ? 9 : 1, bytes = whole ? 4 : 2, body = whole ? 1 + RECORD_HEADER : 3;
+	uint64_t len = n < body ? 0 : whole ? get_le32(p + at) : get_le16(p + at);
+
+	return (struct entry){ body + (len > RECORD_MAX ? 0 : (size_t)len), body, at, bytes };
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
+{
+	return n && data[0] % 4 >= 2 ? script_mutate(data, n, most, seed, scripted) : LLVMFuzzerMutate(data, n, most);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -1,6 +1,6 @@
 #include <sys/mman.h>
 
-#include "base/file.h"
+#include "core/file.h"
 #include "format/safetensors.h"
 
 /* Any bytes are a whole file or a sentence; what opens can be read. */
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct safetensors *s;
 	struct err e;
 
-	if (fd < 0 || fd_write_all(fd, data, n, NULL) != ERR_OK)
+	if (fd < 0 || file_write_all(fd, data, n, NULL) != ERR_OK)
 		abort();
 	if (safetensors_open_fd(fd, "input", &s, &e) == ERR_OK)
 		read_all(s);

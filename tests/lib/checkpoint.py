@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A second writer of checkpoint directories, from ps-cluster(5) alone.
+"""A second writer of checkpoint directories, written from ps-cluster(5) alone.
 
   checkpoint.py DIR STEP [--servers N] [--seed N] [--loss X] [--generation N] [--change W]
       makes DIR/step-000000000STEP and prints the model's digest
@@ -29,7 +29,7 @@ def compact(value, **more):
 
 
 def safetensors(tensors):
-    """tensors: [(name, type, shape, bytes)]; those of U64 first."""
+    """Format tensors, [(name, type, shape, bytes)] with those of type U64 first."""
     header, data = {}, b""
     for name, kind, shape, blob in sorted(tensors, key=lambda t: t[1] != "U64"):
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
@@ -59,7 +59,7 @@ def model_digest(dense, rows):
 
 
 def partitions(dense, rows):
-    """[(table, part, parameters, state)], each of them a list of tensors."""
+    """Return [(table, part, parameters, state)], where the last two are lists of tensors."""
     for k, part in enumerate(dense):
         n = len(part)
         yield 0, k, [(f"w.{k}", "F32", [n], floats(part))], [(f"w.{k}.s0", "F32", [n], floats([0.5] * n))]

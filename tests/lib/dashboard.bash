@@ -9,7 +9,7 @@ start_browser() {
 	export T
 	coproc BROWSER { exec /usr/bin/python3 "$LIB/dashboard.py" 2>browser.err 3>&-; }
 	browser_pid=$BROWSER_PID
-	# Copies, which subshells have, too.
+	# Copies of the descriptors, which subshells inherit.
 	exec {web_in}>&"${BROWSER[1]}" {web_out}<&"${BROWSER[0]}"
 	eval "exec ${BROWSER[1]}>&-"
 	read -r -t 60 answer <&"$web_out" || {
@@ -18,7 +18,7 @@ start_browser() {
 	}
 }
 
-# At the end of its input it ends the browser, and leaves nothing behind.
+# The driver ends the browser at the end of its input, and leaves nothing behind.
 stop_browser() {
 	[ -n "${browser_pid-}" ] || return 0
 	exec {web_in}>&-
@@ -26,7 +26,7 @@ stop_browser() {
 	browser_pid=
 }
 
-# web COMMAND...: what it answers is in $answer, too.
+# web COMMAND...: print the answer, and set $answer to it.
 web() {
 	printf '%s\n' "$*" >&"$web_in"
 	read -r -t 180 answer <&"$web_out"
@@ -34,14 +34,15 @@ web() {
 	[[ $answer != "! "* ]]
 }
 
-# text CSS: what an element says.  says CSS PATTERN (of JavaScript): until it does.
+# text CSS: print the text of an element.  says CSS PATTERN: wait until it matches a JavaScript
+# pattern.
 text() { web "js document.querySelector('$1').innerText" | jq -r .; }
 says() { web "until /$2/.test(document.querySelector('$1')?.innerText)" >/dev/null; }
 
-# The page's secrets, for who asks in its place.
+# secret NAME: print a secret of the page's session, to make requests in its place.
 secret() { web "js JSON.parse(sessionStorage.getItem('pskit-session')).$1" | jq -r .; }
 
-# Screenshots of both widths are kept: build/dashboard/NAME-WIDTH.png.
+# picture NAME: save screenshots of both widths, build/dashboard/NAME-WIDTH.png.
 picture() {
 	mkdir -p "$BIN/dashboard"
 	for width in 1280 400; do
@@ -53,7 +54,7 @@ picture() {
 	web "size 1280 900" >/dev/null
 }
 
-# The console has had nothing to complain of; but a coordinator that is gone is no fault of the page.
+# The console has no errors, other than those of a coordinator that is gone.
 no_errors() {
 	web errors | jq -e --arg but "${1:-^$}" 'map(select(test($but) | not)) | if . == [] then true else ., false end'
 }

@@ -4,10 +4,10 @@ answer a line on stdout.
 
   open URL              size WIDTH HEIGHT        light | dark
   js EXPRESSION         its value as JSON; a promise is waited for
-  until EXPRESSION      the same, again and again until it is true (30 s)
+  until EXPRESSION      as js, repeated until it is true (30 s)
   keys KEY ...          Tab, Enter, Space, Escape, or letters
   shot FILE             the whole page as PNG
-  errors                what the console has complained of since it was asked last, a JSON list
+  errors                the errors on the console since the last time, a JSON list
 """
 import base64
 import json

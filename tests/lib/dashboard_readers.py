@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Many readers of the dashboard's feed at once: ADDRESS SECRET PID
 
-A hundred that wait and read, fifty that never read what they have asked for; the process PID must not grow, and the
-page comes all the while."""
+A hundred readers wait and read, fifty never read the answers that they requested.  The process PID must not grow, and the
+page must be served all the time."""
 import http.client
 import json
 import os
@@ -38,7 +38,7 @@ def reader(end):
             status, body = get(f"/v1/feed?since={since}", HEADERS)
         except (OSError, http.client.HTTPException):
             status, body = "refused", b""
-        # As the page does, but sooner.
+        # Reconnect as the page does, but sooner.
         if status != 200:
             time.sleep(0.1)
         with lock:
@@ -69,7 +69,8 @@ for r in readers:
     r.start()
 pages = failed = 0
 while any(r.is_alive() for r in readers):
-    # Of a flood from one address the oldest connection goes, which may be this one; not time after time.
+    # Of too many connections from one address the oldest is closed.  That may be this one, but not
+    # every time.
     try:
         assert get("/", {})[0] == 200
         pages += 1
@@ -84,8 +85,8 @@ for s in stuck:
     s.close()
 assert statuses.get(200, 0) > 100, statuses
 assert set(statuses) <= {200, 429, "refused"}, statuses
-# Nobody has it taken more often than once a second.
+# The coordinator makes the feed at most once a second, however many read it.
 assert len(ticks) <= seconds + 2, (len(ticks), seconds)
-# A sanitizer keeps what was freed.
+# Sanitizers keep freed memory.
 assert grown < 32768 or os.environ.get("PS_SANITIZED"), f"{grown} kB more"
 print(f"{len(readers)} readers and {len(stuck)} slow ones in {seconds:.1f} s: {len(ticks)} pictures, {statuses}, {pages} pages, {grown} kB more")

@@ -1,6 +1,6 @@
 # The fault kit for bats files, beside lib/helper and lib/training.
 
-# start_proxy [options]: a proxy that listens; its address is in $PROXY.
+# start_proxy [options]: start a proxy that listens at $PROXY.
 start_proxy() {
 	PROXY_FIFO=$T/proxy.in PROXY_OUT=$T/proxy.out
 	mkfifo "$PROXY_FIFO"
@@ -12,7 +12,7 @@ start_proxy() {
 	PROXY=$(head -n 1 "$PROXY_OUT")
 }
 
-# tell COMMAND...: to the proxy; returns when it is obeyed.
+# tell COMMAND...: send a command to the proxy, and wait until it is executed.
 tell() {
 	local n
 	n=$(wc -l <"$PROXY_OUT")
@@ -30,7 +30,7 @@ more_lines() {
 	[ "$n" -gt "$1" ] && [[ $(tail -n 1 "$PROXY_OUT") =~ ^(ok|not) ]]
 }
 
-# seen NAME: one of the proxy's own figures.
+# seen NAME: print one of the proxy's counters.
 seen() {
 	tell stats
 	sed -n "s/.*\<$1 \([0-9]*\).*/\1/p" "$PROXY_OUT" | tail -n 1

@@ -10,7 +10,7 @@ setup_dir() {
 	pids=()
 }
 
-# Of a test that failed: what its clusters have to say, kept short.
+# Print the last log lines of the clusters of a failed test.
 tell_clusters() {
 	local run log
 	for run in "$T"/*.run "$T"/*/*.run; do
@@ -24,7 +24,7 @@ tell_clusters() {
 	done
 }
 
-# Clusters of this directory are stopped, whatever state the test left them in.
+# Stop all clusters of this directory, whatever state the test left them in.
 teardown_dir() {
 	local run pid
 	[ -n "${BATS_TEST_COMPLETED:-}" ] || tell_clusters || true
@@ -32,42 +32,71 @@ teardown_dir() {
 		kill -9 "$pid" 2>/dev/null || true
 	done
 	for run in "$T"/*.run "$T"/*/*.run; do
-		[ ! -e "$run/lock" ] || ps-ctl -C "$run" stop --timeout 3s >/dev/null 2>&1 || true
+		[ ! -e "$run/lock" ] || ps-ctl -C "$run" stop --discard --timeout 3s >/dev/null 2>&1 || true
 	done
 	cd / && rm -rf "$T"
 }
 
-# In the background, with output to out and err: its number is in $pid.
+# background COMMAND...: run it in the background, with output to out and err; $pid is its process.
 background() {
 	"$@" >out 2>err 3>&- &
 	pid=$!
 	pids+=("$pid")
 }
 
-# The exit code of the last background command, in $status.
+# Wait for the last background command; $status is its exit code.
 finish() {
 	status=0
 	wait "$pid" || status=$?
 }
 
-# wait_for SECONDS COMMAND...: until it is true; fails at the end of the time,
-# which a busy machine gets three times over.
+# wait_for SECONDS COMMAND...: wait until the command succeeds.  Fails when the time is over; a busy
+# machine gets three times as much.
 wait_for() {
-	local end=$((SECONDS + 3 * $1)) hundredths=2
+	local end=$((SECONDS + 3 * $1)) hundredths=2 pause
 	shift
+	# Wait for a step with one process, ps-ctl wait, instead of several for each look.  What it
+	# cannot wait for, as a missing coordinator, is polled below.
+	if [ "$1" = step_is_past ] && [[ $2 =~ ^[0-9]+$ ]]; then
+		ps-ctl wait -C "$RUN" --for "step=$(($2 + 1))" --timeout "$((end - SECONDS))s" >/dev/null 2>&1 || true
+	fi
 	until "$@"; do
 		if [ "$SECONDS" -ge "$end" ]; then
 			echo "never true: $*" >&2
 			return 1
 		fi
-		# To look takes others' time: after a while less often.
-		sleep "0.0$hundredths"
-		[ "$hundredths" -ge 5 ] || hundredths=$((hundredths + 1))
+		# Polling takes processor time from the cluster: poll less often after a while.
+		printf -v pause 0.%02d "$hundredths"
+		sleep "$pause"
+		[ "$hundredths" -ge 15 ] || hundredths=$((hundredths + 1))
 	done
 }
 
-# No process is left that a cluster in directory $1 had.  A zombie runs no more:
-# it only waits for a parent that is not ours.
+# Print the microseconds so far in which some process waited for a processor.
+stalled_usec() {
+	awk '/^some/ { sub(".*total=", ""); print; seen = 1 } END { exit !seen }' /proc/pressure/cpu 2>/dev/null
+}
+
+# within MILLISECONDS COMMAND...: check that the command takes less time, not counting the time in
+# which some process of this machine waited for a processor.  Where the kernel does not report that,
+# it may take ten times as long; with sanitizers five times.  The exit code is the command's, or 1.
+within() {
+	local most=$((${PS_SANITIZED:+5 *} $1)) begin stalled took code=0
+	shift
+	stalled=$(stalled_usec) || most=$((10 * most))
+	begin=$(date +%s%3N)
+	"$@" || code=$?
+	took=$(($(date +%s%3N) - begin))
+	[ -z "$stalled" ] || took=$((took - ($(stalled_usec) - stalled) / 1000))
+	[ "$took" -lt "$most" ] || {
+		echo "took $took ms of $most on a machine that is idle: $*"
+		return 1
+	}
+	return "$code"
+}
+
+# True when no process of a cluster in directory $1 is left.  Zombies do not count: they wait for a
+# parent that is not ours.
 none_left() {
 	local pid args state
 	for pid in $(grep -laE 'ps-(serve|work)' /proc/[0-9]*/cmdline 2>/dev/null); do
@@ -113,9 +142,11 @@ write_cluster() {
 	END
 }
 
-# A job that will not end by itself while a test looks at it.
+# A job that does not end by itself during a test.  It makes a hundred steps a second; a faster one
+# would only take processor time from the other tests.
 endless() {
-	write_cluster 100000000
+	write_cluster 1000000000
+	sed -i 's/"servers": 1,/"servers": 1, "quota_pushes": 200,/' lin.json
 }
 
 # The member .$1 of the last line of stdin.

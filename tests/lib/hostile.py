@@ -1,9 +1,10 @@
-"""A hostile peer: usage hostile.py RUN CASE.  Exits 0 when the server did what
-it must; the bats file looks at the model and the process afterwards."""
+"""A hostile peer: usage hostile.py RUN CASE.  Exits with 0 when the server reacted as it must; the
+bats file checks the model and the process afterwards."""
 
 import base64
 import ctypes
 import fcntl
+import json
 import mmap
 import os
 import random
@@ -24,19 +25,19 @@ TABLE = CLUSTER.tables["w"]
 EPOCH = {"epoch": CLUSTER.layout["epoch"], "generation": CLUSTER.layout["generation"]}
 
 
-def dial():
+def connect_to_server():
     host, port = SERVER["tcp"].rsplit(":", 1)
     sock = socket.create_connection((host, int(port)))
     sock.settimeout(8)
     return sock
 
 
-def session(**more):
+def open_session(**more):
     return ps.Session(SERVER["tcp"], KEY, CLUSTER.psk, CLUSTER.secret, **more)
 
 
 def must_close(sock, what):
-    """The server may say why, but then it closes."""
+    """Check that the server closes the connection; it may send a reason before."""
     try:
         while sock.recv(65536):
             pass
@@ -47,19 +48,19 @@ def must_close(sock, what):
     sock.close()
 
 
-def flip(data, bit):
+def flip_bit(data, bit):
     out = bytearray(data)
     out[bit // 8] ^= 1 << bit % 8
     return bytes(out)
 
 
-def push(s, **more):
+def send_push(s, **more):
     fields = {"table": TABLE["id"], "part": 1, "examples": 1, **EPOCH, **more}
     return s.encode(ps.PUSH, struct.pack("<4464f", *[1.0] * 4464), **fields)
 
 
-def shared(attempts, harm):
-    """harm(i) for each i, dealt to several processes: most of it is waiting for the server."""
+def run_in_processes(attempts, harm):
+    """Call harm(i) for each i, spread over several processes, because most of it is waiting for the server."""
     children = []
     for helper in range(HELPERS):
         pid = os.fork()
@@ -74,57 +75,57 @@ def shared(attempts, harm):
 
 def case_msg1():
     def harm(bit):
-        sock = dial()
+        sock = connect_to_server()
         hello = sock.recv(32, socket.MSG_WAITALL)
         shake = ps.Handshake(hello, CLUSTER.secret, KEY, CLUSTER.psk, 5, 0xFFFFFFFF)
-        sock.sendall(flip(shake.message1, bit))
+        sock.sendall(flip_bit(shake.message1, bit))
         must_close(sock, f"bit {bit} of msg1")
-    shared(176 * 8, harm)
+    run_in_processes(176 * 8, harm)
 
 
 def case_header():
     def harm(bit):
-        s = session()
-        s.sock.sendall(flip(push(s)[:80], bit) + bytes(64))
+        s = open_session()
+        s.sock.sendall(flip_bit(send_push(s)[:80], bit) + bytes(64))
         must_close(s.sock, f"bit {bit} of a header")
-    shared(80 * 8, harm)
+    run_in_processes(80 * 8, harm)
 
 
 def case_payload():
     def harm(i):
-        s = session()
-        raw = push(s)
-        s.sock.sendall(flip(raw, random.Random(i).randrange(80 * 8, len(raw) * 8)))
+        s = open_session()
+        raw = send_push(s)
+        s.sock.sendall(flip_bit(raw, random.Random(i).randrange(80 * 8, len(raw) * 8)))
         must_close(s.sock, f"payload flip {i}")
-    shared(10000, harm)
+    run_in_processes(10000, harm)
 
 
 def case_order():
-    s = session()
-    first, second = push(s), push(s)
+    s = open_session()
+    first, second = send_push(s), send_push(s)
     s.sock.sendall(second + first)
     must_close(s.sock, "swapped records")
-    s = session()
+    s = open_session()
     pull = s.encode(ps.PULL, struct.pack("<III", TABLE["id"], 0, 1), flags=ps.NOW)
     s.sock.sendall(pull + pull)
     must_close(s.sock, "a record sent twice")
-    s = session()
-    push(s)
-    s.sock.sendall(push(s))
+    s = open_session()
+    send_push(s)
+    s.sock.sendall(send_push(s))
     must_close(s.sock, "a dropped record")
-    s = session()
-    s.sock.sendall(push(s)[:5000])
+    s = open_session()
+    s.sock.sendall(send_push(s)[:5000])
     s.sock.shutdown(socket.SHUT_WR)
     must_close(s.sock, "a record cut short")
-    s = session()
+    s = open_session()
     s.send(ps.PULL, struct.pack("<III", TABLE["id"], 0, 1), flags=ps.NOW)
     s.sock.sendall(s.sock.recv(200))
     must_close(s.sock, "reflected bytes")
-    sock = dial()
+    sock = connect_to_server()
     hello = sock.recv(32, socket.MSG_WAITALL)
     shake = ps.Handshake(hello, CLUSTER.secret, KEY, CLUSTER.psk, 5, 0xFFFFFFFF)
     sock.sendall(shake.message1)
-    again = dial()
+    again = connect_to_server()
     again.recv(32, socket.MSG_WAITALL)
     again.sendall(shake.message1)
     must_close(again, "a replayed msg1")
@@ -133,11 +134,11 @@ def case_order():
 def case_strangers():
     socks = []
     for data in (os.urandom(400), b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + bytes(200), b"\x16\x03\x01\x02\x00" + bytes(300)):
-        sock = dial()
+        sock = connect_to_server()
         sock.sendall(data)
         must_close(sock, "a stranger's bytes")
     for data in (b"", b"x"):
-        sock = dial()
+        sock = connect_to_server()
         sock.sendall(data)
         socks.append(sock)
     unix = socket.socket(socket.AF_UNIX)
@@ -149,8 +150,8 @@ def case_strangers():
         must_close(sock, "a silent stranger")
 
 
-def refused(what, kind, payload=b"", **fields):
-    s = session()
+def expect_refused(what, kind, payload=b"", **fields):
+    s = open_session()
     s.send(kind, payload, **fields)
     try:
         while True:
@@ -163,9 +164,9 @@ def refused(what, kind, payload=b"", **fields):
     must_close(s.sock, what)
 
 
-def stale(what, kind, payload=b"", **fields):
-    """Of another epoch: refused, and the session goes on."""
-    s = session()
+def expect_stale(what, kind, payload=b"", **fields):
+    """Send a record of another epoch: it must be refused, and the session goes on."""
+    s = open_session()
     for _ in range(2):
         s.send(kind, payload, **fields)
         record = s.receive()
@@ -178,88 +179,89 @@ def case_records():
     sparse = CLUSTER.tables["s"]["id"]
     floats = struct.pack("<4464f", *[1.0] * 4464)
     good = {"table": t, "part": 1, "examples": 1, **EPOCH}
-    refused("no such table", ps.PUSH, floats, **{**good, "table": 999})
-    refused("no such partition", ps.PUSH, floats, **{**good, "part": 77})
-    refused("a short push", ps.PUSH, floats[:-4], **good)
-    refused("an odd length", ps.PUSH, floats[:-3], **good)
-    refused("an unknown codec", ps.PUSH, floats, codec=99, **good)
-    stale("a stale epoch", ps.PUSH, floats, **{**good, "epoch": good["epoch"] - 1})
-    stale("a generation before", ps.PUSH, floats, **{**good, "generation": good["generation"] - 1})
-    refused("an unknown type", 200)
-    refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW, **EPOCH)
-    refused("a server's answer", ps.RECEIPT, bytes(32))
-    refused("a clock without a slot", 14, b"", step=3, **EPOCH)
-    refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW, **EPOCH)
-    refused("half a run", ps.PULL, bytes(7), flags=ps.NOW, **EPOCH)
-    refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW, **EPOCH)
-    refused("a dense push to a sparse table", ps.PUSH, floats, **{**good, "table": sparse})
-    refused("more rows than bytes", ps.PUSH_ROWS, struct.pack("<IIQ", 0x40000000, 0, 1), table=sparse, total=16, **EPOCH)
-    refused("a piece without a beginning", ps.PUSH_ROWS, bytes(16), table=sparse, offset=64, total=128, **EPOCH)
-    refused("a push of 2^60 bytes", ps.PUSH_ROWS, bytes(16), table=sparse, offset=0, total=1 << 60, **EPOCH)
-    refused("a batch in a batch", ps.BATCH, ps.Session.header(ps.BATCH, 0))
-    refused("half a header in a batch", ps.BATCH, ps.Session.header(ps.PULL, 0)[:40])
-    refused("a batch that claims too much", ps.BATCH, ps.Session.header(ps.PULL, 4096))
-    refused("CTL that is not JSON", ps.CTL, b"{" * 1000)
-    refused("JSON nested too deep", ps.CTL, b"[" * 100000 + b"]" * 100000)
+    expect_refused("no such table", ps.PUSH, floats, **{**good, "table": 999})
+    expect_refused("no such partition", ps.PUSH, floats, **{**good, "part": 77})
+    expect_refused("a short push", ps.PUSH, floats[:-4], **good)
+    expect_refused("an odd length", ps.PUSH, floats[:-3], **good)
+    expect_refused("an unknown codec", ps.PUSH, floats, codec=99, **good)
+    expect_stale("a stale epoch", ps.PUSH, floats, **{**good, "epoch": good["epoch"] - 1})
+    expect_stale("a generation before", ps.PUSH, floats, **{**good, "generation": good["generation"] - 1})
+    expect_refused("an unknown type", 200)
+    expect_refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW, **EPOCH)
+    expect_refused("a server's answer", ps.RECEIPT, bytes(32))
+    expect_refused("a clock without a slot", 14, b"", step=3, **EPOCH)
+    expect_refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW, **EPOCH)
+    expect_refused("half a run", ps.PULL, bytes(7), flags=ps.NOW, **EPOCH)
+    expect_refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW, **EPOCH)
+    expect_refused("a dense push to a sparse table", ps.PUSH, floats, **{**good, "table": sparse})
+    expect_refused("more rows than bytes", ps.PUSH_ROWS, struct.pack("<IIQ", 0x40000000, 0, 1), table=sparse, total=16, **EPOCH)
+    expect_refused("a piece without a beginning", ps.PUSH_ROWS, bytes(16), table=sparse, offset=64, total=128, **EPOCH)
+    expect_refused("a push of 2^60 bytes", ps.PUSH_ROWS, bytes(16), table=sparse, offset=0, total=1 << 60, **EPOCH)
+    expect_refused("a batch in a batch", ps.BATCH, ps.Session.header(ps.BATCH, 0))
+    expect_refused("half a header in a batch", ps.BATCH, ps.Session.header(ps.PULL, 0)[:40])
+    expect_refused("a batch that claims too much", ps.BATCH, ps.Session.header(ps.PULL, 4096))
+    expect_refused("CTL that is not JSON", ps.CTL, b"{" * 1000)
+    expect_refused("JSON nested too deep", ps.CTL, b"[" * 100000 + b"]" * 100000)
+    expect_refused("JSON too deep to be part of a view", ps.CTL, b'{"op":"watch","x":' + b"[" * 16 + b"]" * 16 + b"}")
 
 
-def block(n, form, data, keep=0):
+def make_block(n, form, data, keep=0):
     return struct.pack("<IBBHII", n, form, keep, 0, len(data), 0) + data + bytes(-len(data) % 8)
 
 
 def case_keys():
-    """Row ids in blocks: what is none is refused; a name that is not known is asked for."""
+    """Send row ids in blocks: malformed blocks are refused, and an unknown name is answered by NO_KEYS."""
     sparse = CLUSTER.tables["s"]
     fields = {"table": sparse["id"], "part": 0, "flags": ps.NOW | KEYS, **EPOCH}
     ids = bytes([0, 0, 0])
     for what, bad in {
-        "no head": bytes(12), "no such form": block(3, 9, ids), "more bytes than there are": block(3, 1, ids)[:16],
-        "more ids than bytes": block(4, 1, ids), "fewer ids than bytes": block(2, 1, ids), "nobody's keep": block(3, 1, ids, 7),
-        "a name of 3 bytes": block(3, 3, ids), "4 G ids": block(0xFFFFFFFF, 1, ids), "4 G ids by name": block(0xFFFFFFFF, 3, bytes(16)),
-        "what is not zstd": block(3, 2, bytes(64)), "ids behind the largest": block(2, 1, b"\xff" * 9 + b"\x01\0"),
+        "no head": bytes(12), "no such form": make_block(3, 9, ids), "more bytes than there are": make_block(3, 1, ids)[:16],
+        "more ids than bytes": make_block(4, 1, ids), "fewer ids than bytes": make_block(2, 1, ids), "nobody's keep": make_block(3, 1, ids, 7),
+        "a name of 3 bytes": make_block(3, 3, ids), "4 G ids": make_block(0xFFFFFFFF, 1, ids), "4 G ids by name": make_block(0xFFFFFFFF, 3, bytes(16)),
+        "what is not zstd": make_block(3, 2, bytes(64)), "ids behind the largest": make_block(2, 1, b"\xff" * 9 + b"\x01\0"),
     }.items():
-        refused(what, ps.PULL_ROWS, bad, **fields)
-        refused(what + ", pushed", ps.PUSH_ROWS, bad + bytes(24), total=len(bad) + 24, examples=1, **fields)
-    refused("bytes behind the block", ps.PULL_ROWS, block(3, 1, ids) + bytes(8), **fields)
-    refused("rows that are missing", ps.PUSH_ROWS, block(3, 1, ids) + bytes(16), total=40, examples=1, **fields)
-    refused("a server's NO_KEYS", NO_KEYS, b"", **fields)
-    s = session()
+        expect_refused(what, ps.PULL_ROWS, bad, **fields)
+        expect_refused(what + ", pushed", ps.PUSH_ROWS, bad + bytes(24), total=len(bad) + 24, examples=1, **fields)
+    expect_refused("bytes behind the block", ps.PULL_ROWS, make_block(3, 1, ids) + bytes(8), **fields)
+    expect_refused("rows that are missing", ps.PUSH_ROWS, make_block(3, 1, ids) + bytes(16), total=40, examples=1, **fields)
+    expect_refused("a server's NO_KEYS", NO_KEYS, b"", **fields)
+    s = open_session()
     for _ in range(3):
-        s.send(ps.PULL_ROWS, block(3, 3, bytes(16)), seq=9, **fields)
+        s.send(ps.PULL_ROWS, make_block(3, 3, bytes(16)), seq=9, **fields)
         record = s.receive()
         if record.type != NO_KEYS or record.seq != 9 or record.offset != ps.PULL_ROWS:
             sys.exit(f"an unknown name: answered by {record.type}")
     name = (ctypes.c_uint8 * 16)()
     plain = struct.pack("<3Q", 0, 1, 2)
     ps.SODIUM.crypto_shorthash_siphashx24(name, plain, ctypes.c_ulonglong(24), b"pskit row ids".ljust(16, b"\0"))
-    for payload in (block(3, 1, ids, 1), block(3, 3, bytes(name))):
+    for payload in (make_block(3, 1, ids, 1), make_block(3, 3, bytes(name))):
         s.send(ps.PULL_ROWS, payload, seq=1, **fields)
         record = s.receive()
         if record.type != ps.ROWS or len(record.payload) != 24:
             sys.exit(f"three rows: answered by {record.type}")
-    # Another session has kept nothing of it.
-    s = session()
-    s.send(ps.PULL_ROWS, block(3, 3, bytes(name)), seq=1, **fields)
+    # A session does not know the lists of another one.
+    s = open_session()
+    s.send(ps.PULL_ROWS, make_block(3, 3, bytes(name)), seq=1, **fields)
     if s.receive().type != NO_KEYS:
         sys.exit("a list of another session is known")
-    # Few bytes that stand for many rows.
+    # A few bytes that announce many rows.
     many = struct.pack("<IBBHII", 524288, 1, 0, 0, 524288, 0) + bytes(524288)
     for what, codec, values in (("topk", 6, bytes(4)), ("randomk", 7, bytes(12)), ("dgc", 8, bytes(4))):
-        refused("rows by " + what, ps.PUSH_ROWS, block(3, 1, ids) + values, total=24 + len(values), examples=1, codec=codec, **fields)
-        refused("many rows by " + what, ps.PUSH_ROWS, many + values, total=len(many) + len(values), examples=1, codec=codec, **fields)
-    # Blocks that are kept without end fill no more than they may.
+        expect_refused("rows by " + what, ps.PUSH_ROWS, make_block(3, 1, ids) + values, total=24 + len(values), examples=1, codec=codec, **fields)
+        expect_refused("many rows by " + what, ps.PUSH_ROWS, many + values, total=len(many) + len(values), examples=1, codec=codec, **fields)
+    # Endless blocks to keep must not fill more memory than the limit.
     for i in range(300):
         many = bytearray(100000)
         many[::2] = bytes([0x80 | i & 127]) * 50000
         many[1::2] = bytes(1 + (k + i) % 100 for k in range(100)) * 500
-        s.send(ps.PULL_ROWS, block(50000, 1, bytes(many), 1), seq=2, **fields)
+        s.send(ps.PULL_ROWS, make_block(50000, 1, bytes(many), 1), seq=2, **fields)
         record = s.receive()
         if record.type != ps.ROWS:
             sys.exit(f"50000 rows: answered by {record.type}")
 
 
 def case_changed_rows():
-    """Pulls of rows that have changed: as of which versions they are had is well-formed or refused."""
+    """Pull changed rows: the versions that the client claims to have must be well-formed, or are refused."""
     fields = {"table": CLUSTER.tables["s"]["id"], "part": 0, **EPOCH}
     delta = {"flags": ps.NOW | DELTA, **fields}
     ids = struct.pack("<3Q", 0, 1, 2)
@@ -270,18 +272,19 @@ def case_changed_rows():
             ("versions of four", 24, had + bytes([1] * 4)), ("no such age", 24, had + bytes([1, 66, 1])),
             ("no such form", 24, struct.pack("<QB", 0, 2) + bytes([1, 1, 1])), ("versions alone", 0, had + bytes([1] * 3)),
             ("what is not zstd", 24, struct.pack("<QB", 0, 1) + bytes(64))):
-        refused(what, ps.PULL_ROWS, ids + tail, total=total, **delta)
-    refused("versions behind a block that is shorter", ps.PULL_ROWS, block(3, 1, bytes(3)) + had + bytes([1] * 3), total=32,
+        expect_refused(what, ps.PULL_ROWS, ids + tail, total=total, **delta)
+    expect_refused("versions behind a block that is shorter", ps.PULL_ROWS, make_block(3, 1, bytes(3)) + had + bytes([1] * 3), total=32,
             **{**fields, "flags": ps.NOW | DELTA | KEYS})
-    s = session()
-    for payload, total, flags in ((ids, 24, DELTA), (block(3, 1, bytes(3)), 24, DELTA | KEYS)):
-        # Nobody has pushed: what is had of the beginning is as it was; what is not had comes.
+    s = open_session()
+    for payload, total, flags in ((ids, 24, DELTA), (make_block(3, 1, bytes(3)), 24, DELTA | KEYS)):
+        # Nothing was pushed: rows that the client has from the beginning are unchanged, the others
+        # are sent.
         for tail, size in ((bytes([1, 1, 1]), 8), (bytes([1, 0, 0]), 24), (bytes([0, 0, 0]), 24)):
             s.send(ps.PULL_ROWS, payload + had + tail, total=total, seq=1, **{**fields, "flags": ps.NOW | flags})
             record = s.receive()
             if record.type != ps.ROWS or len(record.payload) != size:
                 sys.exit(f"three rows: answered by {record.type} of {len(record.payload)} bytes")
-    # What a stranger says it has from times to come it is given.
+    # A client that claims to have a future version gets the rows.
     s.send(ps.PULL_ROWS, ids + struct.pack("<QB", 1 << 40, 0) + bytes([1] * 3), total=24, **delta)
     if len(s.receive().payload) != 24:
         sys.exit("versions of times to come are believed")
@@ -290,30 +293,30 @@ def case_changed_rows():
 SHARE, RING, SHM = 5, 4 << 20, 4096 + 2 * (4 << 20)
 
 
-def local():
+def open_local_session():
     return ps.Session(os.path.join(RUN, SERVER["unix"]), KEY, CLUSTER.psk, CLUSTER.secret)
 
 
-def memory(size=SHM, seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL):
+def make_shared_memory(size=SHM, seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL):
     fd = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
 
-def offer(fds):
-    """SHARE, and with it these descriptors."""
-    s = local()
+def offer_memory(fds):
+    """Send SHARE with these descriptors."""
+    s = open_local_session()
     socket.send_fds(s.sock, [s.encode(SHARE)], fds)
     return s
 
 
 class Ring:
-    """A session that shares memory: the client's end, by hand (ps-protocol(7), Shared memory)."""
+    """The client's end of a session with shared memory, by hand (ps-protocol(7), Shared memory)."""
 
     def __init__(self):
-        fd = memory()
-        self.session = offer([fd])
+        fd = make_shared_memory()
+        self.session = offer_memory([fd])
         self.at = mmap.mmap(fd, SHM)
         os.close(fd)
         if self.session.receive().type != SHARE:
@@ -344,21 +347,21 @@ class Ring:
 
 
 def case_shared():
-    """Memory that is shared: what is none is refused; what the other end writes there does no harm."""
+    """Offer shared memory: unsuitable memory is refused, and nothing that we write there does harm."""
     pull = struct.pack("<III", TABLE["id"], 0, 1)
     descriptors = f"/proc/{os.environ['SERVER_PID']}/fd"
-    for sock in (session(), local()):
+    for sock in (open_session(), open_local_session()):
         sock.send(SHARE)
         must_close(sock.sock, "memory that does not come")
     CLUSTER.pull("w")
     before = len(os.listdir(descriptors))
-    for what, fd in (("what is no memory", os.open("/dev/null", os.O_RDWR)), ("memory that can be cut", memory(seals=0)),
-                     ("memory that can grow", memory(seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)),
-                     ("memory that is too small", memory(size=4096)), ("memory that is too large", memory(size=SHM + 4096))):
-        must_close(offer([fd]).sock, what)
+    for what, fd in (("what is no memory", os.open("/dev/null", os.O_RDWR)), ("memory that can be cut", make_shared_memory(seals=0)),
+                     ("memory that can grow", make_shared_memory(seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)),
+                     ("memory that is too small", make_shared_memory(size=4096)), ("memory that is too large", make_shared_memory(size=SHM + 4096))):
+        must_close(offer_memory([fd]).sock, what)
         os.close(fd)
-    fd = memory()
-    many = local()
+    fd = make_shared_memory()
+    many = open_local_session()
     for _ in range(20):
         socket.send_fds(many.sock, [many.encode(ps.PULL, pull, flags=ps.NOW, **EPOCH)], [fd] * 100)
     many.send(SHARE)
@@ -382,7 +385,7 @@ def case_shared():
         ring = Ring()
         ring.put(entry, length)
         must_close(ring.session.sock, what)
-    # Whoever never reads keeps nobody up, and is told no more than fits.
+    # A client that never reads delays nobody, and gets no more than fits.
     full = Ring()
     for _ in range(2000):
         full.put(good)
@@ -395,6 +398,22 @@ def case_shared():
         CLUSTER.pull("w")
     else:
         sys.exit(f"{len(os.listdir(descriptors))} descriptors are open, {before} were before")
+
+
+def case_texts():
+    """Send texts that an answer quotes and cuts: wherever it is cut, the answer is valid JSON with a reason."""
+    s = open_session()
+    for letter in ("\u00e9", "\u20ac", "\U0001f600", "\u0001", "\u007f"):
+        for before in range(4):
+            for length in (1, 150, 800):
+                name = "x" * before + letter * length
+                for msg in ({"op": name}, {"op": "table", "tables": [{"name": name}]}, {"op": "table", "tables": [{name: 1}]},
+                            {"op": "table", "tables": [{"name": "t", "sparse": True, "cols": 1, "policy": name}]}):
+                    s.send(ps.CTL, json.dumps(msg, ensure_ascii=False).encode())
+                    answer = s.text()
+                    text = answer.get("error", {}).get("message", "")
+                    if not text or len(text) >= 600:
+                        sys.exit(f"{len(name)} times {letter!r}: answered by {answer}")
 
 
 def case_nonfinite():

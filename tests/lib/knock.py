@@ -1,8 +1,8 @@
-"""Knock at a server's door with a key of the run directory, and say what comes of it.
+"""Try to open a session with a server, using a key of the run directory, and print the outcome.
 
     knock.py RUN KEY SERVER [SECONDS]
 
-"admitted" or "refused"; and with SECONDS "closed" when it is, within so long.
+Prints "admitted" or "refused"; with SECONDS, also "closed" if the session ends within that time.
 """
 
 import json
@@ -16,7 +16,7 @@ import psclient
 
 def main():
     run, key, name = sys.argv[1:4]
-    # As the coordinator remembers it: it may not be asked.
+    # Read the address from state.json: the coordinator may not be running.
     with open(os.path.join(run, "state.json"), encoding="utf-8") as f:
         server = json.load(f)["servers"][int(name.rsplit("-", 1)[1])]
     try:

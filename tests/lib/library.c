@@ -1,4 +1,4 @@
-/* Calls of the library that the examples do not make (73-library.bats). */
+/* Tests of public functions that the examples do not call (73-library.bats). */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ static struct ps *p;
 		} \
 	} while (0)
 
-static int score(struct ps *q, void *ctx, struct ps_scores *out)
+static int report_scores(struct ps *q, void *ctx, struct ps_scores *out)
 {
 	size_t n;
 
@@ -30,8 +30,9 @@ static int score(struct ps *q, void *ctx, struct ps_scores *out)
 	return 0;
 }
 
-/* Dense w:3, gradient of ones; rows 1, 10 and the slot's own of emb. */
-static void worker(void)
+/* A worker: pushes ones to the dense table w of 3 values, and to rows 1, 10 and 100 + rank of the
+ * sparse table emb. */
+static void test_worker(void)
 {
 	struct ps_step s;
 	int rc;
@@ -56,11 +57,11 @@ static void worker(void)
 		CHECK(ps_push(p, "w", g, 3) == PS_USAGE);
 	}
 	CHECK(rc == PS_OVER);
-	CHECK(ps_finish(p, score, NULL) == PS_OK);
+	CHECK(ps_finish(p, report_scores, NULL) == PS_OK);
 	ps_close(p);
 }
 
-static void beside(const char *run)
+static void test_beside_job(const char *run)
 {
 	uint64_t ids[4] = { 10, 100, 101, 5 };
 	float w[3], g[3] = { 1, 2, 3 }, rows[8];
@@ -79,15 +80,15 @@ static void beside(const char *run)
 	g[0] = NAN;
 	CHECK(ps_push(p, "w", g, 3) == PS_NONFINITE);
 	CHECK(ps_pull_rows(p, "emb", ids, 4, rows) == PS_OK);
-	/* Those that each has pushed count for half, as its examples are half of the step's. */
+	/* Rows that only one worker pushed count half: it has half of the step's examples. */
 	CHECK(rows[0] == -50 && rows[1] == -50 && rows[2] == -25 && rows[4] == -25 && rows[6] == 0);
 	CHECK(ps_push_rows(p, "emb", ids, 1, w) == PS_OK);
 	CHECK(ps_pull_rows(p, "emb", ids, 1, rows) == PS_OK && rows[0] == 1);
 	ps_close(p);
 }
 
-/* In a cluster without a job, and without tables. */
-static void create(const char *run)
+/* Creates tables in a cluster without a job and without tables. */
+static void test_create(const char *run)
 {
 	uint64_t id = 7;
 	float g[6] = { 1, 2, 3, 4, 5, 6 }, w[6];
@@ -105,15 +106,15 @@ static void create(const char *run)
 	ps_close(p);
 }
 
-static void *cancel_when(void *ctx)
+static void *cancel_on_signal(void *ctx)
 {
 	sem_wait(ctx);
 	ps_cancel(p);
 	return NULL;
 }
 
-/* The other worker waits for this one, and this one for nobody: it waits in ps_step_begin. */
-static void cancel(const char *run)
+/* Cancels a worker that waits in ps_step_begin, for the other worker. */
+static void test_cancel(const char *run)
 {
 	struct ps_options o = { .size = sizeof o };
 	struct ps_step s;
@@ -124,7 +125,7 @@ static void cancel(const char *run)
 	o.name = "worker-1";
 	CHECK(ps_open(run, &o, &p) == PS_OK);
 	CHECK(ps_join(p, "w:4", 400) == PS_OK);
-	CHECK(sem_init(&begun, 0, 0) == 0 && pthread_create(&t, NULL, cancel_when, &begun) == 0);
+	CHECK(sem_init(&begun, 0, 0) == 0 && pthread_create(&t, NULL, cancel_on_signal, &begun) == 0);
 	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
 		memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
 		rc = ps_step_end(p, 1);
@@ -138,8 +139,8 @@ static void cancel(const char *run)
 	ps_close(p);
 }
 
-/* The result of a call that was begun, when its descriptor says that it is there. */
-static int await(int begun)
+/* Waits for the descriptor of a call that returned PS_AGAIN, and returns its result. */
+static int await_result(int begun)
 {
 	struct pollfd f = { ps_fd(p), POLLIN, 0 };
 	int rc = PS_AGAIN;
@@ -162,8 +163,9 @@ static int count_scores(struct ps *q, void *ctx, struct ps_scores *out)
 	return 0;
 }
 
-/* A worker that never waits but in poll; rows without a copy; scores on the way. */
-static void async(void)
+/* An asynchronous worker, which only waits in poll(); it pushes rows without a copy, and evaluates
+ * the model. */
+static void test_async(void)
 {
 	struct ps_step s;
 	int rc;
@@ -171,29 +173,29 @@ static void async(void)
 	CHECK(ps_open(NULL, NULL, &p) == PS_OK && ps_fd(p) == -1);
 	CHECK(ps_set(p, "eval_every", "5") == PS_OK && ps_set(p, "nothing", "5") == PS_CONFIG && ps_on_score(p, count_scores, &scored) == PS_OK);
 	CHECK(ps_async(p, 1) == PS_OK && ps_fd(p) >= 0 && ps_result(p) == PS_USAGE);
-	/* Whatever can be said of it at once is said later, too. */
-	CHECK(await(ps_step_begin(p, &s)) == PS_USAGE && strstr(ps_message(p), "ps_join comes first"));
+	/* An error that could be returned at once is returned by ps_result, too. */
+	CHECK(await_result(ps_step_begin(p, &s)) == PS_USAGE && strstr(ps_message(p), "ps_join comes first"));
 	rc = ps_join(p, "w:3,emb:100x2:sparse", 1000);
 	CHECK(ps_pull(p, "w", NULL, 3) == PS_USAGE && ps_async(p, 0) == PS_USAGE);
-	CHECK(await(rc) == PS_OK && ps_result(p) == PS_USAGE);
-	while ((rc = await(ps_step_begin(p, &s))) == PS_OK) {
+	CHECK(await_result(rc) == PS_OK && ps_result(p) == PS_USAGE);
+	while ((rc = await_result(ps_step_begin(p, &s))) == PS_OK) {
 		uint64_t *ids, one = 7;
 		float *rows, got[2];
 
 		CHECK(ps_param(p, "w", NULL)[2] == -2 * (float)s.step);
 		for (int i = 0; i < 3; i++)
 			ps_grad(p, "w", NULL)[i] = 2;
-		CHECK(await(ps_pull_rows(p, "emb", &one, 1, got)) == PS_OK && got[1] == -(float)s.step);
-		CHECK(await(ps_commit_rows(p, 1)) == PS_USAGE);
+		CHECK(await_result(ps_pull_rows(p, "emb", &one, 1, got)) == PS_OK && got[1] == -(float)s.step);
+		CHECK(await_result(ps_commit_rows(p, 1)) == PS_USAGE);
 		CHECK(ps_reserve_rows(p, "w", 1, &ids, &rows) == PS_USAGE);
 		CHECK(ps_reserve_rows(p, "emb", 3, &ids, &rows) == PS_OK && ps_reserve_rows(p, "emb", 1, &ids, &rows) == PS_USAGE);
 		ids[0] = 7;
 		ids[1] = 9;
 		rows[0] = rows[1] = rows[2] = rows[3] = 1;
-		CHECK(await(ps_commit_rows(p, 4)) == PS_USAGE && await(ps_commit_rows(p, 2)) == PS_OK);
-		CHECK(await(ps_step_end(p, -INFINITY)) == PS_OK);
+		CHECK(await_result(ps_commit_rows(p, 4)) == PS_USAGE && await_result(ps_commit_rows(p, 2)) == PS_OK);
+		CHECK(await_result(ps_step_end(p, -INFINITY)) == PS_OK);
 	}
-	CHECK(rc == PS_OVER && await(ps_finish(p, NULL, NULL)) == PS_OK);
+	CHECK(rc == PS_OVER && await_result(ps_finish(p, NULL, NULL)) == PS_OK);
 	fprintf(stderr, "scored %d times\n", scored);
 	CHECK(ps_async(p, 0) == PS_OK && ps_fd(p) == -1 && ps_finish(p, NULL, NULL) == PS_USAGE);
 	ps_close(p);
@@ -201,24 +203,25 @@ static void async(void)
 
 static int asked;
 
-static int enough(void *ctx)
+static int count_asks(void *ctx)
 {
 	return ++asked >= *(int *)ctx;
 }
 
-/* Who waits is asked: for the others to join. */
-static void interrupt_join(void)
+/* The interrupt callback stops a ps_join that waits for the other worker. */
+static void test_interrupted_join(void)
 {
 	struct ps_options o = { .size = sizeof o };
 	int times = 3;
 
-	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_on_interrupt(p, count_asks, &times) == PS_OK);
 	CHECK(ps_join(p, "w:4", 400) == PS_STOPPED && asked >= 3);
 	ps_close(p);
 }
 
-/* In a step for the other worker, and before any wait. */
-static void interrupt(void)
+/* The interrupt callback stops a step that waits for the other worker, and one that has not begun
+ * to wait. */
+static void test_interrupt(void)
 {
 	struct ps_options o = { .size = sizeof o, .slot_wanted = 1 };
 	struct ps_step s;
@@ -226,25 +229,25 @@ static void interrupt(void)
 	int times = 3;
 
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK && ps_join(p, "w:4", 400) == PS_AGAIN);
-	CHECK(ps_on_interrupt(p, enough, &times) == PS_USAGE);
+	CHECK(ps_on_interrupt(p, count_asks, &times) == PS_USAGE);
 	other = p;
 	o.slot_wanted = 2;
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_join(p, "w:4", 400) == PS_OK && ps_step_begin(p, &s) == PS_OK);
 	memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
 	asked = 0;
-	CHECK(ps_step_end(p, 1) == PS_OK && ps_on_interrupt(p, enough, &times) == PS_OK);
+	CHECK(ps_step_end(p, 1) == PS_OK && ps_on_interrupt(p, count_asks, &times) == PS_OK);
 	CHECK(ps_step_begin(p, &s) == PS_STOPPED && asked >= 3);
 	CHECK(ps_on_interrupt(p, NULL, NULL) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
 	ps_close(p);
 	p = other;
-	CHECK(await(PS_AGAIN) == PS_OK && ps_async(p, 0) == PS_OK);
+	CHECK(await_result(PS_AGAIN) == PS_OK && ps_async(p, 0) == PS_OK);
 	times = 1;
-	CHECK(ps_on_interrupt(p, enough, &times) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
+	CHECK(ps_on_interrupt(p, count_asks, &times) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
 	ps_close(p);
 }
 
-/* What is under way when the handle is closed is given up. */
-static void abandon(void)
+/* Closing a handle cancels the call under way. */
+static void test_close_while_busy(void)
 {
 	struct ps_options o = { .size = sizeof o };
 
@@ -254,7 +257,7 @@ static void abandon(void)
 	ps_close(p);
 }
 
-static void refused(void)
+static void test_misuse(void)
 {
 	struct ps_options o = { 0 };
 	struct ps_step s;
@@ -282,22 +285,22 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 
 	if (strcmp(what, "worker") == 0)
-		worker();
+		test_worker();
 	else if (strcmp(what, "beside") == 0)
-		beside(argv[2]);
+		test_beside_job(argv[2]);
 	else if (strcmp(what, "create") == 0)
-		create(argv[2]);
+		test_create(argv[2]);
 	else if (strcmp(what, "async") == 0)
-		async();
+		test_async();
 	else if (strcmp(what, "interrupt_join") == 0)
-		interrupt_join();
+		test_interrupted_join();
 	else if (strcmp(what, "interrupt") == 0)
-		interrupt();
+		test_interrupt();
 	else if (strcmp(what, "abandon") == 0)
-		abandon();
+		test_close_while_busy();
 	else if (strcmp(what, "cancel") == 0)
-		cancel(argv[2]);
+		test_cancel(argv[2]);
 	else
-		refused();
+		test_misuse();
 	return 0;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Synchronous training in one process, from the formulas alone.
 
-Slow and plain on purpose: this is what the kit's models, update rules and
-schedules are held against.  It shares no code with them, and needs numpy only.
+Slow and plain on purpose: pskit's models, update rules and schedules are
+compared with it.  It shares no code with them, and needs numpy only.
 
   reference.py --model softmax --rule adam --lr 0.01 --params init.safetensors \\
       --x x.npy --y y.npy --batches batches.txt --out final.safetensors
@@ -31,7 +31,7 @@ SAFETENSORS_TYPES = {
 
 
 def safetensors_load(path):
-    """{name: array}, in the file's order of offsets."""
+    """Load a file as {name: array}, in the order of the arrays' offsets."""
     with open(path, "rb") as f:
         raw = f.read()
     if len(raw) < 8:
@@ -85,7 +85,7 @@ def params_save(path, params):
 
 
 def batches_load(path):
-    """[(step, [rows of a slot, ...]), ...]"""
+    """Load [(step, [rows of rank 0, rows of rank 1, ...]), ...]."""
     steps = {}
     with open(path) as f:
         for number, line in enumerate(f, 1):
@@ -117,7 +117,7 @@ def logistic(p, x, y, _act):
 
 
 def cross_entropy(z, y):
-    """Mean loss of logits z for labels y, and its gradient by z."""
+    """Return the mean loss of logits z for labels y, and its gradient by z."""
     z = z - z.max(axis=1, keepdims=True)
     log_sum = np.log(np.exp(z).sum(axis=1, keepdims=True))
     rows = np.arange(len(y))
@@ -152,7 +152,7 @@ def mlp(p, x, y, act):
 
 MODELS = {"linear": linear, "logistic": logistic, "softmax": softmax, "mlp": mlp}
 
-# --- update rules: rule(h, lr, t, l1, l2, w, slots, g) -> w; slots are changed --
+# --- update rules: rule(h, lr, t, l1, l2, w, s, g) -> w; the state s is changed -
 
 
 def sgd(h, lr, t, l1, l2, w, s, g):
@@ -213,7 +213,7 @@ def ftrl(h, lr, t, l1, l2, w, s, g):
     return np.where(new > 0, moved, w)
 
 
-# name: (function, slots, what the paper says)
+# name: (function, number of state arrays, the paper's constants)
 RULES = {
     "sgd": (sgd, 0, {"lr": 0.1}),
     "momentum": (momentum, 1, {"lr": 0.1, "momentum": 0.9}),
@@ -227,7 +227,7 @@ RULES = {
 
 
 def schedule_factor(text, step):
-    """The factor on the learning rate at a step, from 0."""
+    """Return the factor on the learning rate at a step, counted from 0."""
     if "+" in text:
         first, rest = text.split("+", 1)
         warm = int(first.split(":")[1])
@@ -257,7 +257,7 @@ def train(model, rule, params, x, y, batches, hyper, schedule="constant", activa
     differs from the rule's paper, with "l1" and "l2"."""
     step_rule, nslots, h = RULES[rule]
     h = {**h, "l1": 0.0, "l2": 0.0, **hyper}
-    # The kit keeps hyperparameters in single precision: 0.999 is not 0.999.
+    # pskit stores hyperparameters in single precision, where 0.999 is another number.
     h = {k: dtype(np.float32(v)) for k, v in h.items()}
     p = {name: a.astype(dtype) for name, a in params.items()}
     slots = {name: [np.zeros_like(a) for _ in range(nslots)] for name, a in p.items()}

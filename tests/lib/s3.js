@@ -1,8 +1,9 @@
-// A store that speaks S3 (npm's s3rver) on a free port of this host, with bucket "bkt".
+// A store that speaks S3 (npm's s3rver) on a free port of this host, with buckets "bkt" and "bucket".
 //   node s3.js DIRECTORY [KEY CERT]
-// The first line of standard output is its port.  Each file of DIRECTORY/faults is a fault, NAME.TIMES:
-// {"method", "path": expression, "do": "503" | "code" | "break" | "lie" | "swap" | "stall", ...}; it holds so many
-// times, and a line in DIRECTORY/requests tells each request and what was done to it.
+// The first line of standard output is its port.  Each file DIRECTORY/faults/NAME.TIMES is a fault:
+// {"method", "path": expression, "do": "503" | "code" | "break" | "lie" | "swap" | "stall", ...}.
+// It is injected TIMES times.  DIRECTORY/requests gets a line for each request, with the fault that
+// was injected into it.
 'use strict';
 const crypto = require('crypto'), fs = require('fs'), path = require('path'), S3rver = require('s3rver');
 const [directory, key, cert] = process.argv.slice(2);
@@ -20,7 +21,7 @@ function fault(method, url) {
 	return {};
 }
 
-// The first bytes of the answer, and then no more.
+// Send the first bytes of the answer, and then nothing.
 function cut(ctx, bytes, end) {
 	const { res } = ctx, write = res.write;
 	let left = bytes;
@@ -34,8 +35,9 @@ function cut(ctx, bytes, end) {
 	};
 }
 
-// Is it signed as "Authenticating Requests: Using the Authorization Header" of the S3 manual has it,
-// by the key S3RVER with the secret not-to-be-seen?  s3rver itself does not look.
+// Checks the signature as "Authenticating Requests: Using the Authorization Header" of the S3
+// manual describes it, with the key S3RVER and the secret not-to-be-seen.  s3rver itself does not
+// check it.
 function isSigned({ method, url, headers }) {
 	const [, scope, names, signature] = /^AWS4-HMAC-SHA256 Credential=S3RVER\/([^,]*), ?SignedHeaders=([^,]*), ?Signature=(.*)$/
 		.exec(headers.authorization || '') || [];
@@ -59,7 +61,7 @@ function refuse(ctx, status, code, more = '') {
 
 const server = new S3rver({
 	directory: path.join(directory, 'data'), address: '127.0.0.1', port: 0, silent: true,
-	configureBuckets: [{ name: 'bkt', configs: [] }],
+	configureBuckets: [{ name: 'bkt', configs: [] }, { name: 'bucket', configs: [] }],
 	...key && { key: fs.readFileSync(key), cert: fs.readFileSync(cert) },
 });
 server.middleware.unshift(async (ctx, next) => {

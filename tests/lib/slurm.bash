@@ -1,13 +1,13 @@
-# A Slurm of two nodes, n0 and n1, which are both this host: Debian's munge and slurm-wlm, as who
-# runs the tests.  load lib/slurm.
+# A Slurm of two nodes, n0 and n1, which are both this host: Debian's munge and slurm-wlm, run by
+# the user of the tests.  Use: load lib/slurm.
 
-# slurm_start: sets SLURM_CONF; skips, with a word, where it cannot be.
+# slurm_start: start it and set SLURM_CONF; skip the test with a reason where that is impossible.
 slurm_start() {
 	local program user
 	for program in munged slurmctld slurmd srun sbatch; do
 		PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || skip "slurm-wlm and munge are not installed"
 	done
-	# What has been left below by another user could not be read.
+	# Files left here by another user could not be read.
 	mkdir -p slurm/state slurm/spool
 	chmod 755 slurm
 	user=$(id -un)

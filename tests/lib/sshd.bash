@@ -1,7 +1,8 @@
-# A remote shell for tests: Debian's sshd on loopback addresses, with keys of its own, as who runs
-# the tests.  load lib/sshd.
+# A remote shell for tests: Debian's sshd on loopback addresses, with keys of its own, run by the
+# user of the tests.  Use: load lib/sshd.
 
-# sshd_start ADDRESS...: $PS_RSH reaches these; $sshd is the server.
+# sshd_start ADDRESS...: start it; $PS_RSH reaches these addresses, and $sshd is the server's
+# process.
 sshd_start() {
 	local address
 	[ -x /usr/sbin/sshd ] && command -v ssh >/dev/null || skip "openssh-server and openssh-client are not installed"
@@ -12,7 +13,7 @@ sshd_start() {
 	cp ssh/me.pub ssh/authorized
 	for port in $(shuf -i 20000-32000 -n 20); do
 		sshd_config "$port" "$@" >ssh/sshd_config
-		# It asks for this directory when it is root.
+		# sshd needs this directory when it runs as root.
 		[ "$(id -u)" -ne 0 ] || mkdir -p /run/sshd
 		/usr/sbin/sshd -D -e -f "$T/ssh/sshd_config" 3>&- 2>ssh/sshd.log &
 		sshd=$!

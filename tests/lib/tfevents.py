@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads TensorBoard's event files, as JSON Lines: file_version, or step, wall, tag and value or
-histogram.  By the formats' own descriptions, with nothing of ours: every CRC is checked, and a
-record that does not end is an error."""
+"""Reads TensorBoard's event files, and prints JSON Lines: file_version, or step, wall, tag and value or
+histogram.  Written from the descriptions of the formats, without our code: every CRC is checked, and an
+incomplete record is an error."""
 import json
 import struct
 import sys

@@ -1,4 +1,4 @@
-"""torch_alone.py RULE MODEL: the model of torch_calls.py same RULE, by torch alone; is the saved one the same?"""
+"""torch_alone.py RULE MODEL: trains the model of `torch_calls.py same RULE` by torch alone, and compares it with the saved one."""
 import json
 import struct
 import sys

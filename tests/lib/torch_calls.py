@@ -1,4 +1,4 @@
-"""A worker by pskit.torch: torch_calls.py WORD ... (tests/78-torch.bats)."""
+"""A worker that uses pskit.torch: torch_calls.py CASE ... (tests/78-torch.bats)."""
 import os
 import sys
 import time
@@ -43,7 +43,7 @@ def refused(kind, word, f, *args, **more):
 
 
 def same(ps, rule):
-    """A loop of its own, and nothing that ends it but the script."""
+    """Train in a loop of our own, which only the script ends."""
     model = net(ps.rank())
     opt = ps.DistributedOptimizer(RULES[rule](model.parameters()), named_parameters=model.named_parameters())
     ps.broadcast_parameters(model.state_dict(), root_rank=0)
@@ -90,7 +90,7 @@ def state(ps):
     opt.step()
     torch.save(model.state_dict(), f"state.{ps.rank()}")
     assert all(torch.equal(v, model.state_dict()[k]) for k, v in torch.load(f"state.{ps.rank()}", weights_only=True).items())
-    # What is written to parameters that the servers have is no secret.
+    # Writing to parameters that the servers own must be reported.
     model.load_state_dict(saved)
     refused(RuntimeError, "changed in place", opt.step)
     opt._session.bind()
@@ -100,7 +100,7 @@ def state(ps):
     refused(RuntimeError, "the job has begun", ps.batches, x)
     ps.shutdown()
     refused(RuntimeError, "shutdown", opt.step)
-    # There is time for what comes after.
+    # There is time for more calls afterwards.
     if ps.rank() == 0:
         time.sleep(1)
     torch.save(model.state_dict(), f"last.{ps.rank()}")
@@ -108,7 +108,7 @@ def state(ps):
 
 
 def embedding(ps):
-    """Few rows of a million; those that come up twice in a step have the sum of their gradients."""
+    """Train few rows of a million; a row used twice in a step gets the sum of its gradients."""
     torch.manual_seed(ps.rank())
     table, out = ps.Embedding(1000000, 8, name="words"), torch.nn.Linear(8, 2)
     refused(ValueError, "two of this name", ps.Embedding, 10, 8, name="words")
@@ -149,7 +149,7 @@ def local(ps):
 
 def ddp(ps):
     import torch.distributed as dist
-    # More buckets than one, and another order of them after the first step.
+    # Several buckets, whose order changes after the first step.
     dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/rendezvous", rank=ps.rank(), world_size=ps.size())
     model, plain = net(1), net(1)
     x, y = data()
@@ -169,7 +169,7 @@ def ddp(ps):
 
 
 def long(ps):
-    """Until worker-0 has seen the other go; then it learns to the end."""
+    """Train until worker-0 has seen the other leave; then worker-0 trains to the end."""
     model = net(1)
     opt = ps.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.8))
     x, y = data()
@@ -184,7 +184,7 @@ def long(ps):
 
 
 def wrong(ps):
-    """What no server can do is said before anything begins."""
+    """Check that settings which no server supports are refused before anything begins."""
     model = net(1)
     named = list(model.named_parameters())
     for f in (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1), lambda p: torch.optim.Adam(p, amsgrad=True),
@@ -198,7 +198,7 @@ def wrong(ps):
     refused(ValueError, "rank 0", ps.broadcast_parameters, model.state_dict(), root_rank=1)
     refused(ValueError, "float32 on the CPU", ps.DistributedOptimizer, torch.optim.SGD(net(1).double().parameters(), lr=0.1))
     refused(RuntimeError, "no parameters to train", ps.rank.__globals__["session"]().start)
-    # Two optimizers of one rule make one step; biases that do not decay; a sum of two backward passes.
+    # Two optimizers of one rule in one step; biases without decay; the sum of two backward passes.
     decay = [p for n, p in named if n.endswith("weight")]
     rest = [p for n, p in named if n.endswith("bias")]
     one = ps.DistributedOptimizer(torch.optim.AdamW([{"params": decay[:1]}, {"params": rest, "weight_decay": 0}], lr=0.01),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""trace_check.py TRACE NAME...: is it a trace that Chrome shows rightly, of these processes, and do
-its spans tell of one cluster?  Prints the workers' shares of each phase, as JSON."""
+"""trace_check.py TRACE NAME...: checks that a trace is well-formed for Chrome, has these processes, and that its
+spans fit together as those of one cluster.  Prints the workers' share of each phase as JSON."""
 import bisect
 import collections
 import json
@@ -12,14 +12,14 @@ names = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["na
 assert sorted(set(names.values())) == sorted(sys.argv[2:]), sorted(names.values())
 threads = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
 
-# In order; times and durations are not negative; every thread has a name.
+# Events are sorted; times and durations are not negative; every thread has a name.
 timed = [e for e in events if e["ph"] != "M"]
 assert timed, "no spans"
 assert all(a["ts"] <= b["ts"] for a, b in zip(timed, timed[1:]))
 assert all(e["ts"] >= 0 and e.get("dur", 0) >= 0 for e in timed)
 assert {(e["pid"], e["tid"]) for e in timed} <= threads
 
-# On a thread spans lie within or behind one another.  Times have three decimals.
+# Spans of a thread are nested or disjoint.  Times have three decimals.
 spans = collections.defaultdict(list)
 for e in timed:
     if e["ph"] == "X":
@@ -35,7 +35,7 @@ for of in spans.values():
             e["parent"] = stack[-1]
         stack.append(e)
 
-# A worker's step is made of its parts, without gaps; steps follow one another.
+# A worker's step consists of its phases, without gaps; steps do not overlap.
 workers = {p for p, n in names.items() if n.startswith("worker")}
 servers = {p for p, n in names.items() if n.startswith("server")}
 share = collections.Counter()
@@ -71,10 +71,10 @@ start = {(place, name): [e["from"] for e in of] for place, by_name in index.item
 
 
 def holds(e, name):
-    """The step of the span of this name in which e happens."""
+    """Return the step of the span of this name that contains e."""
     place, at = (e["pid"], e["tid"]), round(e["ts"] * 1000)
     i = bisect.bisect_right(start[place, name], at)
-    # One that takes no time may begin where another one ends.
+    # A span without duration may begin where another one ends.
     found = [x for x in index[place][name][max(0, i - 2) : i] if at <= x["to"]]
     assert found, e
     return {x["args"]["step"] for x in found}
@@ -91,7 +91,7 @@ for flow in flows.values():
     reached[s["pid"]].add(f["pid"])
 assert all(reached[w] == servers for w in workers), reached
 
-# A server has the first push of a step after a worker has begun it: the clocks are set.
+# A server gets the first push of a step after a worker has begun it: the clocks are aligned.
 begun = {}
 for pid in workers:
     for e in index[pid, 1]["step"]:

@@ -1,13 +1,13 @@
 # For bats files that train, beside lib/helper: data, runs and their results.
 
-# As setup_dir, with the data's folder in $DATA and the tests' tools in $LIB.
+# Like setup_dir; also sets $DATA to the folder of the data, and $LIB to that of the tests' tools.
 setup_training() {
 	LIB=$(cd "$BATS_TEST_DIRNAME/lib" && pwd)
 	DATA=$(cd "$BATS_TEST_DIRNAME/.." && pwd)/../shared/data
 	setup_dir
 }
 
-# need_data PATH...: skip, with a word, when the files are not there.
+# need_data PATH...: skip the test with a reason when a file is missing.
 need_data() {
 	local f
 	for f; do
@@ -15,7 +15,8 @@ need_data() {
 	done
 }
 
-# unpack_fashion: for setup_file, where many runs read Fashion-MNIST: unpacked once, in $BATS_FILE_TMPDIR.
+# unpack_fashion: for setup_file of files with many runs: unpack Fashion-MNIST once, in
+# $BATS_FILE_TMPDIR.
 unpack_fashion() {
 	local f
 	for f in /usr/share/datasets/fashion-mnist/*-ubyte.gz; do
@@ -23,7 +24,7 @@ unpack_fashion() {
 	done
 }
 
-# need_fashion: skip, with a word, when it is not there.
+# need_fashion: skip the test with a reason when the data set is missing.
 need_fashion() {
 	[ -s "$BATS_FILE_TMPDIR/train-images-idx3-ubyte" ] || skip "dataset-fashion-mnist is not installed"
 }
@@ -32,8 +33,8 @@ need_numpy() {
 	/usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "python3-numpy is not installed"
 }
 
-# train FILE [ps-ctl run options]: the result is in $RESULT; prints the logs
-# when it is not done; and no process may have crashed.
+# train FILE [ps-ctl run options]: run it; the result is in $RESULT.  Prints the logs when the run
+# is not done, and fails when a process has crashed.
 train() {
 	local file=$1
 	shift
@@ -44,13 +45,13 @@ train() {
 		cat stderr "${file%.json}".run/*.log
 		return 1
 	fi
-	# Whoever has done its part ends well, too.
+	# All processes must end without an error, too.
 	if grep "ended by SIG[^KT]" stderr; then
 		return 1
 	fi
 }
 
-# res FILTER: a part of the last result.
+# res FILTER: print a part of the last result.
 res() {
 	jq -r "$1" <<<"$RESULT"
 }
@@ -81,13 +82,12 @@ has() {
 	}
 }
 
-# What a test has measured, for who reads the output.
+# figure TEXT...: print a measurement to the output of the tests.
 figure() {
 	echo "# $*" >&3
 }
 
-# begin NAME.json [options]: start its cluster in the background; $RUN is the run
-# directory.
+# begin NAME.json [options]: start the cluster in the background; $RUN is its run directory.
 begin() {
 	RUN=$T/${1%.json}.run
 	ps-ctl start "$@" >start.log 2>&1 || {
@@ -96,7 +96,7 @@ begin() {
 	}
 }
 
-# The cluster's own words: http GET|POST PATH [BODY]
+# http GET|POST PATH [BODY]: print the answer of the cluster.
 http() {
 	local body=()
 	[ $# -lt 3 ] || body=(--data "$3" -H 'Content-Type: application/json')
@@ -121,4 +121,44 @@ worker_is() {
 
 step_is_past() {
 	[ "$(status .step)" -gt "$1" ] 2>/dev/null
+}
+
+# ---- a job that a test harms ----------------------------------------------------------
+#
+# A fault that a test injects into a running job must happen before the job is over, on a machine of
+# any speed and load.  A job that need not end has ENDLESS steps.  A job that must end, because the
+# test checks its result, begins HELD: its servers take so few pushes a second from each worker that
+# its steps last for minutes on any machine.  After the fault, let_go removes the limit.  The limit
+# changes neither the order nor the values of the steps: a deterministic job ends with the same
+# bits.  Each push is for one partition, so a model with more partitions is slower.
+ENDLESS=1000000000
+HELD=(--set quota_pushes=10)
+# A sparse table has 16 partitions.
+HELD_SPARSE=(--set quota_pushes=80)
+
+# paced STEPS [N]: print a member for the cluster file that limits a job of ENDLESS steps to N
+# pushes a second (200): a faster job would only take processor time from other tests.  Prints
+# nothing for other numbers of steps.
+paced() {
+	[ "$1" != "$ENDLESS" ] || echo "\"quota_pushes\": ${2:-200},"
+}
+
+# let_go [N]: let a HELD job go on as fast as it can, or with N pushes a second.  Fails when the job
+# is over, because the fault was injected too late then.
+let_go() {
+	! over || {
+		echo "the job was over before it was harmed: $(status .state), step $(status .step)"
+		return 1
+	}
+	ps-ctl set -C "$RUN" quota_pushes="${1:-0}" >/dev/null
+}
+
+over() {
+	[[ $(status .state) =~ ^(done|failed|stopped)$ ]]
+}
+
+# steps_on [N]: wait until the job has made N more steps.
+steps_on() {
+	local to=$(($(status .step) + ${1:-10}))
+	wait_for 20 step_is_past "$to"
 }

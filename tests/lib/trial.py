@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Inputs for reference.py and for the kit, and the comparison of what came out.
+"""Makes inputs for reference.py and for pskit, and compares their results.
 
   trial.py make --model mlp --examples 200 --features 6 --classes 3 --hidden 7,5 [--sparse]
       x.npy, y.npy, data.csv (or data.svm), init.safetensors in the current directory
   trial.py batches --examples 200 --batch 6 --slots 3 --steps 200 --seed 1 > batches.txt
-      the deal of ps-consistency(7): who trains on which example at which step
+      the order of ps-consistency(7): which rank trains on which examples at which step
   trial.py compare CASES
-      of each line "ours.safetensors [options of reference.py]" the largest difference;
-      exit 1 when one is above the bound
+      prints the largest difference for each line "ours.safetensors [options of reference.py]";
+      exits with 1 when one is above the bound
 """
 
 import argparse
@@ -133,7 +133,7 @@ def make(o):
 
 
 def dense(tensors):
-    """Sparse tables as dense ones: NAME.ids says which rows NAME has."""
+    """Convert sparse tables to dense ones; NAME.ids lists the rows that NAME has."""
     out = {}
     for name, a in tensors.items():
         if name.endswith(".ids"):
@@ -157,7 +157,7 @@ def compare(o):
 
 
 def difference(one, other):
-    """The largest of all elements; ends with a word when it is above the bound."""
+    """Return the largest difference of any element.  Exits with a message when it is above the bound."""
     ours, theirs = dense(safetensors_load(one)), dense(safetensors_load(other))
     if sorted(ours) != sorted(theirs):
         sys.exit(f"tables {sorted(ours)}, not {sorted(theirs)}")

@@ -50,14 +50,14 @@ static void rows(void)
 	since[0] = since[1] = since[2] = version;
 	version = pull(ids, 3, since, out, place, &k);
 	ok(k == 1 && place[0] == 2 && out[4] == 50 && out[5] == 60, "of two, one with the same values: the other has");
-	shard_keep_rows(x.shard, ROWS, 0, two, 2);
+	shard_retain_rows(x.shard, ROWS, 0, two, 2);
 	since[0] = since[1] = since[2] = version;
 	pull(ids, 3, since, out, place, &k);
 	ok(k != UINT32_MAX && k >= 1 && memcmp(out + 2, first, sizeof first) == 0 && out[4] == 50,
 	   "one that is not kept is as if it had never been, and who had it is told");
-	shard_keep_rows(x.shard, ROWS, 0, NULL, 0);
+	shard_retain_rows(x.shard, ROWS, 0, NULL, 0);
 	ok(shard_assign_rows(x.shard, W, 0, (const uint8_t *)ids, 1, w) == SHARD_BAD &&
-	   shard_keep_rows(x.shard, W, 0, ids, 1) == SHARD_BAD, "a dense table has none");
+	   shard_retain_rows(x.shard, W, 0, ids, 1) == SHARD_BAD, "a dense table has none");
 	version = 0;
 	for (uint64_t id = 0; id < 300; id++) {
 		const float value[COLS] = { (float)id, -(float)id };

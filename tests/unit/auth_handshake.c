@@ -1,7 +1,7 @@
 #include <sodium.h>
 
 #include "auth/handshake.h"
-#include "base/endian.h"
+#include "core/endian.h"
 #include "tap.h"
 
 /* Takes the place of libsodium's function in this program: counts every X25519

@@ -241,7 +241,7 @@ static void clocks(void)
 
 static void bounded(void)
 {
-	struct replay *r = replay_new(50);
+	struct replay *r = replay_new(100);
 	struct err e;
 	struct signed_request s[51], later;
 	uint8_t boot[16];
@@ -281,6 +281,36 @@ static void bounded(void)
 	replay_free(r);
 }
 
+/* A nonce of its own for each i. */
+static enum err_code use_nonce(struct replay *r, uint8_t peer, uint32_t i, int64_t now)
+{
+	uint8_t pk[32] = { peer }, nonce[16] = { (uint8_t)i, (uint8_t)(i >> 8), peer };
+	struct err e;
+
+	return replay_check(r, pk, nonce, replay_boot(r), now, now, &e);
+}
+
+static uint32_t use_up(struct replay *r, uint8_t peer, int64_t now)
+{
+	uint32_t n = 0;
+
+	while (use_nonce(r, peer, n, now) == ERR_OK)
+		n++;
+	return n;
+}
+
+static void shared(void)
+{
+	struct replay *r = replay_new(1200);
+	uint32_t first = use_up(r, 1, NOW), second = use_up(r, 2, NOW);
+
+	ok(first == 600 && second == 300, "a key uses up half of what is left: %u, %u", first, second);
+	ok(use_nonce(r, 3, 0, NOW) == ERR_OK, "another key has room");
+	ok(use_nonce(r, 1, 5000, NOW) == ERR_LIMIT, "the first one has none");
+	ok(use_nonce(r, 1, 5000, NOW + 61) == ERR_OK, "when its nonces are forgotten it has its share again");
+	replay_free(r);
+}
+
 int main(void)
 {
 	if (key_init(NULL) != ERR_OK)
@@ -295,5 +325,6 @@ int main(void)
 	answers();
 	clocks();
 	bounded();
+	shared();
 	return tap_done();
 }

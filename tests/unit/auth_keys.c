@@ -6,7 +6,7 @@
 #include "auth/authfile.h"
 #include "auth/keyring.h"
 #include "auth/keys.h"
-#include "base/file.h"
+#include "core/file.h"
 #include "tap.h"
 
 static char dir[64];

@@ -5,7 +5,7 @@
 #include <sodium.h>
 
 #include "auth/noise.h"
-#include "base/endian.h"
+#include "core/endian.h"
 #include "tap.h"
 
 #define PROLOGUE "4a6f686e2047616c74"

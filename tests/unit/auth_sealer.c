@@ -2,8 +2,8 @@
 
 #include "auth/keys.h"
 #include "auth/sealer.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "tap.h"
 
 /* What libcrypto seals against what libsodium does: sizes around every border, in place and

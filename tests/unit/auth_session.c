@@ -2,8 +2,8 @@
 
 #include "auth/keys.h"
 #include "auth/session.h"
-#include "base/endian.h"
-#include "base/rng.h"
+#include "core/endian.h"
+#include "core/rng.h"
 #include "tap.h"
 
 static const enum suite suites[] = { SUITE_CHACHA20POLY1305, SUITE_AES256GCM, SUITE_POLY1305 };

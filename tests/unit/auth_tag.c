@@ -1,8 +1,8 @@
 #include <sodium.h>
 
 #include "auth/tag.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "tap.h"
 
 /* The tag against libsodium's: sizes around every border, and numbers that carry as far

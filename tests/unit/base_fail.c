@@ -1,7 +1,7 @@
 /* The failpoints' own counting, in every build: their source is taken in here,
  * and each case is a child that has its own environment. */
 #define PS_FAULT 1
-#include "lib/base/fail.c"
+#include "lib/base/core/fail.c"
 
 #include <sys/wait.h>
 

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/log.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/mem.h"
 #include "tap.h"
 
 static char root[] = "/tmp/base-file-XXXXXX";
@@ -185,7 +185,7 @@ static void *feed(void *arg)
 {
 	struct feed *f = arg;
 
-	fd_write_all(f->fd, f->data, f->n, NULL);
+	file_write_all(f->fd, f->data, f->n, NULL);
 	close(f->fd);
 	return NULL;
 }
@@ -205,14 +205,14 @@ static void test_fd(void)
 		return;
 	f.fd = p[1];
 	pthread_create(&t, NULL, feed, &f);
-	ok(fd_read_all(p[0], back, N, &e) == ERR_OK && memcmp(data, back, N) == 0,
+	ok(file_read_all(p[0], back, N, &e) == ERR_OK && memcmp(data, back, N) == 0,
 	   "more than a pipe holds");
-	ok(fd_read_all(p[0], back, 10, &e) == ERR_CLOSED && strstr(e.msg, "10 bytes early"),
+	ok(file_read_all(p[0], back, 10, &e) == ERR_CLOSED && strstr(e.msg, "10 bytes early"),
 	   "the end: %s", e.msg);
-	ok(fd_read_all(p[0], back, 0, &e) == ERR_OK, "nothing is there even so");
+	ok(file_read_all(p[0], back, 0, &e) == ERR_OK, "nothing is there even so");
 	pthread_join(t, NULL);
 	close(p[0]);
-	ok(fd_read_all(-1, back, 1, &e) == ERR_IO && fd_write_all(-1, data, 1, &e) == ERR_IO,
+	ok(file_read_all(-1, back, 1, &e) == ERR_IO && file_write_all(-1, data, 1, &e) == ERR_IO,
 	   "no descriptor: %s", e.msg);
 	free(data);
 	free(back);

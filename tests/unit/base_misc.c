@@ -6,16 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/batch.h"
-#include "base/buf.h"
-#include "base/endian.h"
-#include "base/err.h"
-#include "base/hist.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "base/names.h"
-#include "base/plain.h"
-#include "base/suggest.h"
+#include "data/batch.h"
+#include "core/buf.h"
+#include "core/endian.h"
+#include "core/err.h"
+#include "core/hist.h"
+#include "core/map.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "core/plain.h"
+#include "core/suggest.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

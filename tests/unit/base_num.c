@@ -4,8 +4,8 @@
 #include <locale.h>
 #include <math.h>
 
-#include "base/num.h"
-#include "base/rng.h"
+#include "core/num.h"
+#include "core/rng.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -312,6 +312,25 @@ static void test_human(void)
 	ok(strlen(text) < sizeof text, "num_human: the largest double stays in its room");
 }
 
+static void test_digits(void)
+{
+	static const struct {
+		double v;
+		int digits;
+		const char *want;
+	} row[] = {
+		{ 0, 4, "0" },          { 3, 4, "3" },            { 0.69314, 4, "0.6931" }, { 12345, 4, "12345" },
+		{ 1234567, 3, "1234567" }, { 1234.5, 3, "1234" }, { 999.4, 3, "999" },      { 999.5, 3, "1000" },
+		{ -12345.6, 4, "-12346" }, { 0.00001234, 4, "1.234e-05" }, { 1e30, 4, "1e+30" }, { INFINITY, 4, "inf" },
+	};
+	char text[32];
+
+	for (size_t i = 0; i < COUNT(row); i++) {
+		num_digits(row[i].v, row[i].digits, text);
+		ok(strcmp(text, row[i].want) == 0, "num_digits %g is %s (%s)", row[i].v, row[i].want, text);
+	}
+}
+
 /* Only where such a locale is installed; there a dot is no decimal point. */
 static void test_locale(void)
 {
@@ -344,6 +363,7 @@ int main(void)
 	test_duration();
 	test_format();
 	test_human();
+	test_digits();
 	test_locale();
 	return tap_done();
 }

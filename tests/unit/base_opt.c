@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/opt.h"
+#include "core/mem.h"
+#include "core/opt.h"
 #include "tap.h"
 
 struct got {

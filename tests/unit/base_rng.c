@@ -1,7 +1,7 @@
 /* Random numbers: the published sequences, and fair draws from them. */
 #include <math.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

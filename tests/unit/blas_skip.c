@@ -6,7 +6,7 @@
 #include "tap.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#include "blas/blas_skip.c"
+#include "math/blas_skip.c"
 
 static uint64_t state = 88172645463325252u;
 

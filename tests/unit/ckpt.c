@@ -7,7 +7,7 @@
 #include <sodium.h>
 #include <unistd.h>
 
-#include "base/endian.h"
+#include "core/endian.h"
 #include "format/safetensors.h"
 
 static char dir[] = "/tmp/pskit-ckpt-XXXXXX";

@@ -60,7 +60,7 @@ static bool newest_is(uint64_t step, size_t n, struct passed *p)
 	*p = (struct passed){ 0 };
 	rc = ckpt_newest(dir, pass, p, &path, &e);
 	ckpt_step_name(step, name);
-	good = step ? !rc && strcmp(path_basename(path), name) == 0 : rc == ERR_NOTFOUND && !path;
+	good = step ? !rc && strcmp(path_basename(path), name) == 0 : rc == (n ? ERR_FORMAT : ERR_NOTFOUND) && !path;
 	free(path);
 	return good && p->n == n;
 }

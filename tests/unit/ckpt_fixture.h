@@ -5,14 +5,13 @@
  * dealt over any number of servers and written as a checkpoint. */
 #include "tap.h"
 
-#include <jansson.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "ckpt/dirs.h"
 #include "ckpt/names.h"
 #include "ckpt/read.h"

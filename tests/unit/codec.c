@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codec/codec.h"
-#include "kern/vec.h"
+#include "math/vec.h"
 #include "tap.h"
 
 enum { N = 5000 };

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "conf/conf.h"
 #include "conf/conf_key.h"
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* Settings that are given beside the cluster file. */
 #include <string.h>
 
-#include "base/json.h"
+#include "core/json.h"
 #include "conf/live.h"
 #include "tap.h"
 

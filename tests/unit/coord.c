@@ -19,7 +19,7 @@ static void forming(void)
 	   "then for those who are missing");
 	join_as_server(&s, 0);
 	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0, "or the slot that it asks for");
-	ok(in_phase(&s, COORD_FORMING) && happened(&s, "1 tables over 2 servers"),
+	ok(in_phase(&s, COORD_FORMING) && happened(&s, "1 table over 2 servers"),
 	   "with all there, partitions are dealt out");
 	say(&s, &s.server[0], "{\"op\":\"ack\",\"rev\":%llu}", (unsigned long long)coord_rev(s.c));
 	ok(in_phase(&s, COORD_FORMING), "the job does not run before each server has them");
@@ -229,7 +229,7 @@ static void same_process(void)
 	scene_open(&s, 2, 1);
 	scene_run(&s);
 	for (int i = 0; i < 50; i++) {
-		coord_here(s.c, s.server[0].incarnation, s.now);
+		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		s.now += 50 * NSEC_PER_MSEC;
 		coord_tick(s.c, s.now);
 	}
@@ -329,12 +329,12 @@ static void servers_lost(void)
 
 	scene_open(&s, 2, 1);
 	scene_run(&s);
-	coord_gone(s.c, &s.server[1], s.now);
+	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.2);
 	ok(in_phase(&s, COORD_RUNNING), "a server whose connection broke has a moment to come back");
 	join_as_server(&s, 1);
 	pass(&s, 0.3);
-	coord_gone(s.c, &s.server[1], s.now);
+	coord_session_gone(s.c, &s.server[1], s.now);
 	live(&s, 1, 1);
 	ok(in_phase(&s, COORD_RUNNING),
 	   "and lives as long as it says so, whenever the end of the old connection is seen");
@@ -342,7 +342,7 @@ static void servers_lost(void)
 	vote(&s, 0, true, 0, 0);
 	join_as_server(&s, 1);
 	ok(s.proposals == 3, "what it had not voted on is asked again");
-	coord_gone(s.c, &s.server[1], s.now);
+	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
 	ok(in_phase(&s, COORD_FAILED) &&
 	   strstr(status_str(&s, "reason"), "server-1 (h1, pid 101) is lost: its connection broke"),
@@ -365,7 +365,7 @@ static void servers_lost(void)
 	scene_begin(&s);
 	join_as_server(&s, 0);
 	join_as_server(&s, 1);
-	coord_gone(s.c, &s.server[1], s.now);
+	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
 	ok(in_phase(&s, COORD_FORMING) && strstr(status_str(&s, "waiting_for"), "server-1"),
 	   "before the start it may come again");

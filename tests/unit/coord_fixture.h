@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "core/clock.h"
+#include "core/json.h"
 #include "coord/coord.h"
+#include "coord/tasks.h"
 #include "tap.h"
 
 enum { PEERS = 8 };
@@ -24,6 +25,8 @@ struct scene {
 	json_t *proposal[PEERS];        /* the last one to each server */
 	unsigned proposals, views;
 	char events[8192];
+	struct logged { uint64_t number; struct task_change change; } logged[64];       /* changes of leases */
+	unsigned nlogged;
 	struct err e;                   /* of the last say() */
 };
 
@@ -47,6 +50,14 @@ static inline void scene_event(void *ctx, const char *kind, const char *text)
 	size_t n = strlen(s->events);
 
 	snprintf(s->events + n, sizeof s->events - n, "%s: %s\n", kind, text);
+}
+
+static inline void scene_lease_changed(void *ctx, uint64_t number, const struct task_change *change)
+{
+	struct scene *s = ctx;
+
+	if (s->nlogged < sizeof s->logged / sizeof *s->logged)
+		s->logged[s->nlogged++] = (struct logged){ number, *change };
 }
 
 /* servers, workers; bsp, 10 examples a batch, 2 epochs, lease 5 s, server lost
@@ -73,25 +84,30 @@ static inline void scene_open(struct scene *s, unsigned servers, unsigned worker
 
 static inline void scene_begin(struct scene *s)
 {
-	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event };
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 
 	s->c = coord_new(&s->cfg, &io, s->now);
 }
 
-/* Kill the coordinator and begin one from its last state. */
-static inline bool scene_again(struct scene *s)
+/* Kill the coordinator and begin one from a state of it; from its last one. */
+static inline bool scene_again_from(struct scene *s, const json_t *state)
 {
-	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event };
-	json_t *state = coord_save(s->c);
-	enum err_code rc;
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 
 	coord_free(s->c);
 	s->events[0] = 0;
 	s->now += 3 * NSEC_PER_SEC;
 	s->c = coord_new(&s->cfg, &io, s->now);
-	rc = coord_recover(s->c, state, s->now, &s->e);
+	return coord_recover(s->c, state, s->now, &s->e) == ERR_OK;
+}
+
+static inline bool scene_again(struct scene *s)
+{
+	json_t *state = coord_save(s->c);
+	bool ok = scene_again_from(s, state);
+
 	json_decref(state);
-	return rc == ERR_OK;
+	return ok;
 }
 
 static inline void scene_close(struct scene *s)

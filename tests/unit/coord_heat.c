@@ -1,6 +1,6 @@
 /* Where partitions lie when some are pushed to more than others. */
 #include "coord_fixture.h"
-#include "coord/layout.h"
+#include "layout/layout.h"
 
 enum { PARTS = 16 };
 

@@ -91,6 +91,40 @@ static void ending(void)
 
 /* ---- leases ------------------------------------------------------------------------------ */
 
+static size_t state_size(const struct scene *s)
+{
+	json_t *state = coord_save(s->c);
+	size_t n = json_dumpb(state, NULL, 0, 0);
+
+	json_decref(state);
+	return n;
+}
+
+/* A worker that never finishes a range cannot have more than two, nor make the state grow. */
+static void greedy(void)
+{
+	struct scene s;
+	unsigned ranges = 0, refused = 0;
+	size_t before;
+
+	scene_open(&s, 1, 2);
+	s.cfg.bsp = false;
+	s.cfg.epochs = 0;
+	scene_run(&s);
+	before = state_size(&s);
+	for (int i = 0; i < 1000; i++) {
+		ranges += strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "task") != NULL;
+		refused += s.e.code == ERR_LIMIT;
+	}
+	ok(ranges == 2 && refused == 998, "of 1000 leases without an end %u are given and %u refused: %s", ranges, refused, s.e.msg);
+	for (int i = 0; i < 1000; i++)
+		say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}");
+	ok(state_size(&s) < before + 100, "the state does not grow: from %zu to %zu bytes", before, state_size(&s));
+	ok(strstr(say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "task") && !s.e.code,
+	   "others lease all the same");
+	scene_close(&s);
+}
+
 static void leases(void)
 {
 	struct scene s;
@@ -117,6 +151,8 @@ static void leases(void)
 	   "\"finished\":true"), "then all is finished");
 	scene_close(&s);
 
+	greedy();
+
 	scene_open(&s, 1, 2);
 	s.cfg.bsp = false;
 	s.cfg.epochs = 1;
@@ -136,6 +172,99 @@ static void leases(void)
 	scene_close(&s);
 }
 
+/* A checkpoint has the place in the data as of when it is asked for, before any picture is
+ * taken; what is done while files are written may be missing in the pictures. */
+static void place_in_data(void)
+{
+	json_t *head, *tasks;
+	struct scene s;
+
+	scene_open(&s, 1, 1);
+	s.cfg.bsp = false;
+	s.cfg.epochs = s.cfg.replicas = 1;
+	scene_run(&s);
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[0],\"holds\":[]}");
+	ok(coord_snap_begin(s.c, 0), "a checkpoint is asked for when one range is done");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[1],\"holds\":[]}");
+	say(&s, &s.server[0], "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":2}}", (unsigned long long)coord_snap_id(s.c));
+	ok(coord_snap_state(s.c) == SNAP_TAKEN, "another is, and the picture is taken");
+	coord_snap_write(s.c, "dir");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[2],\"holds\":[]}");
+	say(&s, &s.server[0], "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\",\"description\":{}}", (unsigned long long)coord_snap_id(s.c));
+	ok(coord_snap_state(s.c) == SNAP_SAVED, "a third is while the files are written");
+	head = coord_snap_head(s.c);
+	tasks = json_deep_copy(json_object_get(json_object_get(head, "data"), "tasks"));
+	json_decref(head);
+	coord_snap_end(s.c);
+	scene_close(&s);
+
+	scene_open(&s, 1, 1);
+	s.cfg.bsp = false;
+	s.cfg.epochs = s.cfg.replicas = 1;
+	head = json_pack("{s:{s:O}, s:[{s:s, s:i, s:i}]}", "data", "tasks", tasks, "tables", "name", "w", "rows", 5, "cols", 1);
+	s.cfg.resume = head;
+	scene_run(&s);
+	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "\"begin\":10,"),
+	   "one that goes on from it leases the second and the third again");
+	json_decref(head);
+	json_decref(tasks);
+	scene_close(&s);
+}
+
+/* ---- a model that is served ------------------------------------------------------------ */
+
+static bool server_is(const struct scene *s, unsigned i, const char *state)
+{
+	json_t *list = coord_servers(s->c, s->now);
+	bool is = strcmp(json_str(json_array_get(list, i), "state", ""), state) == 0;
+
+	json_decref(list);
+	return is;
+}
+
+/* Time passes with heartbeats of some servers, by a mask. */
+static void servers_live(struct scene *s, double seconds, unsigned mask)
+{
+	for (int64_t end = s->now + (int64_t)(seconds * 1e9); s->now < end;) {
+		for (unsigned i = 0; i < s->cfg.servers; i++)
+			if (mask >> i & 1)
+				say(s, &s->server[i], "{\"op\":\"beat\"}");
+		pass(s, 0.2);
+	}
+}
+
+/* Servers of a job that is done are watched and replaced; the last copy is missed aloud. */
+static void served(void)
+{
+	struct scene s;
+
+	scene_open(&s, 3, 1);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":8}");
+	say(&s, &s.worker[0], "{\"op\":\"result\",\"digest\":\"dd\"}");
+	ok(in_phase(&s, COORD_DONE), "a job is done");
+	servers_live(&s, 5, 7);
+	ok(server_is(&s, 0, "live") && server_is(&s, 1, "live") && server_is(&s, 2, "live"), "its servers serve the model");
+	servers_live(&s, 3, 6);
+	ok(server_is(&s, 0, "lost") && happened(&s, "failover"), "one that dies is found, and others go on");
+	s.server[0].incarnation = 99;
+	s.server[0].kind = COORD_NOBODY;
+	join_as_server(&s, 0);
+	ok(!s.e.code && server_is(&s, 0, "live") && in_phase(&s, COORD_DONE), "another takes its place");
+	servers_live(&s, 3, 7);
+	ok(server_is(&s, 0, "live"), "and stays");
+	servers_live(&s, 40, 0);
+	ok(in_phase(&s, COORD_DONE) && happened(&s, "data_lost") && strstr(status_str(&s, "reason"), "part of the model is gone"),
+	   "when the last copy dies the job stays done, and the status tells of the loss");
+	coord_end(s.c);
+	s.events[0] = 0;
+	servers_live(&s, 40, 0);
+	ok(!s.events[0], "of servers that end with the cluster nothing is said");
+	scene_close(&s);
+}
+
 /* ---- what it begins with ------------------------------------------------------------------ */
 
 /* A program's settings are of step 0, and another coordinator goes on with them. */
@@ -149,7 +278,7 @@ static void begins_with(void)
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	coord_begin_with(s.c, &with);
+	coord_set_before_start(s.c, &with);
 	join_as_worker(&s, 0, -1);
 	join_as_worker(&s, 1, -1);
 	ack_all(&s);
@@ -167,11 +296,44 @@ static void begins_with(void)
 	json_decref(config);
 }
 
+/* A worker's last words are cut between two characters, and reach the view, the status and the
+ * state file. */
+static void last_words(void)
+{
+	static const char *const letter[] = { "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80" };
+
+	for (size_t l = 0; l < 3; l++)
+		for (size_t before = 0; before < 4; before++) {
+			char why[900] = "xxx";
+			json_t *view, *state;
+			const char *told;
+			struct scene s;
+
+			for (size_t n = before; n + 5 < sizeof why; n += strlen(letter[l]))
+				snprintf(why + n, sizeof why - n, "%s", letter[l]);
+			scene_open(&s, 1, 1);
+			scene_run(&s);
+			say(&s, &s.worker[0], "{\"op\":\"fail\",\"message\":\"%s\"}", why);
+			view = coord_view(s.c);
+			state = coord_save(s.c);
+			told = json_str(view, "reason", "");
+			ok(in_phase(&s, COORD_FAILED) && strlen(told) > 550 && strncmp(told, why, strlen(told)) == 0 &&
+			   strcmp(status_str(&s, "reason"), told) == 0 && strcmp(json_str(state, "reason", ""), told) == 0,
+			   "%zu bytes, then characters of %zu: %zu bytes are told", before, strlen(letter[l]), strlen(told));
+			json_decref(view);
+			json_decref(state);
+			scene_close(&s);
+		}
+}
+
 int main(void)
 {
 	begins_with();
 	how_far();
 	ending();
 	leases();
+	place_in_data();
+	served();
+	last_words();
 	return tap_done();
 }

@@ -41,7 +41,7 @@ static void a_report_is_asked_about(void)
 	report(&s, (unsigned)head, (unsigned)!head, true);
 	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more copies from it for 2 s"), "then its copy is spared");
 	live(&s, 2.5, 1);
-	ok(happened(&s, "partitions are being copied"), "and made anew after a while");
+	ok(happened(&s, "1 of 1 partition is being copied"), "and made anew after a while");
 	scene_close(&s);
 }
 
@@ -111,20 +111,20 @@ static void own_store(void)
 
 	two_copies(&s, 3);
 	for (unsigned i = 0; i < 100; i++) {
-		coord_here(s.c, s.server[0].incarnation, s.now);
+		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.05);
 	}
 	ok(!happened(&s, "is lost"), "of two silent servers beside its own none is lost");
 	for (unsigned i = 0; i < 160; i++) {
-		coord_here(s.c, s.server[0].incarnation, s.now);
+		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		say(&s, &s.server[2], "{\"op\":\"beat\"}");
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.05);
 	}
 	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "one is when the other is heard");
 	for (unsigned i = 0; i < 40; i++) {
-		coord_here(s.c, s.server[0].incarnation, s.now);
+		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.05);
 	}
@@ -135,7 +135,7 @@ static void own_store(void)
 	s.cfg.replicas = 1;
 	scene_run(&s);
 	for (unsigned i = 0; i < 40; i++) {
-		coord_here(s.c, s.server[0].incarnation, s.now);
+		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		pass(&s, 0.05);
 	}
 	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "without copies one alone that holds nothing is lost in time");
@@ -173,7 +173,7 @@ static void deaf(void)
 
 	two_copies(&s, 2);
 	say(&s, &s.server[0], "{\"op\":\"deaf\"}");
-	coord_gone(s.c, &s.server[0], s.now);
+	coord_session_gone(s.c, &s.server[0], s.now);
 	for (unsigned i = 0; i < 5; i++) {
 		say(&s, &s.server[1], "{\"op\":\"beat\"}");
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
@@ -185,7 +185,7 @@ static void deaf(void)
 	join_as_server(&s, 0);
 	live(&s, 3, 1);
 	ok(!happened(&s, "is lost") && chain_of(&s, &head) == 2, "and is back with a new session");
-	coord_gone(s.c, &s.server[0], s.now);
+	coord_session_gone(s.c, &s.server[0], s.now);
 	pass(&s, 0.5);
 	ok(happened(&s, "server-0 (h0, pid 100) is lost: its connection broke"), "one that breaks without a word is");
 	scene_close(&s);
@@ -198,7 +198,7 @@ static void comes_by_file(void)
 
 	two_copies(&s, 3);
 	for (unsigned i = 0; i < 2; i++) {
-		coord_gone(s.c, &s.server[i + 1], s.now);
+		coord_session_gone(s.c, &s.server[i + 1], s.now);
 		for (unsigned k = 0; k < 3; k++) {
 			say(&s, &s.server[0], "{\"op\":\"beat\"}");
 			if (!i)
@@ -281,20 +281,20 @@ static void what_is_not_read(void)
 	int head;
 
 	two_copies(&s, 3);
-	coord_heard(s.c, s.now);
+	coord_input_processed_until(s.c, s.now);
 	s.now += 3 * NSEC_PER_SEC;
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	ok(coord_tick(s.c, s.now) && !happened(&s, "is lost"), "after three seconds of which nothing was read it doubts");
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	say(&s, &s.server[2], "{\"op\":\"beat\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
-	coord_heard(s.c, s.now);
+	coord_input_processed_until(s.c, s.now);
 	ok(!coord_tick(s.c, s.now) && chain_of(&s, &head) == 2 && !happened(&s, "is lost"), "all have been heard then, and nobody is lost");
 	s.now += 3 * NSEC_PER_SEC;
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
-	coord_heard(s.c, s.now);
+	coord_input_processed_until(s.c, s.now);
 	ok(!coord_tick(s.c, s.now) && happened(&s, "server-2 (h2, pid 102) is lost: no heartbeat for 3000 ms"),
 	   "who has said nothing when all is read is");
 	scene_close(&s);

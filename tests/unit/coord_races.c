@@ -51,7 +51,7 @@ static void slept_too_long(void)
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	ok(s.e.code == ERR_CLOSED, "awake, its session is ended: %s", s.e.msg);
 	s.server[1].kind = COORD_NOBODY;
-	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && happened(&s, "partitions are being copied"),
+	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && happened(&s, "1 of 1 partition is being copied"),
 	   "so that it joins again, and is given copies");
 	scene_close(&s);
 }
@@ -87,8 +87,45 @@ static void joins_during_a_vote(void)
 	scene_close(&s);
 }
 
+/* A server has its copies, and the worker that is the last not to have told that it knows of them leaves, or is lost. */
+static void leaves_without_knowing(bool lost)
+{
+	struct scene s;
+	int epoch;
+
+	scene_open(&s, 2, 2);
+	s.cfg.replicas = 2;
+	scene_run(&s);
+	for (int i = 0; i < 10; i++) {
+		say(&s, &s.server[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.worker[1], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	s.server[1].kind = COORD_NOBODY;
+	s.server[1].incarnation = 77;
+	join_as_server(&s, 1);
+	epoch = (int)status_int(&s, "epoch");
+	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
+	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
+	ok(happened(&s, "server-1 has its copies") && !happened(&s, "taken their places"), "a worker has not heard of the layout");
+	if (!lost)
+		say(&s, &s.worker[1], "{\"op\":\"leave\"}");
+	for (int i = 0; lost && i < 30; i++) {
+		beat_servers(&s);
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	vote(&s, 0, true, 3, 3);
+	vote(&s, 1, true, 3, 3);
+	ok(happened(&s, "taken their places"), "it is %s: nobody waits for it", lost ? "lost" : "gone");
+	scene_close(&s);
+}
+
 int main(void)
 {
+	leaves_without_knowing(false);
+	leaves_without_knowing(true);
 	changes_in_order();
 	slept_too_long();
 	joins_during_a_vote();

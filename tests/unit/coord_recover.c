@@ -130,11 +130,11 @@ static void strangers(void)
 	scene_open(&s, 1, 1);
 	scene_run(&s);
 	state = coord_save(s.c);
-	ok(coord_state_lives(state), "a state that can be gone on with");
+	ok(coord_state_is_running(state), "a state that can be gone on with");
 	coord_free(s.c);
-	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event };
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 	s.c = coord_new(&s.cfg, &io, s.now);
-	coord_follow(s.c, state);
+	coord_begin_after(s.c, state);
 	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"epoch\":1}");
 	ok(s.e.code == ERR_FENCED, "begun anew, it turns a server of before away: %s", s.e.msg);
 	join_as_server(&s, 0);
@@ -143,7 +143,7 @@ static void strangers(void)
 	coord_stop(s.c, "enough", s.now);
 	json_decref(state);
 	state = coord_save(s.c);
-	ok(!coord_state_lives(state), "what is over is not gone on with");
+	ok(!coord_state_is_running(state), "what is over is not gone on with");
 	json_decref(state);
 	scene_close(&s);
 }
@@ -160,7 +160,7 @@ static void damaged(void)
 
 	scene_open(&s, 2, 2);
 	scene_run(&s);
-	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event };
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 	state = coord_save(s.c);
 	json_object_foreach(state, key, value) {
 		for (int kind = 0; kind < 3; kind++) {
@@ -191,12 +191,53 @@ static void damaged(void)
 	scene_close(&s);
 }
 
+static char *tasks_of(const struct scene *s)
+{
+	json_t *state = coord_save(s->c);
+	char *text = json_dumps(json_object_get(state, "tasks"), JSON_SORT_KEYS);
+
+	json_decref(state);
+	return text;
+}
+
+/* Leases since the last state come from a log, which may begin before that state. */
+static void leases_from_a_log(void)
+{
+	struct scene s;
+	unsigned ranges = 0, bad = 0;
+	json_t *state = NULL;
+	char *before, *after;
+
+	scene_open(&s, 1, 2);
+	s.cfg.bsp = false;
+	s.cfg.epochs = 3;
+	scene_run(&s);
+	for (int i = 0; i < 12; i++) {
+		ranges += strstr(say(&s, &s.worker[i % 2], "{\"op\":\"lease\",\"more\":true,\"done\":[%d],\"holds\":[%d]}", i - 2,
+		    i - 1), "task") != NULL;
+		if (i == 4)
+			state = coord_save(s.c);
+	}
+	before = tasks_of(&s);
+	ok(ranges == 12 && scene_again_from(&s, state), "twelve leases, and a state that has five of them");
+	for (unsigned i = 0; i < s.nlogged; i++)
+		bad += !coord_replay_lease(s.c, s.logged[i].number, &s.logged[i].change);
+	after = tasks_of(&s);
+	ok(!bad && strcmp(before, after) == 0, "the log gives the others back: %s, %s", before, after);
+	ok(!coord_replay_lease(s.c, s.logged[s.nlogged - 1].number + 2, &s.logged[0].change), "a gap in the log is noticed");
+	free(before);
+	free(after);
+	json_decref(state);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	everything_is_there();
 	a_lease_to_come_back();
 	a_change_under_vote();
 	leases_of_data();
+	leases_from_a_log();
 	strangers();
 	damaged();
 	return tap_done();

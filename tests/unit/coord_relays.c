@@ -44,7 +44,7 @@ static int64_t says(const struct scene *s, unsigned i, const char *key)
 
 static unsigned epoch(const struct scene *s)
 {
-	return (unsigned)(coord_era(s->c) & UINT32_MAX);
+	return (unsigned)(coord_layout_number(s->c) & UINT32_MAX);
 }
 
 static void beat_relay(struct scene *s, unsigned i)
@@ -110,7 +110,7 @@ static void is_lost(void)
 	join_in_zone(&s, 1, "rack1");
 	ack_all(&s);
 	before = epoch(&s);
-	coord_gone(s.c, &relay[relay_of(&s, 0)], s.now);
+	coord_session_gone(s.c, &relay[relay_of(&s, 0)], s.now);
 	pass(&s, 0.2);
 	ok(relay_of(&s, 0) == 0, "a relay whose connection breaks has a moment");
 	live(&s, 0.4, 3);
@@ -217,7 +217,7 @@ static void recovered(void)
 	struct scene s, t;
 	json_t *state;
 	struct err e = { 0 };
-	struct coord_io io = { &t, scene_to_server, scene_view_changed, scene_event };
+	struct coord_io io = { &t, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 
 	begin(&s, 2);
 	join_as_relay(&s, 0, "dc/r");

@@ -99,7 +99,7 @@ static void taken_over(void)
 static void kept(void)
 {
 	struct scene s;
-	struct coord_io io = { &s, scene_to_server, scene_view_changed, scene_event };
+	struct coord_io io = { &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
 	struct coord *c;
 	json_t *state;
 	char want[256];

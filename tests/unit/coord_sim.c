@@ -57,7 +57,7 @@ static void forget(struct peer *p, unsigned self, const struct layout *l)
 	for (size_t k = 0; k < l->table[0].nruns; k++) {
 		const struct run *r = &l->table[0].run[k];
 
-		if (run_place(r, self) < 0 && r->joining != self)
+		if (run_chain_index(r, self) < 0 && r->joining != self)
 			memset(p->whole + r->first, 0, r->count * sizeof *p->whole);
 	}
 }
@@ -71,7 +71,7 @@ static bool holds_something(const struct peer *p, unsigned self)
 	if (!p->view || layout_from_json(json_object_get(p->view, "layout"), &l, NULL))
 		return false;
 	for (size_t k = 0; l.ntables && k < l.table[0].nruns; k++)
-		some |= run_place(&l.table[0].run[k], self) >= 0 || l.table[0].run[k].joining == self;
+		some |= run_chain_index(&l.table[0].run[k], self) >= 0 || l.table[0].run[k].joining == self;
 	layout_release(&l);
 	return some;
 }
@@ -294,7 +294,7 @@ static void strike(struct sim *x)
 	switch (chance(x, 3)) {
 	case 0:
 		if (p->session && x->up)
-			coord_gone(x->s.c, &p->self, x->s.now);
+			coord_session_gone(x->s.c, &p->self, x->s.now);
 		drop_session(p);
 		p->alive = false;
 		p->back_at = x->s.now + (int64_t)(1 + chance(x, 400)) * TURN;
@@ -304,7 +304,7 @@ static void strike(struct sim *x)
 		break;
 	default:
 		if (p->session && x->up)
-			coord_gone(x->s.c, &p->self, x->s.now);
+			coord_session_gone(x->s.c, &p->self, x->s.now);
 		drop_session(p);
 		p->dial_at = x->s.now + (int64_t)chance(x, 100) * TURN;
 		break;

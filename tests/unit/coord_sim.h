@@ -5,8 +5,8 @@
  * before it is told, and it may be killed before, between and after. */
 #include <stdlib.h>
 
-#include "base/rng.h"
-#include "coord/layout.h"
+#include "core/rng.h"
+#include "layout/layout.h"
 #include "coord_fixture.h"
 
 enum { SERVERS = 3, WORKERS = 3, ALL = SERVERS + WORKERS, PARTS = 4, QUEUE = 256, EPOCHS = 4096 };
@@ -228,7 +228,7 @@ static void speak(struct sim *x)
 
 static void start(struct sim *x)
 {
-	struct coord_io io = { x, to_server, view_changed, event };
+	struct coord_io io = { x, to_server, view_changed, event, NULL };
 	struct err e = { 0 };
 
 	x->s.c = coord_new(&x->s.cfg, &io, x->s.now);

@@ -1,5 +1,5 @@
 /* Tables that come, grow and go by the servers' vote. */
-#include "coord/layout.h"
+#include "layout/layout.h"
 #include "coord_fixture.h"
 
 static uint64_t asked(struct scene *s, enum coord_table_op op, const char *name, uint64_t rows, enum err_code *rc)

@@ -118,7 +118,7 @@ static void slow(void)
 	scene_run(&s);
 	for (unsigned i = 0; i < 3; i++)
 		beat(&s, i, 20, "compute", 0, i == 2 ? 2.0 : 0.4);
-	ok(says(&s, 0, "everybody>worker-2 20", "takes it 100 ms of its own, the others 20; 100 % of that is compute") && says(&s, 1, "", ""),
+	ok(says(&s, 0, "everybody>worker-2 20", "takes it 100 ms of its own, the others 20 ms; 100 % of that is compute") && says(&s, 1, "", ""),
 	   "one that is slow at every step");
 	beat(&s, 2, 20, "compute", 0, 0.5);
 	ok(nobody(&s), "a little slower is nothing");
@@ -191,7 +191,7 @@ static void unfit(void)
 	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":99,\"host\":\"hd\",\"message\":\"x\"}");
 	say(&s, &guest, "{\"op\":\"coming\",\"slot\":1,\"pid\":79,\"host\":\"he\"}");
 	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"), "one that is here, and not ready");
-	coord_gone(s.c, &guest, s.now);
+	coord_session_gone(s.c, &guest, s.now);
 	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
 	say(&s, &guest, "{\"op\":\"coming\",\"slot\":4096,\"pid\":79,\"host\":\"he\"}");
 	join_as_worker(&s, 0, 0);

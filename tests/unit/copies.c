@@ -136,6 +136,40 @@ static void a_claim_is_waited_for(void)
 	}
 }
 
+/* In ssp and asp the last copy shows a worker its own pushes of the steps before, and makes nobody wait for
+ * another worker's. */
+static void own_pushes_are_shown(void)
+{
+	static const char *const of[] = { "ssp:3", "asp" };
+
+	for (unsigned m = 0; m < 2; m++) {
+		struct net *x = net_open(of[m], false, "sgd", "01", 2);
+		struct shard *tail = x->node[1].s;
+		struct receipt r;
+		unsigned wakes;
+
+		ok(shard_has_own_pushes(tail, W, 0, 0, 0), "%s: at first nothing is to come", of[m]);
+		push(x, 0, W, 0, 0, &r);
+		for (unsigned i = 0; i < 2; i++)
+			clock_of(x, i, 0, 0, 1);
+		ok(!shard_has_own_pushes(tail, W, 0, 0, 1), "%s: its own push is on its way", of[m]);
+		ok(shard_has_own_pushes(tail, ROWS, 0, 0, 1), "%s: to the other table it has pushed nothing", of[m]);
+		ok(shard_has_own_pushes(tail, W, 0, 1, 1), "%s: the other worker does not wait for it", of[m]);
+		wakes = x->node[1].wakes;
+		net_settle(x);
+		ok(shard_has_own_pushes(tail, W, 0, 0, 1) && x->node[1].wakes > wakes, "%s: it has come, and whoever waits is woken", of[m]);
+		push(x, 0, W, 0, 1, &r);
+		for (unsigned i = 0; i < 2; i++)
+			clock_of(x, i, 0, 1, 1);
+		net_kill(x, 0);
+		net_chain(x, "1", -1);
+		ok(!shard_has_own_pushes(tail, W, 0, 0, 2), "%s: a push that died with the head is still to come", of[m]);
+		push(x, 1, W, 0, 1, &r);
+		ok(shard_has_own_pushes(tail, W, 0, 0, 2), "%s: it was sent again", of[m]);
+		net_close(x);
+	}
+}
+
 /* The head's successor has not closed the step, although its clocks say so: what
  * a slot stated at its CLOCK is kept until it has. */
 static void means_survive(void)
@@ -279,6 +313,189 @@ static void the_old_head(void)
 	}
 }
 
+/* A head takes a push while it is cut off, is succeeded without having heard of it, and
+ * rejoins.  The version that it gave to the push now belongs to another history, which
+ * has other pushes in its place. */
+static void a_receipt_of_an_earlier_tenure(void)
+{
+	static const char *const chains[] = { "01", "012" }, *const later[] = { "1", "12" };
+
+	for (unsigned c = 0; c < 2; c++)
+		for (unsigned m = 0; m < 3; m++)
+			for (unsigned outside = 0; outside < 2; outside++) {
+				struct net *x = net_open(modes[m], false, "sgd", chains[c], 2);
+				unsigned last = (unsigned)strlen(chains[c]) - 1;
+				const char *what = outside ? "a push from outside" : "a push";
+				struct receipt r, other, again;
+
+				step_of(x, 0, 0, chains[c], &other);
+				net_settle(x);
+				net_layout(x, later[c], -1);
+				for (unsigned i = 1; i <= last; i++)
+					net_view(x, i);
+				push(x, 0, W, outside ? SHARD_OUTSIDE : 0, 1, &r);
+				ok(r.status <= PUSH_MERGED && !is_safe(x, 0, &r), "%s, chain of %u: the old head takes %s", modes[m],
+				   last + 1, what);
+				/* In bsp both workers push, so that the step closes; else one, often enough. */
+				for (uint64_t step = 1; step < 6; step++) {
+					for (uint32_t slot = m != 0; slot < 2; slot++) {
+						push(x, 1, W, slot, step, &other);
+						for (unsigned i = 1; i <= last; i++)
+							clock_of(x, i, slot, step, 1);
+					}
+					net_settle(x);
+				}
+				ok(is_safe(x, 1, &other) && shard_version(x->node[1].s, W, 0) > shard_version(x->node[0].s, W, 0),
+				   "%s, chain of %u: the new head goes beyond it", modes[m], last + 1);
+				net_layout(x, later[c], 0);
+				for (unsigned i = 0; i <= last; i++)
+					net_view(x, i);
+				ok(!is_safe(x, 0, &r) && has_left(x, 0, &r), "%s, chain of %u: the old head leaves", modes[m], last + 1);
+				while (shard_feed_next(x->node[last].s, 0))
+					;
+				net_settle(x);
+				ok(shard_version(x->node[0].s, W, 0) == shard_version(x->node[1].s, W, 0) && !is_safe(x, 0, &r) &&
+				   has_left(x, 0, &r), "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
+				   modes[m], last + 1, what);
+				/* What it is given from now on it acknowledges as any. */
+				push(x, 1, W, outside ? SHARD_OUTSIDE : 0, m ? 1 : 6, &again);
+				ok(again.status <= PUSH_MERGED, "%s, chain of %u: the push is no duplicate at the new head", modes[m], last + 1);
+				net_close(x);
+			}
+}
+
+/* A slot whose only push here was taken by a head that was succeeded.  The copy that it is
+ * given later does not know the slot. */
+static void a_slot_of_an_earlier_tenure(void)
+{
+	struct net *x = net_open("asp", false, "sgd", "01", 3);
+	struct receipt r;
+
+	push(x, 0, W, 0, 0, &r);
+	net_settle(x);
+	net_layout(x, "1", -1);
+	net_view(x, 1);
+	push(x, 0, W, 2, 0, &r);
+	ok(r.status == PUSH_APPLIED && !is_safe(x, 0, &r), "the old head takes the first push of a worker");
+	net_layout(x, "1", 0);
+	net_view(x, 1);
+	net_view(x, 0);
+	while (shard_feed_next(x->node[1].s, 0))
+		;
+	net_settle(x);
+	net_chain(x, "10", -1);
+	net_chain(x, "0", -1);
+	push(x, 0, W, 2, 0, &r);
+	ok(r.status == PUSH_APPLIED, "when it is the head again it takes that push, which no copy has had");
+	push(x, 0, W, 0, 0, &r);
+	ok(r.status == PUSH_DUPLICATE, "and knows the pushes that the copy has");
+	net_close(x);
+}
+
+/* The middle of three has taken a copy that the last has not acknowledged, leaves, and is given
+ * another copy: its acknowledgement of before is void. */
+static void an_acknowledgement_of_an_earlier_tenure(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open(modes[m], false, "sgd", "012", 1);
+		struct owed_answer owed;
+		struct receipt r;
+
+		push(x, 0, W, 0, 0, &r);
+		for (unsigned i = 0; i < 3; i++)
+			clock_of(x, i, 0, 0, 1);
+		net_send(x, 0, 1);
+		net_deliver(x, 0, 1);
+		owed = x->node[1].owed[0];
+		ok(x->node[1].nowed == 1 && !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due),
+		   "%s: the middle owes an acknowledgement", modes[m]);
+		net_chain(x, "02", -1);
+		net_settle(x);
+		net_chain(x, "02", 1);
+		while (shard_feed_next(x->node[2].s, 1))
+			;
+		net_settle(x);
+		ok(shard_version(x->node[1].s, W, 0) == 1 && !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due) &&
+		   shard_has_left(x->node[1].s, owed.table, owed.part, &owed.due), "%s: and owes it no more when it has left and come again",
+		   modes[m]);
+		net_close(x);
+	}
+}
+
+/* ---- refused pushes --------------------------------------------------------------------- */
+
+static const float not_finite[N] = { NAN, NAN, NAN, NAN };
+
+/* A push that is refused is refused again whenever it comes again, at the same head and at its
+ * successors, whichever way they have learned of it. */
+static void refused_again(void)
+{
+	static const char *const ways[] = { "from the head", "by a copy that is made later", "in a chain of three" };
+
+	for (unsigned way = 0; way < 3; way++)
+		for (unsigned m = 0; m < 3; m++) {
+			const char *chain = way == 1 ? "0" : way == 2 ? "012" : "01";
+			struct net *x = net_open(modes[m], false, "sgd", chain, 1);
+			unsigned last = (unsigned)strlen(chain) - 1, heir = way == 2 ? 2 : 1;
+			struct receipt r, again;
+
+			push_values(x, 0, W, 0, 0, not_finite, &r);
+			push_values(x, 0, W, 0, 0, not_finite, &again);
+			ok(r.status == PUSH_REFUSED && again.status == PUSH_REFUSED, "%s: refused, and refused again", modes[m]);
+			push(x, 0, ROWS, 0, 0, &again);
+			for (unsigned i = 0; i <= last; i++)
+				clock_of(x, i, 0, 0, 3);
+			ok(way == 1 || (!is_safe(x, 0, &r) && !is_safe(x, 0, &again)),
+			   "%s: which is not said before all copies know it", modes[m]);
+			if (way == 2) {
+				net_send(x, 0, 1);
+				while (net_deliver(x, 0, 1))
+					;
+				net_answer(x, 1, 0);
+				ok(!is_safe(x, 0, &r), "%s: two of three are not all", modes[m]);
+			}
+			net_settle(x);
+			ok(is_safe(x, 0, &r), "%s: then it is", modes[m]);
+			if (way == 1) {
+				net_start(x, 1);
+				net_chain(x, "0", 1);
+				while (shard_feed_next(x->node[0].s, 1))
+					;
+				net_settle(x);
+				net_chain(x, "01", -1);
+				net_settle(x);
+			}
+			for (unsigned i = 0; i < heir; i++)
+				net_kill(x, i);
+			net_chain(x, heir == 2 ? "2" : "1", -1);
+			push_values(x, heir, W, 0, 0, not_finite, &r);
+			push(x, heir, ROWS, 0, 0, &again);
+			ok(r.status == PUSH_REFUSED, "%s: a successor that heard of it %s refuses it again", modes[m], ways[way]);
+			ok(again.status == PUSH_DUPLICATE, "%s: and knows what was taken", modes[m]);
+			push(x, heir, W, 0, 1, &again);
+			push_values(x, heir, W, 0, 0, not_finite, &r);
+			ok(again.status <= PUSH_MERGED && r.status == PUSH_REFUSED, "%s: also after the next push", modes[m]);
+			net_close(x);
+		}
+}
+
+/* The head has closed a step without a push that comes late, and was succeeded: at its successor
+ * the step may be open, and wait for that push. */
+static void late_at_an_old_head(void)
+{
+	struct net *x = net_open("bsp", false, "sgd", "01", 2);
+	struct receipt r;
+
+	net_layout(x, "1", -1);
+	net_view(x, 1);
+	push(x, 0, W, 0, 0, &r);
+	clock_of(x, 0, 0, 0, 1);
+	clock_of(x, 0, 1, 0, 0);        /* it does not say that it pushes here */
+	push(x, 0, W, 1, 0, &r);
+	ok(r.status == PUSH_LATE && !is_safe(x, 0, &r), "an old head cannot say that a step is over");
+	net_close(x);
+}
+
 /* The middle of three becomes the head while it still owes the last something
  * that is no sum. */
 static void promoted_with_debts(void)
@@ -311,7 +528,7 @@ static bool fed(struct net *x, unsigned by, unsigned to)
 {
 	uint64_t all, begun, done;
 
-	shard_fed(x->node[by].s, (uint16_t)to, &all, &begun, &done);
+	shard_feed_counts(x->node[by].s, (uint16_t)to, &all, &begun, &done);
 	return all == TABLES && done == all;
 }
 
@@ -323,7 +540,7 @@ static void promoted_while_feeding(void)
 
 	net_start(x, 2);
 	net_chain(x, "01", 2);
-	while (shard_feed(x->node[1].s, 2))
+	while (shard_feed_next(x->node[1].s, 2))
 		;
 	net_kill(x, 0);
 	net_chain(x, "1", 2);
@@ -364,7 +581,7 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 		if (round % 5 == 0 && step < 9 && is_safe(x, 0, &r))
 			good &= step_of(x, 0, step++, told, &r);
 		if (round % 3 == 1)
-			shard_feed(x->node[last].s, 3);
+			shard_feed_next(x->node[last].s, 3);
 		for (unsigned a = 0; a < last; a++) {
 			net_send(x, a, a + 1);
 			net_deliver(x, a, a + 1);
@@ -401,7 +618,7 @@ static void joining(const char *policy)
 {
 	static const char *const chains[] = { "0", "01" };
 
-	if (policy_parse(policy, &fixture_policy, NULL))
+	if (row_policy_parse(policy, &fixture_policy, NULL))
 		abort();
 	for (unsigned m = 0; m < 3; m++)
 		for (unsigned c = 0; c < 2; c++) {
@@ -419,6 +636,44 @@ static void joining(const char *policy)
 	fixture_policy = (struct row_policy){ 0 };
 }
 
+/* A server misses layouts when its session with the coordinator breaks.  In one that it missed,
+ * the server that it makes a copy for was taken out and has dropped what it had. */
+static void layouts_missed(void)
+{
+	for (unsigned was = 0; was < 2; was++)
+		for (unsigned m = 0; m < 3; m++) {
+			const char *what = was ? "the next of the chain" : "one that was given a copy";
+			struct net *x = net_open(modes[m], false, "sgd", was ? "01" : "0", 1);
+			struct receipt r;
+			bool good;
+
+			if (!was) {
+				net_start(x, 1);
+				net_chain(x, "0", 1);
+				while (shard_feed_next(x->node[0].s, 1))
+					;
+			}
+			good = step_of(x, 0, 0, "01", &r);
+			net_settle(x);
+			ok(good && is_safe(x, 0, &r) && (was || fed(x, 0, 1)), "%s: %s has all", modes[m], what);
+			net_layout(x, "0", -1);
+			net_view(x, 1);
+			net_layout(x, "0", 1);
+			net_view(x, 1);
+			net_view(x, 0);
+			ok(!fed(x, 0, 1), "%s: it has dropped it, and the sender does not count on it", modes[m]);
+			while (shard_feed_next(x->node[0].s, 1))
+				;
+			net_settle(x);
+			ok(fed(x, 0, 1), "%s: and makes a copy once more", modes[m]);
+			net_chain(x, "01", -1);
+			good = step_of(x, 0, 1, "01", &r);
+			net_settle(x);
+			ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: then all goes on", modes[m]);
+			net_close(x);
+		}
+}
+
 /* What a joining server dies of: nothing else does. */
 static void joiner_dies(void)
 {
@@ -429,7 +684,7 @@ static void joiner_dies(void)
 
 		net_start(x, 2);
 		net_chain(x, "01", 2);
-		shard_feed(x->node[1].s, 2);
+		shard_feed_next(x->node[1].s, 2);
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
 		net_answer(x, 2, 1);            /* nothing counts without it now, and it dies */
@@ -438,7 +693,8 @@ static void joiner_dies(void)
 		while (net_deliver(x, 0, 1))
 			;
 		net_answer(x, 1, 0);
-		ok(!shard_is_safe(x->node[0].s, W, 0, m ? 0 : 1, m ? 1 : 0), "%s: a copy that counts is waited for", modes[m]);
+		ok(!shard_is_safe(x->node[0].s, W, 0, &(struct shard_due){ .steps = !m, .version = m > 0 }),
+		   "%s: a copy that counts is waited for", modes[m]);
 		net_kill(x, 2);
 		net_chain(x, "01", -1);
 		net_settle(x);
@@ -478,14 +734,21 @@ int main(void)
 	receipts_wait();
 	nothing_shown_that_can_be_lost();
 	a_claim_is_waited_for();
+	own_pushes_are_shown();
 	means_survive();
 	a_claim_of_one_that_is_gone();
 	torn_steps();
 	the_old_head();
+	a_receipt_of_an_earlier_tenure();
+	a_slot_of_an_earlier_tenure();
+	an_acknowledgement_of_an_earlier_tenure();
+	refused_again();
+	late_at_an_old_head();
 	promoted_with_debts();
 	promoted_while_feeding();
 	joining("none");
 	joining("widen=1@2");
+	layouts_missed();
 	joiner_dies();
 	empty_pushes();
 	return tap_done();

@@ -56,14 +56,14 @@ static void malformed(void)
 {
 	struct net *x = net_open("bsp", false, "sgd", "01", 1);
 	uint8_t bytes[64] = { 0 };
-	uint64_t steps, version;
+	struct shard_due due;
 	unsigned taken = 0;
 
 	for (unsigned kind = COPY_SUM; kind <= COPY_STATE; kind++)
 		for (size_t len = 0; len < 24; len++) {
 			struct copy c = { .kind = (enum copy_kind)kind, .table = W };
 
-			taken += shard_copy(x->node[1].s, &c, bytes, len, &steps, &version) != SHARD_BAD;
+			taken += shard_copy(x->node[1].s, &c, bytes, len, &due) != SHARD_BAD;
 		}
 	ok(taken == 0, "a copy shorter than its head is malformed");
 	memset(bytes, 0xff, sizeof bytes);
@@ -71,7 +71,7 @@ static void malformed(void)
 		struct copy c = { .kind = (enum copy_kind)kind, .table = W, .step = 3 };
 
 		/* A state for one that has its copy is only a repetition. */
-		taken += shard_copy(x->node[1].s, &c, bytes, 56, &steps, &version) == SHARD_OK && kind != COPY_STATE;
+		taken += shard_copy(x->node[1].s, &c, bytes, 56, &due) == SHARD_OK && kind != COPY_STATE;
 	}
 	ok(taken == 0, "and so is one with figures beyond its end");
 	net_close(x);

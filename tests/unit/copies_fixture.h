@@ -25,7 +25,8 @@ struct parcel {
 struct owed_answer {
 	uint16_t from, table;
 	uint32_t part, epoch;
-	uint64_t seq, steps, version;
+	uint64_t seq;
+	struct shard_due due;
 };
 
 struct node {
@@ -263,13 +264,13 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 	struct wire *w = &x->wire[a][b];
 	struct node *to = &x->node[b];
 	struct parcel p = w->parcel[0];
-	struct owed_answer o = { (uint16_t)a, p.c.table, p.c.part, p.epoch, p.c.seq, 0, 0 };
+	struct owed_answer o = { (uint16_t)a, p.c.table, p.c.part, p.epoch, p.c.seq, { 0 } };
 	enum shard_answer answer;
 
 	if (!w->n || !to->s || p.epoch > to->epoch)
 		return false;
 	if (p.epoch == to->epoch) {
-		answer = shard_copy(to->s, &p.c, p.bytes, p.len, &o.steps, &o.version);
+		answer = shard_copy(to->s, &p.c, p.bytes, p.len, &o.due);
 		if (answer == SHARD_HOLD)
 			return false;
 		x->bad += answer == SHARD_BAD;
@@ -290,10 +291,13 @@ static inline bool net_answer(struct net *x, unsigned b, unsigned a)
 	for (size_t i = 0; i < n; i++) {
 		struct owed_answer o = from->owed[i];
 
-		if (o.from != a || !from->s || !shard_is_safe(from->s, o.table, o.part, o.steps, o.version))
+		if (o.from != a || !from->s)
 			from->owed[k++] = o;
-		else if (to->s && o.epoch == from->epoch && from->epoch >= to->epoch)
-			shard_sent(to->s, (uint16_t)b, o.table, o.part, o.seq);
+		else if (!shard_is_safe(from->s, o.table, o.part, &o.due)) {
+			if (!shard_has_left(from->s, o.table, o.part, &o.due))
+				from->owed[k++] = o;
+		} else if (to->s && o.epoch >= to->epoch)
+			shard_acknowledged(to->s, (uint16_t)b, o.table, o.part, o.seq);
 	}
 	from->nowed = k;
 	if (k < n && to->s)
@@ -357,13 +361,18 @@ static inline enum shard_answer clock_of(struct net *x, unsigned i, uint32_t slo
 {
 	for (uint16_t t = 0; t < TABLES; t++)
 		if (claims >> t & 1)
-			shard_owe(x->node[i].s, slot, inc_of(slot), step, t, 0, 1);
+			shard_expect(x->node[i].s, slot, inc_of(slot), step, t, 0, 1);
 	return shard_clock(x->node[i].s, slot, inc_of(slot), step, 2);
 }
 
 static inline bool is_safe(struct net *x, unsigned i, const struct receipt *r)
 {
-	return shard_is_safe(x->node[i].s, r->table, r->part, r->safe_steps, r->safe_version);
+	return shard_is_safe(x->node[i].s, r->table, r->part, &r->due);
+}
+
+static inline bool has_left(struct net *x, unsigned i, const struct receipt *r)
+{
+	return shard_has_left(x->node[i].s, r->table, r->part, &r->due);
 }
 
 static inline enum shard_answer pull(struct net *x, unsigned i, uint16_t table, uint64_t step, float out[8],

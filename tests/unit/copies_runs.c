@@ -1,7 +1,7 @@
 /* Whole jobs over chains of shards, in thousands of random orders: servers die
  * and come back, links break, a worker is lost; views come late to everybody.
  * In bsp every pull must show what one server alone would, at every step. */
-#include "base/rng.h"
+#include "core/rng.h"
 #include "copies_fixture.h"
 
 enum { STEPS = 7, WORKERS = 2, OPS = 256, PATIENCE = 60000 };
@@ -12,7 +12,7 @@ struct op {
 	uint64_t step;
 };
 
-struct doubt {
+struct inflight_push {
 	bool open, told;                /* told: the receipt waits at `at` */
 	uint16_t table;
 	uint64_t step;
@@ -27,8 +27,8 @@ struct worker {
 	bool sending;
 	struct op op[NODES][OPS];
 	size_t nop[NODES];
-	struct doubt doubt[STEPS * TABLES];
-	size_t ndoubts;
+	struct inflight_push inflight[STEPS * TABLES];
+	size_t ninflight;
 	uint64_t seen[TABLES];          /* versions never go back */
 };
 
@@ -92,10 +92,10 @@ static void learn(struct job *j, struct worker *w)
 {
 	w->epoch = j->x->layout.epoch;
 	memset(w->nop, 0, sizeof w->nop);
-	for (size_t i = 0; i < w->ndoubts; i++)
-		if (w->doubt[i].open) {
-			w->doubt[i].told = false;
-			add_op(w, head_of(j), (struct op){ false, w->doubt[i].table, w->doubt[i].step });
+	for (size_t i = 0; i < w->ninflight; i++)
+		if (w->inflight[i].open) {
+			w->inflight[i].told = false;
+			add_op(w, head_of(j), (struct op){ false, w->inflight[i].table, w->inflight[i].step });
 		}
 	for (unsigned i = 0; w->clocked && i < NODES; i++)
 		if (alive(j, i))
@@ -108,7 +108,7 @@ static void begin_step(struct job *j, uint32_t slot)
 
 	for (uint16_t t = 0; t < TABLES; t++)
 		if (pushes(slot, w->step, t)) {
-			w->doubt[w->ndoubts++] = (struct doubt){ .open = true, .table = t, .step = w->step };
+			w->inflight[w->ninflight++] = (struct inflight_push){ .open = true, .table = t, .step = w->step };
 			add_op(w, head_of(j), (struct op){ false, t, w->step });
 		}
 	for (unsigned i = 0; i < NODES; i++)
@@ -167,11 +167,11 @@ static void do_op(struct job *j, uint32_t slot, unsigned i)
 		return;
 	if (a != SHARD_OK || r.status >= PUSH_LATE)
 		j->wrong = op.clock ? "a CLOCK is refused" : "a push is refused";
-	for (size_t k = 0; !op.clock && k < w->ndoubts; k++)
-		if (w->doubt[k].open && w->doubt[k].table == op.table && w->doubt[k].step == op.step) {
-			w->doubt[k].r = r;
-			w->doubt[k].at = i;
-			w->doubt[k].told = true;
+	for (size_t k = 0; !op.clock && k < w->ninflight; k++)
+		if (w->inflight[k].open && w->inflight[k].table == op.table && w->inflight[k].step == op.step) {
+			w->inflight[k].r = r;
+			w->inflight[k].at = i;
+			w->inflight[k].told = true;
 		}
 	memmove(w->op[i], w->op[i] + 1, --w->nop[i] * sizeof op);
 }
@@ -186,8 +186,8 @@ static bool is_idle(const struct worker *w)
 
 static void hear_receipts(struct job *j, struct worker *w)
 {
-	for (size_t k = 0; k < w->ndoubts; k++) {
-		struct doubt *d = &w->doubt[k];
+	for (size_t k = 0; k < w->ninflight; k++) {
+		struct inflight_push *d = &w->inflight[k];
 
 		if (d->open && d->told && alive(j, d->at) && j->x->node[d->at].epoch == w->epoch && is_safe(j->x, d->at, &d->r))
 			d->open = false;
@@ -198,8 +198,8 @@ static bool is_through(const struct worker *w)
 {
 	bool open = false;
 
-	for (size_t k = 0; k < w->ndoubts; k++)
-		open |= w->doubt[k].open;
+	for (size_t k = 0; k < w->ninflight; k++)
+		open |= w->inflight[k].open;
 	return w->lost || (w->step > STEPS && !open);
 }
 
@@ -263,7 +263,7 @@ static void joined(struct job *j)
 
 	if (j->joining < 0 || j->x->node[tail].epoch != j->x->layout.epoch)
 		return;
-	shard_fed(j->x->node[tail].s, (uint16_t)j->joining, &all, &begun, &done);
+	shard_feed_counts(j->x->node[tail].s, (uint16_t)j->joining, &all, &begun, &done);
 	if (all != TABLES || done != all)
 		return;
 	snprintf(j->chain + strlen(j->chain), 2, "%d", j->joining);
@@ -326,7 +326,7 @@ static void wires(struct job *j)
 	if (chance(j, 200) == 0)
 		net_relink(j->x, a, b);
 	if (alive(j, a) && j->joining == (int)b && tail_of(j) == a && chance(j, 4) == 0)
-		shard_feed(j->x->node[a].s, (uint16_t)b);
+		shard_feed_next(j->x->node[a].s, (uint16_t)b);
 }
 
 static void turn(struct job *j, unsigned harm)

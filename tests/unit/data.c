@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdarg.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "data/data.h"
 #include "format/npy.h"
 

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/output.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/output.h"
 #include "data/data_cache.h"
 #include "data/data_store.h"
 

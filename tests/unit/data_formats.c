@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "base/buf.h"
+#include "core/buf.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 

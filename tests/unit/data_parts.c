@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/buf.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "data/data.h"
 #include "data/data_num.h"
 #include "data/data_order.h"

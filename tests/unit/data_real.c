@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "core/clock.h"
 #include "data/data.h"
 
 #define ROOT "../shared/data"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coord/deal.h"
+#include "layout/deal.h"
 #include "coord/tasks.h"
 #include "tap.h"
 

@@ -2,9 +2,9 @@
  * changed last, and that whoever builds on them has what the server has. */
 #include <math.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "codec/delta.h"
-#include "shard/stamps.h"
+#include "shard/change_log.h"
 #include "shard_fixture.h"
 
 static struct rng rng;
@@ -110,7 +110,7 @@ static void mutated(void)
 static void many_versions(void)
 {
 	enum { VALUES = 50, VERSIONS = 200000, KNOWN = 30000 };
-	struct stamps *s = stamps_new(VALUES, 7);
+	struct change_log *s = change_log_new(VALUES, 7);
 	uint64_t changed[VALUES] = { 0 };
 	unsigned bad = 0, whole = 0, few = 0;
 	uint32_t place[VALUES];
@@ -119,28 +119,28 @@ static void many_versions(void)
 		size_t at = (size_t)rng_below(&rng, VALUES - 3);
 		float old[3] = { 1, 2, 3 }, now[3] = { 1, 2.5f, 3 };
 
-		stamps_note(s, v, at, 3, old, now);
+		change_log_note(s, v, at, 3, old, now);
 		changed[at + 1] = v;
 		if (v % 97)
 			continue;
 		for (uint64_t since = v; since + 100 > v && since >= 7; since -= 9) {
-			size_t k = stamps_since(s, since, VALUES, place), want = 0;
+			size_t k = change_log_since(s, since, VALUES, place), want = 0;
 
 			for (size_t i = 0; i < VALUES; i++) {
 				bad += changed[i] > since && (want >= k || place[want] != i);
 				want += changed[i] > since;
 			}
 			bad += want != k;
-			few += k > 2 && stamps_since(s, since, 2, place) != SIZE_MAX;
+			few += k > 2 && change_log_since(s, since, 2, place) != SIZE_MAX;
 		}
-		whole += v > KNOWN && stamps_since(s, v - KNOWN, VALUES, place) == SIZE_MAX;
+		whole += v > KNOWN && change_log_since(s, v - KNOWN, VALUES, place) == SIZE_MAX;
 	}
 	ok(bad == 0 && few == 0, "what has changed since is told, no more and no less");
-	ok(whole == 0 && stamps_since(s, 7, VALUES, place) == SIZE_MAX, "for %u versions at least, not for ever", KNOWN);
-	stamps_reset(s, 500000);
-	ok(stamps_since(s, 499999, VALUES, place) == SIZE_MAX && stamps_since(s, 500000, VALUES, place) == 0,
+	ok(whole == 0 && change_log_since(s, 7, VALUES, place) == SIZE_MAX, "for %u versions at least, not for ever", KNOWN);
+	change_log_reset(s, 500000);
+	ok(change_log_since(s, 499999, VALUES, place) == SIZE_MAX && change_log_since(s, 500000, VALUES, place) == 0,
 	   "another state begins anew");
-	stamps_free(s);
+	change_log_free(s);
 }
 
 /* ---- pulls ------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* Pulls of sparse rows that have changed: as of which version a puller says it has them,
  * and that whoever builds on that has what the server has. */
-#include "base/rng.h"
+#include "core/rng.h"
 #include "codec/since.h"
 #include "shard_fixture.h"
 
@@ -156,7 +156,7 @@ static void follows(const char *mode, bool deterministic, const char *rule, cons
 	struct puller p, late;
 	unsigned bad = 0;
 
-	if (policy_parse(policy, &fixture_policy, NULL))
+	if (row_policy_parse(policy, &fixture_policy, NULL))
 		abort();
 	/* Of so few rows some must go. */
 	if (fixture_policy.memory)

@@ -1,9 +1,9 @@
-#include "server/exposition.h"
+#include "coordinator/exposition.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "server/metrics.h"
+#include "coordinator/metrics.h"
 #include "tap.h"
 
 static bool says(struct buf *b, const char *want)
@@ -23,12 +23,12 @@ static void test_samples(void)
 	json_t *rows = json_pack("[{s:s, s:f}, {s:s, s:n}, {s:s, s:b}, {s:s}]", "id", "a", "x", 0.25, "id", "b", "x", "id", "c", "x", 1,
 	    "id", "d");
 
-	put_rows(&b, &f, 1, rows, "who");
+	exposition_put_rows(&b, &f, 1, rows, "who");
 	ok(says(&b, "# HELP ps_x Help.\n# TYPE ps_x gauge\nps_x{who=\"a\"} 0.25\nps_x{who=\"b\"} NaN\nps_x{who=\"c\"} 1\n"
 	            "ps_x{who=\"d\"} 0\n"), "a number, null, true, and nothing");
-	put_sample(&b, "ps_x", "name", "a\\b\"c\nd", HUGE_VAL);
+	exposition_put_sample(&b, "ps_x", "name", "a\\b\"c\nd", HUGE_VAL);
 	ok(says(&b, "ps_x{name=\"a\\\\b\\\"c\\nd\"} +Inf\n"), "what is escaped in labels");
-	put_sample(&b, "ps_x", NULL, NULL, -HUGE_VAL);
+	exposition_put_sample(&b, "ps_x", NULL, NULL, -HUGE_VAL);
 	ok(says(&b, "ps_x -Inf\n"), "without a label");
 	json_decref(rows);
 	buf_release(&b);
@@ -41,7 +41,7 @@ static void test_histogram(void)
 	json_t *rows = json_pack("[{s:s, s:{s:[f,f], s:[i,i,i], s:f}}, {s:s}]", "id", "a", "h", "le", 0.5, 1.0, "counts", 1, 2, 4, "sum", 7.5,
 	    "id", "b");
 
-	put_histograms(&b, &f, rows, "who");
+	exposition_put_histograms(&b, &f, rows, "who");
 	ok(says(&b, "# HELP ps_h Help.\n# TYPE ps_h histogram\n"
 	            "ps_h_bucket{who=\"a\",le=\"0.5\"} 1\nps_h_bucket{who=\"a\",le=\"1\"} 2\nps_h_bucket{who=\"a\",le=\"+Inf\"} 4\n"
 	            "ps_h_sum{who=\"a\"} 7.5\nps_h_count{who=\"a\"} 4\n"
@@ -62,7 +62,7 @@ static void test_no_histogram(void)
 		struct buf b = BUF_INIT;
 		json_t *rows = json_pack("[{s:s, s:o}]", "id", "a", "h", json_loads(bad[i], 0, NULL));
 
-		put_histograms(&b, &f, rows, "who");
+		exposition_put_histograms(&b, &f, rows, "who");
 		buf_append(&b, "", 1);
 		ok(strstr((char *)b.data, "ps_h_bucket{who=\"a\",le=\"+Inf\"} 0\n") && !strstr((char *)b.data, "le=\"0\""), "no histogram: %s", bad[i]);
 		json_decref(rows);

@@ -7,10 +7,10 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/buf.h"
-#include "base/endian.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/endian.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
 #include "format/stream.h"
@@ -337,9 +337,9 @@ static enum err_code open_tensors(const char *header, size_t data, struct safete
 	uint8_t len[8];
 
 	put_le64(len, strlen(header));
-	fd_write_all(fd, len, 8, NULL);
-	fd_write_all(fd, header, strlen(header), NULL);
-	fd_write_all(fd, zeros, data, NULL);
+	file_write_all(fd, len, 8, NULL);
+	file_write_all(fd, header, strlen(header), NULL);
+	file_write_all(fd, zeros, data, NULL);
 	return safetensors_open_fd(fd, "x.safetensors", out, e);
 }
 
@@ -396,13 +396,13 @@ static void test_tensors_bad(void)
 	   safetensors_find(s, "z")->count == 0, "any order of keys, a scalar, an empty tensor");
 	safetensors_close(s);
 	fd = memfd_create("tensors", MFD_CLOEXEC);
-	fd_write_all(fd, "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10, NULL);
+	file_write_all(fd, "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10, NULL);
 	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
 	fd = memfd_create("tensors", MFD_CLOEXEC);
-	fd_write_all(fd, "\x10\0\0\0\0\0\0\0{}", 10, NULL);
+	file_write_all(fd, "\x10\0\0\0\0\0\0\0{}", 10, NULL);
 	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
 	fd = memfd_create("tensors", MFD_CLOEXEC);
-	fd_write_all(fd, "abc", 3, NULL);
+	file_write_all(fd, "abc", 3, NULL);
 	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_FORMAT, "header length: %s", e.msg);
 	ok(safetensors_open("/nonexistent", &s, &e) == ERR_IO, "%s", e.msg);
 }

@@ -2,10 +2,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/hosts.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "conf/hosts.h"
+#include "core/mem.h"
 #include "tap.h"
 
 /* "a=1 b=4" */
@@ -69,7 +69,7 @@ static void in_a_file(void)
 
 static void dealt(void)
 {
-	static const char *const want[] = { "a", "b", "c", "a", "c", "a", "a", "b" };
+	static const char *const want[] = { "a", "b", "c", "a", "c", "a", "b", "b" };
 	struct hosts h = { NULL, 0 };
 	char self[256] = "";
 
@@ -78,7 +78,16 @@ static void dealt(void)
 	hosts_add(&h, "c:2", NULL);
 	ok(hosts_slots(&h) == 6, "six slots");
 	for (size_t k = 0; k < sizeof want / sizeof *want; k++)
-		ok(strcmp(hosts_place(&h, k), want[k]) == 0, "place %zu is on %s", k, hosts_place(&h, k));
+		ok(strcmp(hosts_nth(&h, k), want[k]) == 0, "place %zu is on %s", k, hosts_nth(&h, k));
+	hosts_release(&h);
+	hosts_add(&h, "a slots=1", NULL);
+	hosts_add(&h, "c:2", NULL);
+	ok(strcmp(hosts_nth(&h, 2), "c") == 0 && !hosts_nth(&h, 3), "slots that are written are a limit");
+	hosts_release(&h);
+	hosts_add(&h, "a", NULL);
+	hosts_add(&h, "a", NULL);
+	hosts_add(&h, "b", NULL);
+	ok(strcmp(hosts_nth(&h, 3), "a") == 0 && strcmp(hosts_nth(&h, 4), "b") == 0, "others are none");
 	hosts_release(&h);
 	gethostname(self, sizeof self - 1);
 	ok(hosts_is_here("localhost") && hosts_is_here(self) && !hosts_is_here("nowhere.example"), "this machine is known");

@@ -12,10 +12,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
 #include "http/client.h"
 #include "http/server.h"
 #include "tap.h"
@@ -126,6 +126,18 @@ static int fx_page(void *ctx, const struct http_request *req, struct http_answer
 	return HTTP_DONE;
 }
 
+/* More than the sockets of a connection hold. */
+static int fx_big(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char big[4u << 20];
+
+	(void)ctx;
+	(void)req;
+	a->fixed = big;
+	a->fixed_len = sizeof(big);
+	return HTTP_DONE;
+}
+
 static int fx_fenced(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)ctx;
@@ -137,6 +149,7 @@ static int fx_fenced(void *ctx, const struct http_request *req, struct http_answ
 static const struct http_route fx_routes[] = {
 	{ "GET", "/livez", 0, HTTP_OPEN, fx_livez, "alive?" },
 	{ "GET", "/", 0, HTTP_OPEN, fx_page, "the page" },
+	{ "GET", "/big", 0, HTTP_OPEN, fx_big, "a large page" },
 	{ "GET", "/v1/whoami", ALL, HTTP_TOKEN_OK, fx_whoami, "who asks" },
 	{ "POST", "/v1/echo", 1u << ROLE_ADMIN, 0, fx_echo, "say it again" },
 	{ "GET", "/v1/secret", 1u << ROLE_ADMIN, HTTP_LOCAL_ONLY, fx_whoami, "a secret" },

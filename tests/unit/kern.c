@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kern/vec.h"
+#include "math/vec.h"
 #include "tap.h"
 
 enum { MAXN = 131, SHIFTS = 17 };

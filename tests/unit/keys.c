@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "codec/keycache.h"
 #include "tap.h"
 

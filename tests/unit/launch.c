@@ -11,16 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "launch/daemon.h"
-#include "launch/launch.h"
-#include "launch/rundir.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "supervisor/daemon.h"
+#include "core/launch.h"
+#include "rundir/rundir.h"
 #include "tap.h"
 
-#define LONG (20 * NSEC_PER_SEC)
+#define LONG (120 * NSEC_PER_SEC)
 
 static char dir[] = "/tmp/pskit-launch-XXXXXX";
 static struct err e;
@@ -279,7 +279,7 @@ static void supervise(int ready, const char *line, int lock)
 	if (lock >= 0)
 		rundir_lock_owner(lock, NULL);
 	if (line)
-		daemon_ready(ready, line);
+		daemon_report(ready, line);
 	if (lock >= 0)
 		for (;;)
 			pause();
@@ -427,7 +427,7 @@ static void test_find(void)
 	ok(rundir_find("b.run", &path, &e) == ERR_NOTREADY && path && strcmp(path, "b.run") == 0, "%s", e.msg);
 	free(path);
 	close(a);
-	ok(rundir_find(NULL, &path, &e) == ERR_NOTREADY && !path && strstr(e.msg, "a.run, b.run"), "%s", e.msg);
+	ok(rundir_find(NULL, &path, &e) == ERR_NOTREADY && !path && strstr(e.msg, "(a.run: no result, b.run: no result)"), "%s", e.msg);
 	ok(rundir_find("c.run", &path, &e) == ERR_NOTFOUND && !path, "%s", e.msg);
 	ok(chdir(here) == 0, "back");
 	free(sub);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "coord/layout.h"
+#include "core/json.h"
+#include "layout/layout.h"
 #include "tap.h"
 
 static inline struct table dense(const char *name, uint64_t rows, uint32_t cols)

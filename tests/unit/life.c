@@ -1,7 +1,7 @@
 /* Rows that come and go: what a policy's text says, how often a sketch says that an id was seen, who
  * gets a row and who loses it, and that what is saved goes on as it was. */
-#include "base/rng.h"
-#include "shard/sketch.h"
+#include "core/rng.h"
+#include "shard/row_sketch.h"
 #include "shard_fixture.h"
 
 static struct rng rng;
@@ -27,15 +27,15 @@ static void texts(void)
 
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
 		char text[POLICY_TEXT] = "";
-		bool fine = !policy_parse(good[i][0], &p, NULL);
+		bool fine = !row_policy_parse(good[i][0], &p, NULL);
 
-		policy_text(&p, text);
+		row_policy_text(&p, text);
 		ok(fine && strcmp(text, good[i][1]) == 0, "\"%s\" is %s", good[i][0], text);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct err e = { 0 };
 
-		ok(policy_parse(bad[i][0], &p, &e) == ERR_CONFIG && strstr(e.msg, bad[i][1]), "\"%.40s\": %s", bad[i][0], e.msg);
+		ok(row_policy_parse(bad[i][0], &p, &e) == ERR_CONFIG && strstr(e.msg, bad[i][1]), "\"%.40s\": %s", bad[i][0], e.msg);
 	}
 }
 
@@ -46,7 +46,7 @@ enum { IDS = 200000, OFTEN = 5 };
 static void counts(uint64_t most, double errors)
 {
 	static uint8_t seen[IDS];
-	struct sketch s = { 0 }, other = { 0 };
+	struct row_sketch s = { 0 }, other = { 0 };
 	size_t low = 0, high = 0, n;
 	bool same = true;
 	uint64_t *words;
@@ -54,30 +54,30 @@ static void counts(uint64_t most, double errors)
 	memset(seen, 0, sizeof seen);
 	for (size_t i = 0; i < 2 * IDS; i++) {
 		uint64_t id = rng_below(&rng, IDS);
-		unsigned says = sketch_add(&s, id * 977, most);
+		unsigned says = row_sketch_add(&s, id * 977, most);
 
 		seen[id]++;
 		low += says < seen[id];
 		high += says >= OFTEN && seen[id] < OFTEN;
 	}
 	ok(low == 0 && (double)high < errors * 2 * IDS, "%zu of %d are said to be seen %d times before they were, in %.1f bytes an id; none too late",
-	    high, 2 * IDS, OFTEN, (double)sketch_bytes(&s) / IDS);
-	n = sketch_words(&s);
+	    high, 2 * IDS, OFTEN, (double)row_sketch_bytes(&s) / IDS);
+	n = row_sketch_words(&s);
 	words = calloc(n + 1, sizeof *words);
 	if (!words)
 		abort();
-	sketch_put(&s, words);
-	ok(sketch_get(&other, words, n + 1) == n && sketch_words(&other) == n, "it is saved as %zu words", n);
+	row_sketch_put(&s, words);
+	ok(row_sketch_get(&other, words, n + 1) == n && row_sketch_words(&other) == n, "it is saved as %zu words", n);
 	for (size_t i = 0; i < 1000; i++)
-		same &= sketch_add(&s, i * 977, most) == sketch_add(&other, i * 977, most);
+		same &= row_sketch_add(&s, i * 977, most) == row_sketch_add(&other, i * 977, most);
 	ok(same, "and goes on as it was");
-	sketch_release(&other);
+	row_sketch_release(&other);
 	words[0] = 3;
-	ok(!sketch_get(&other, words, n) && !sketch_get(&other, words, 1), "words that are none are refused");
+	ok(!row_sketch_get(&other, words, n) && !row_sketch_get(&other, words, 1), "words that are none are refused");
 	for (unsigned k = 0; k < 8; k++)
-		sketch_halve(&s);
-	ok(sketch_add(&s, 977, most) == 1, "halved often enough it has forgotten all");
-	sketch_release(&s);
+		row_sketch_halve(&s);
+	ok(row_sketch_add(&s, 977, most) == 1, "halved often enough it has forgotten all");
+	row_sketch_release(&s);
 	free(words);
 }
 
@@ -87,7 +87,7 @@ static void begin(struct world *x, const char *mode, const char *policy, uint64_
 {
 	struct err e = { 0 };
 
-	if (policy_parse(policy, &fixture_policy, &e))
+	if (row_policy_parse(policy, &fixture_policy, &e))
 		abort();
 	if (memory)
 		fixture_policy.memory = memory;
@@ -119,7 +119,7 @@ static bool is_there(struct world *x, uint64_t id)
 	return there;
 }
 
-static uint64_t counter(struct world *x, enum life_counter which)
+static uint64_t counter(struct world *x, enum row_life_counter which)
 {
 	struct table_stats st;
 

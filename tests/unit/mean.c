@@ -48,12 +48,12 @@ static void one_push_a_step(void)
 	open_reduced(&x, "sgd", 3);
 	before = pull_w(&x, 0);
 	all_clock(&x, 2, 0);
-	ok(!shard_may_tell(x.shard, 1) && shard_may_tell(x.shard, 0), "the third slot is at the step before");
+	ok(!shard_may_settle_members(x.shard, 1) && shard_may_settle_members(x.shard, 0), "the third slot is at the step before");
 	all_clock(&x, 3, 0);
-	ok(shard_may_tell(x.shard, 1) && shard_closed(x.shard) == 0, "all are at the step, and the one before is open yet");
+	ok(shard_may_settle_members(x.shard, 1) && shard_closed(x.shard) == 0, "all are at the step, and the one before is open yet");
 	ok(push_w(&x, 1, 0, 1, 2, &r) == SHARD_OK && r.status == PUSH_MERGED && shard_closed(x.shard) == 1, "with the mean it is closed");
 	ok(pull_w(&x, 1) == before - 2, "which is divided by nothing: %g", (double)pull_w(&x, 1));
-	ok(push_w(&x, 2, 0, 1, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && r.safe_steps == 1,
+	ok(push_w(&x, 2, 0, 1, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && r.due.steps == 1,
 	   "what another pushes of the step is a duplicate, and as safe");
 	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_OK && push_w(&x, 2, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE &&
 	   shard_closed(x.shard) == 1, "also while the step is open, as CLOCKs are still to come");
@@ -81,7 +81,7 @@ static void without_a_mean(void)
 	push_w(&x, 0, 2, 1, 0x1p90f, &r);
 	ok(r.status == PUSH_REFUSED && shard_closed(x.shard) == 3 && pull_w(&x, 3) == before, "so is one beyond all bounds, as for any push");
 	clock_of(&x, 0, 3, 1);
-	shard_owe(x.shard, 1, inc_of(1), 3, W, 0, 1);
+	shard_expect(x.shard, 1, inc_of(1), 3, W, 0, 1);
 	clock_of(&x, 1, 3, 1);
 	ok(push_w(&x, 0, 3, 1, 1, &r) == SHARD_OK && shard_closed(x.shard) == 4, "who says that he pushes is not waited for, as another has");
 	before = pull_w(&x, 4);
@@ -103,7 +103,7 @@ static void ahead(void)
 	open_reduced(&x, "sgd", 2);
 	all_clock(&x, 2, 0);
 	all_clock(&x, 2, 1);
-	ok(shard_may_tell(x.shard, 2), "CLOCKs may be two ahead of the oldest open step");
+	ok(shard_may_settle_members(x.shard, 2), "CLOCKs may be two ahead of the oldest open step");
 	all_clock(&x, 2, 2);
 	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD, "and no more");
 	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD, "means come in their order");
@@ -141,12 +141,12 @@ static void tells_and_state(void)
 	uint64_t version = 9;
 
 	open_reduced(&x, "momentum", 1);
-	ok(shard_shows(x.shard, W, 0, 0, &version) == SHARD_OK && version == 0 && shard_shows(x.shard, W, 0, 1, &version) == SHARD_HOLD,
+	ok(shard_may_show(x.shard, W, 0, 0, &version) == SHARD_OK && version == 0 && shard_may_show(x.shard, W, 0, 1, &version) == SHARD_HOLD,
 	   "whether a partition is as far is told without its values");
 	clock_of(&x, 0, 0, 1);
 	push_w(&x, 0, 0, 1, 3, &r);
-	ok(shard_shows(x.shard, W, 0, 1, &version) == SHARD_OK && version == 1, "with the version");
-	ok(shard_shows(x.shard, ROWS, 0, 1, &version) == SHARD_BAD && shard_shows(x.shard, 77, 0, 1, &version) == SHARD_ELSEWHERE,
+	ok(shard_may_show(x.shard, W, 0, 1, &version) == SHARD_OK && version == 1, "with the version");
+	ok(shard_may_show(x.shard, ROWS, 0, 1, &version) == SHARD_BAD && shard_may_show(x.shard, 77, 0, 1, &version) == SHARD_ELSEWHERE,
 	   "of dense partitions that are here");
 	ok(shard_pull_state(x.shard, W, 0, 1, 1, m, &version) == SHARD_OK && m[0] == 3 && m[N - 1] == 3, "what the rule keeps is pulled");
 	ok(shard_pull_state(x.shard, W, 0, 2, 1, m, &version) == SHARD_HOLD, "of its step");

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/rng.h"
-#include "model/metrics.h"
+#include "core/rng.h"
+#include "metric/metrics.h"
 #include "tap.h"
 
 static struct rng rng;

@@ -1,7 +1,7 @@
 /* Models against naive loops in double and their central differences. */
 #include <math.h>
 
-#include "blas/blas.h"
+#include "math/blas.h"
 #include "model_fixture.h"
 
 /* The activations of one example after all layers; a model without hidden

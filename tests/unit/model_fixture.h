@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "model/model.h"
 #include "tap.h"
 

@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "core/clock.h"
 #include "tap.h"
-#include "wire/net.h"
+#include "socket/net.h"
 
 static char dir[] = "/tmp/ps-net.XXXXXX";
 
@@ -16,7 +16,7 @@ static void full_backlog(void)
 	char path[64], addr[80], bound[NET_TEXT], again[NET_TEXT];
 	int listener, other, fd[64], n = 0;
 	struct err e = { 0 };
-	int64_t begin = clock_now();
+	int64_t begin = tap_idle_clock();
 	enum err_code rc;
 
 	snprintf(path, sizeof path, "%s/sock", dir);
@@ -26,7 +26,7 @@ static void full_backlog(void)
 	while ((rc = net_connect(addr, &fd[n], &e)) == ERR_OK && n < 63)
 		n++;
 	ok(n > 0 && n < 63 && rc == ERR_UNREACH && fd[n] == -1, "a socket whose backlog is full is not reached: %s", e.msg);
-	ok(net_listen(addr, 1, &other, again, &e) == ERR_EXISTS && clock_now() - begin < NSEC_PER_SEC,
+	ok(net_listen(addr, 1, &other, again, &e) == ERR_EXISTS && tap_idle_clock() - begin < NSEC_PER_SEC,
 	   "and is in use all the same, which is found out without waiting");
 	while (n)
 		close(fd[--n]);

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "object/account.h"
 #include "object/helper.h"
 #include "object/uri.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kern/clones.h"
+#include "math/clones.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "tap.h"
@@ -13,21 +13,21 @@
 #undef KERN_CLONES
 #define KERN_CLONES
 #define optim_rule_sgd plain_sgd
-#include "../../lib/optim/optim_sgd.c"
+#include "../../lib/learn/optim/optim_sgd.c"
 #define optim_rule_momentum plain_momentum
-#include "../../lib/optim/optim_momentum.c"
+#include "../../lib/learn/optim/optim_momentum.c"
 #define optim_rule_nesterov plain_nesterov
-#include "../../lib/optim/optim_nesterov.c"
+#include "../../lib/learn/optim/optim_nesterov.c"
 #define optim_rule_adagrad plain_adagrad
-#include "../../lib/optim/optim_adagrad.c"
+#include "../../lib/learn/optim/optim_adagrad.c"
 #define optim_rule_rmsprop plain_rmsprop
-#include "../../lib/optim/optim_rmsprop.c"
+#include "../../lib/learn/optim/optim_rmsprop.c"
 #define optim_rule_adam plain_adam
-#include "../../lib/optim/optim_adam.c"
+#include "../../lib/learn/optim/optim_adam.c"
 #define optim_rule_adamw plain_adamw
-#include "../../lib/optim/optim_adamw.c"
+#include "../../lib/learn/optim/optim_adamw.c"
 #define optim_rule_ftrl plain_ftrl
-#include "../../lib/optim/optim_ftrl.c"
+#include "../../lib/learn/optim/optim_ftrl.c"
 
 static const struct optim_rule *const plain[] = {
 #define RULE(name, number) &plain_##name,
@@ -319,7 +319,7 @@ static void test_adam_uncorrected(void)
 	for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
 		for (int i = 0; i < 1000; i++) {
 			float w = (float)uniform(), m = (float)uniform(), v = fabsf((float)uniform()), g = (float)uniform(), *s[] = { &m, &v };
-			volatile float c1 = (float)(1 - power((double)h.beta1, steps[k])), c2 = (float)(1 - power((double)h.beta2, steps[k]));
+			volatile float c1 = (float)(1 - power_by_squaring((double)h.beta1, steps[k])), c2 = (float)(1 - power_by_squaring((double)h.beta2, steps[k]));
 			volatile float mean, square, by, want = w;
 			volatile float m1 = h.beta1 * m, m2 = (1 - h.beta1) * g, v1 = h.beta2 * v, g2 = g * g, v2 = (1 - h.beta2) * g2;
 

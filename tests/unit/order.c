@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kern/order.h"
+#include "math/order.h"
 #include "tap.h"
 
 enum { MAXN = 40, MAXLEN = 200 };

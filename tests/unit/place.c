@@ -15,9 +15,9 @@ static const char *run_wrong(const struct world *w, const struct run *r)
 			if (r->chain[i] == r->chain[k])
 				return "a server is in a chain twice";
 	}
-	if (r->joining != NO_SERVER && (!w->live[r->joining] || run_place(r, r->joining) >= 0))
+	if (r->joining != NO_SERVER && (!w->live[r->joining] || run_chain_index(r, r->joining) >= 0))
 		return "who joins is dead, or there already";
-	if (r->leaving != NO_SERVER && (run_place(r, r->leaving) < 0 || r->joining == NO_SERVER))
+	if (r->leaving != NO_SERVER && (run_chain_index(r, r->leaving) < 0 || r->joining == NO_SERVER))
 		return "who leaves is not there, or goes before another comes";
 	return NULL;
 }
@@ -58,7 +58,7 @@ static void mend(struct world *w)
 	uint16_t server[SERVERS];
 	size_t n = living(w, server);
 
-	while (place_mend(&w->l, server, n, n, w->replicas))
+	while (place_repair(&w->l, server, n, n, w->replicas))
 		look(w);
 }
 
@@ -158,7 +158,7 @@ static void harm(struct world *w)
 		break;
 	case 2:
 		if (w->live[i] && w->live[b] && i != b)
-			place_unlink(&w->l, i, b);
+			place_cut_link(&w->l, i, b);
 		look(w);
 		mend(w);
 		break;
@@ -351,7 +351,7 @@ static void cases(void)
 
 	r = only(&w, "012", -1, -1);
 	ok(place_drop(&w.l, 1) == 0 && is(r, "02", -1, -1), "the middle of a chain goes");
-	ok(place_mend(&w.l, (const uint16_t[]){ 0, 2, 5 }, 3, 3, 3) == 1 && is(r, "02", 5, -1), "another joins");
+	ok(place_repair(&w.l, (const uint16_t[]){ 0, 2, 5 }, 3, 3, 3) == 1 && is(r, "02", 5, -1), "another joins");
 	ok(place_copied(&w.l, 5, 0) == 0 && place_joined(&w.l) == 0 && place_copied(&w.l, 5, 2) == 1 &&
 	   place_copied(&w.l, 5, 2) == 0 && place_joined(&w.l) == 1 && is(r, "025", -1, -1), "and is the last when the last says so");
 	layout_release(&w.l);
@@ -369,16 +369,16 @@ static void cases(void)
 	ok(place_drop(&w.l, 0) == 1 && is(r, "", -1, -1), "half a copy is none");
 	layout_release(&w.l);
 	r = only(&w, "012", -1, -1);
-	ok(place_unlink(&w.l, 0, 2) == 0 && place_unlink(&w.l, 1, 0) == 0 && place_unlink(&w.l, 1, 2) == 1 && is(r, "01", -1, -1),
+	ok(place_cut_link(&w.l, 0, 2) == 0 && place_cut_link(&w.l, 1, 0) == 0 && place_cut_link(&w.l, 1, 2) == 1 && is(r, "01", -1, -1),
 	   "of two that do not reach one another the later goes");
 	layout_release(&w.l);
 	r = only(&w, "01", 4, -1);
-	ok(place_unlink(&w.l, 0, 4) == 0 && place_unlink(&w.l, 1, 4) == 1 && is(r, "01", -1, -1), "or comes no more");
+	ok(place_cut_link(&w.l, 0, 4) == 0 && place_cut_link(&w.l, 1, 4) == 1 && is(r, "01", -1, -1), "or comes no more");
 	layout_release(&w.l);
 	r = only(&w, "01", -1, -1);
-	ok(place_mend(&w.l, (const uint16_t[]){ 1 }, 1, 1, 2) == 1 && is(r, "1", -1, -1),
+	ok(place_repair(&w.l, (const uint16_t[]){ 1 }, 1, 1, 2) == 1 && is(r, "1", -1, -1),
 	   "a server that shall leave goes at once where there is another copy and nobody to come");
-	ok(place_mend(&w.l, (const uint16_t[]){ 4 }, 0, 1, 2) == 0 && is(r, "1", -1, -1), "and never with the only one");
+	ok(place_repair(&w.l, (const uint16_t[]){ 4 }, 0, 1, 2) == 0 && is(r, "1", -1, -1), "and never with the only one");
 	layout_release(&w.l);
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "coord/place.h"
+#include "core/rng.h"
+#include "layout/place.h"
 #include "tap.h"
 
 enum { SERVERS = 8 };

@@ -63,7 +63,7 @@ static void zones(void)
 		for (unsigned i = 0; i < SERVERS; i++)
 			if (!w.live[i])
 				place_drop(&w.l, i);
-		place_mend(&w.l, server, n, n, 2);
+		place_repair(&w.l, server, n, n, 2);
 		mended = together(&w.l, zone);
 		join_all(&w.l);
 		place_balance(&w.l, server, n, NULL);

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/rank.h"
+#include "supervisor/rank.h"
 #include "tap.h"
 
 static struct rank r;
@@ -19,7 +19,7 @@ static enum err_code in(const char *variables)
 			putenv(strdup(one));
 	rank_init(&r);
 	e = (struct err){ 0 };
-	return rank_find(&r, &e);
+	return rank_read_environment(&r, &e);
 }
 
 static void is(const char *variables, const char *want, const char *run)
@@ -27,7 +27,7 @@ static void is(const char *variables, const char *want, const char *run)
 	char text[160] = "";
 	enum err_code rc = in(variables);
 
-	rank_text(&r, text, sizeof text);
+	rank_describe(&r, text, sizeof text);
 	ok(rc == ERR_OK && strcmp(text, want) == 0 && strcmp(r.run, run) == 0, "%s, run \"%s\"%s%s", text, r.run, rc ? ": " : "", e.msg);
 }
 
@@ -82,7 +82,7 @@ static void placed(const char *variables, int64_t servers, enum rank_role want, 
 	int64_t number = -1;
 	enum err_code rc = in(variables);
 
-	rc = rc ? rc : rank_place(&r, servers, &role, &number, &e);
+	rc = rc ? rc : rank_find_role(&r, servers, &role, &number, &e);
 	ok(rc == ERR_OK && role == want && number == n, "%s of %lld servers is %s %lld%s", variables, (long long)servers,
 	   role == RANK_SERVER ? "server" : "worker", (long long)number, e.msg);
 }
@@ -92,7 +92,7 @@ static void misplaced(const char *variables, const char *why)
 	enum rank_role role;
 	int64_t number;
 
-	ok(in(variables) == ERR_OK && rank_place(&r, 2, &role, &number, &e) == ERR_CONFIG && strstr(e.msg, why), "%s: %s", variables, e.msg);
+	ok(in(variables) == ERR_OK && rank_find_role(&r, 2, &role, &number, &e) == ERR_CONFIG && strstr(e.msg, why), "%s: %s", variables, e.msg);
 }
 
 int main(void)
@@ -110,6 +110,6 @@ int main(void)
 	rank_init(&r);
 	r.rank = 3;
 	r.role = RANK_WORKER;
-	ok(rank_find(&r, &e) == ERR_OK && r.in_role && strcmp(r.from, "--rank") == 0, "options come first");
+	ok(rank_read_environment(&r, &e) == ERR_OK && r.in_role && strcmp(r.from, "--rank") == 0, "options come first");
 	return tap_done();
 }

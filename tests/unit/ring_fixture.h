@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/rng.h"
-#include "ring/ring.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "allreduce/ring.h"
 #include "tap.h"
 
 #define CREW_MAX 8
@@ -151,11 +151,11 @@ static inline void *form(void *ctx)
 static inline void *reduce(void *ctx)
 {
 	struct sailor *s = ctx;
-	int64_t begin = clock_now();
+	int64_t begin = tap_idle_clock();
 
 	s->e.code = ERR_OK;
 	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean, &s->total, &s->e);
-	s->took = clock_now() - begin;
+	s->took = tap_idle_clock() - begin;
 	return NULL;
 }
 

@@ -1,6 +1,6 @@
 #include "ring_fixture.h"
 
-#include "ring/ring_state.h"
+#include "allreduce/ring_state.h"
 #include "wire/msg.h"
 
 /* All-reduce among members that do not do the same, or whose records are wrong, and with
@@ -41,7 +41,7 @@ static void misfits(void)
 	struct sailor *s;
 	struct crew c;
 
-	crew_open(&c, 2, "unix", 2 * NSEC_PER_SEC, 1, 4096);
+	crew_open(&c, 2, "unix", 4 * NSEC_PER_SEC, 1, 4096);
 	s = c.sailor;
 	left_out = 0;
 	formed(&c);
@@ -66,7 +66,7 @@ static void misfits(void)
 	ok(ring_reduce(s[0].ring, step, s[0].in, c.floats, 1, &s[0].mean, &s[0].total, &s[0].e) == ERR_TIMEOUT, "a wait has an end: %s", s[0].e.msg);
 	crew_close(&c);
 
-	crew_open(&c, 3, "tcp", 2 * NSEC_PER_SEC, 1, 4096);
+	crew_open(&c, 3, "tcp", 4 * NSEC_PER_SEC, 1, 4096);
 	epoch++;
 	crew_each(&c, other_members, 0);
 	ok(c.sailor[2].rc && c.sailor[0].rc, "unlike lists of members are found out: %s", c.sailor[2].e.msg);
@@ -101,7 +101,7 @@ static void malformed(void)
 		struct crew c;
 		bool told;
 
-		crew_open(&c, 2, "tcp", 3 * NSEC_PER_SEC, 1, 4096);
+		crew_open(&c, 2, "tcp", 20 * NSEC_PER_SEC, 1, 4096);
 		left_out = 0;
 		vectors(&c, 8192);
 		epoch++;
@@ -164,7 +164,7 @@ static void *call_late(void *ctx)
 	if (net_connect(s->crew->member[0].tcp, &fd, &s->e))
 		return NULL;
 	k.conn = conn_dial(fd, &s->id, s->crew->member[0].key, &info, &caller_handler, &k);
-	conn_until(k.conn, caller_answered, &k, 5 * NSEC_PER_SEC, &s->e);
+	conn_until(k.conn, caller_answered, &k, 60 * NSEC_PER_SEC, &s->e);
 	conn_free(k.conn);
 	s->rc = k.answered ? k.told : ERR_UNREACH;
 	return NULL;
@@ -174,11 +174,11 @@ static void old_greeting(void)
 {
 	struct crew c;
 
-	crew_open(&c, 2, "tcp", NSEC_PER_SEC, 1, 4096);
+	crew_open(&c, 2, "tcp", 4 * NSEC_PER_SEC, 1, 4096);
 	left_out = 0;
 	formed(&c);
 	/* Its listener is not to answer for it. */
-	ring_part(c.sailor[1].ring);
+	ring_end_sessions(c.sailor[1].ring);
 	epoch++;
 	crew_each(&c, call_late, 0);
 	ok(c.sailor[1].rc == ERR_STALE && c.sailor[0].rc == ERR_UNREACH, "a greeting of an epoch that is over is refused (%s), and does not count",

@@ -1,6 +1,6 @@
-#include "base/mem.h"
-#include "base/rng.h"
-#include "ring/plan.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "allreduce/plan.h"
 #include "tap.h"
 
 /* Plans of all members of a ring played against each other: what one sends the other
@@ -94,7 +94,7 @@ static bool recv_one(struct play *p, uint32_t me)
 	return true;
 }
 
-static bool played(enum ring_way way, uint32_t n, size_t floats, size_t slice, struct rng *rng)
+static bool played(enum ring_method way, uint32_t n, size_t floats, size_t slice, struct rng *rng)
 {
 	struct play p = { .n = n, .floats = floats, .completed = mem_array(floats, sizeof *p.completed) };
 	double all = own(n) - 1;
@@ -147,8 +147,8 @@ int main(void)
 
 		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 			for (size_t slice = 16; slice <= 256; slice *= 4, want++) {
-				round += played(RING_ROUND, n, sizes[i], slice, &rng);
-				halving += played(RING_HALVING, n, sizes[i], slice, &rng);
+				round += played(RING_METHOD_RING, n, sizes[i], slice, &rng);
+				halving += played(RING_METHOD_HALVING, n, sizes[i], slice, &rng);
 			}
 		ok(round == want, "round, %u members: each element summed once, and everywhere (%d of %d)", n, round, want);
 		ok(halving == want, "halving and doubling, %u members: the same (%d of %d)", n, halving, want);

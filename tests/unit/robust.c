@@ -1,7 +1,7 @@
 /* Robust sums in a shard: what a step comes to, whose word counts for what, and what is refused. */
 #include <math.h>
 
-#include "shard/watch.h"
+#include "shard/outliers.h"
 #include "shard_fixture.h"
 
 enum { SLOTS = 5 };
@@ -99,31 +99,31 @@ static void test_barred(void)
 	world_close(&x);
 }
 
-static void count_suspect(void *ctx, const struct suspect *s)
+static void count_suspect(void *ctx, const struct outliers_suspect *s)
 {
-	*(struct suspect *)ctx = *s;
+	*(struct outliers_suspect *)ctx = *s;
 }
 
 static void test_watch(void)
 {
 	static const float flat[SLOTS] = { 1, 1.5f, 1, 1.2f, 6 }, round[SLOTS] = { 1, 1, 1, 1, -1 };
-	struct suspect found = { .slot = 99 };
+	struct outliers_suspect found = { .slot = 99 };
 	struct world x;
 	uint64_t at = 0;
 
 	open_robust(&x, "median", 0);
-	for (; at < WATCH_LONG_STEPS - 1; at++)
+	for (; at < OUTLIERS_LONG_STEPS - 1; at++)
 		step(&x, at, up, flat, ten);
 	shard_suspects(x.shard, count_suspect, &found);
-	ok(found.slot == 99, "nobody is suspected for %u steps", WATCH_LONG_STEPS - 1);
+	ok(found.slot == 99, "nobody is suspected for %u steps", OUTLIERS_LONG_STEPS - 1);
 	step(&x, at++, up, flat, ten);
 	ok(shard_suspects(x.shard, count_suspect, &found) == N && found.slot == 4 && !found.against && found.figure > 4.9 &&
-	    found.figure < 5.1 && found.steps == WATCH_LONG_STEPS && found.incarnation == inc_of(4), "but for one more: 5 times too long");
+	    found.figure < 5.1 && found.steps == OUTLIERS_LONG_STEPS && found.incarnation == inc_of(4), "but for one more: 5 times too long");
 	found.slot = 99;
-	for (unsigned i = 0; i < WATCH_AGAINST_STEPS; i++) {
+	for (unsigned i = 0; i < OUTLIERS_AGAINST_STEPS; i++) {
 		ok(found.slot == 99, "%u steps the other way say nothing yet", i);
 		step(&x, at++, up, round, ten);
-		if (i + 1 < WATCH_AGAINST_STEPS)
+		if (i + 1 < OUTLIERS_AGAINST_STEPS)
 			shard_suspects(x.shard, count_suspect, &found);
 	}
 	shard_suspects(x.shard, count_suspect, &found);

@@ -2,8 +2,9 @@
  * together have the bits of rows that are updated one by one. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "members.h"
 #include "shard/rows.h"
 #include "tap.h"
@@ -332,6 +333,47 @@ static void twice(void)
 	world_close(&x);
 }
 
+/* ---- crafted ids ------------------------------------------------------------------------ */
+
+enum { CRAFTED = 200000 };
+
+static double seconds_to_make(const uint64_t *ids)
+{
+	struct rows *r = rows_new(1);
+	struct timespec begin, end;
+	float *row[ROWS_BLOCK];
+	uint64_t made;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	for (size_t i = 0; i < CRAFTED; i += 50)
+		if (!rows_make(r, (const uint8_t *)(ids + i), 50, row, &made))
+			abort();
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+	rows_free(r);
+	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+}
+
+/* Ids that public hashes send to one bucket take no longer than others: by processor time, of which quadratic
+ * time would be several hundred times as much. */
+static void crafted(void)
+{
+	static uint64_t ids[CRAFTED];
+	double others;
+
+	for (size_t i = 0; i < CRAFTED; i++)
+		ids[i] = rng_next(&rng);
+	others = seconds_to_make(ids);
+	for (size_t i = 0; i < CRAFTED; i++)
+		ids[i] = id_with((uint64_t)i << 32);
+	ok(seconds_to_make(ids) < 30 * others, "ids of which rng_mix makes one bucket");
+	for (size_t i = 0; i < CRAFTED; i++)
+		ids[i] = (uint64_t)i << 32;
+	ok(seconds_to_make(ids) < 30 * others, "ids that differ in their upper half");
+	for (size_t i = 0; i < CRAFTED; i++)
+		ids[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+	ok(seconds_to_make(ids) < 30 * others, "ids in a progression");
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
@@ -340,5 +382,6 @@ int main(void)
 	bytes();
 	together();
 	twice();
+	crafted();
 	return tap_done();
 }

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
-#include "launch/launch.h"
-#include "launch/rsh.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/launch.h"
+#include "supervisor/rsh.h"
 #include "tap.h"
 
 static char dir[] = "/tmp/pskit-rsh-XXXXXX";
@@ -77,15 +77,15 @@ static void on_the_line(void)
 	ok(launch_tell(set, child, "one\n", 4, &e) == ERR_OK && launch_tell(set, child, "two\n", 4, &e) == ERR_OK, "told twice");
 	launch_signal(set, child, SIGTERM);
 	ok(launch_tell(set, child, "three\n", 6, &e) == ERR_CLOSED, "after the end: %s", e.msg);
-	ok(launch_wait(set, 10 * NSEC_PER_SEC, &how, &e) == ERR_OK && !how.signalled && how.status == 7, "it ends of its own accord");
+	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && !how.signalled && how.status == 7, "it ends of its own accord");
 	file_read(log, 1000, &text, &e);
-	ok(text.data && strcmp((char *)text.data, "<one>\n<two>\n") == 0, "it has heard both");
+	ok(text.data && strcmp((char *)text.data, "<one>\n<two>\n<leave>\n") == 0, "it has heard both, and that it is to end");
 	argv[2] = "exec sleep 60";
 	ok(launch_start(set, &spec, &child, &e) == ERR_OK && launch_tell(set, child, big, 1 << 20, &e) == ERR_LIMIT,
 	   "one that does not listen is not waited for: %s", e.msg);
 	launch_signal(set, child, SIGTERM);
 	launch_signal(set, child, SIGTERM);
-	ok(launch_wait(set, 10 * NSEC_PER_SEC, &how, &e) == ERR_OK && how.signalled && how.status == SIGTERM, "a second SIGTERM is one");
+	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && how.signalled && how.status == SIGTERM, "a second SIGTERM is one");
 	launch_free(set);
 	buf_release(&text);
 	unlink(log);

@@ -7,9 +7,9 @@
 
 #include "auth/keyfile.h"
 #include "auth/secrets.h"
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "tap.h"
 
 static char dir[] = "/tmp/pskit-secrets.XXXXXX";

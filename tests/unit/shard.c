@@ -346,7 +346,7 @@ static void owed(void)
 	float w[N];
 
 	world_open(&x, "ssp:1", false, "sgd", 0.5f, 2);
-	shard_owe(x.shard, 1, inc_of(1), 0, W, 0, 1);
+	shard_expect(x.shard, 1, inc_of(1), 0, W, 0, 1);
 	for (uint64_t step = 0; step < 3; step++) {
 		push_w(&x, 0, step, 10, 1, &r);
 		clock_of(&x, 0, step, 10);

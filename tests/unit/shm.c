@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/rng.h"
+#include "core/rng.h"
 #include "tap.h"
-#include "wire/shm.h"
+#include "socket/shm.h"
 
 static struct rng rng;
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sim/sim.h"
+#include "lab/sim.h"
 #include "tap.h"
 
 /* One worker, one server, nothing that costs anything. */

@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "base/clock.h"
-#include "base/spin.h"
+#include "core/clock.h"
+#include "core/spin.h"
 #include "tap.h"
 
 static _Atomic bool over;

@@ -2,20 +2,20 @@
  * else has pushed; and what is none of them. */
 #include <math.h>
 
-#include "base/endian.h"
+#include "core/endian.h"
 #include "shard_fixture.h"
 #include "wire/msg.h"
 
 enum { RELAY = 777, OTHER = 778 };
 
 /* A sum of these contributors: body in `buf`, of n floats (0: none). */
-static size_t make(uint8_t *buf, const struct sum_who *who, uint32_t n, uint64_t id, uint32_t nrows, const float *x, size_t floats)
+static size_t make(uint8_t *buf, const struct sum_contributor *who, uint32_t n, uint64_t id, uint32_t nrows, const float *x, size_t floats)
 {
-	size_t at = sum_head_bytes(n);
+	size_t at = sum_body_head_bytes(n);
 
-	sum_put_head(buf, n, nrows);
+	sum_body_put_head(buf, n, nrows);
 	for (uint32_t i = 0; i < n; i++)
-		sum_put_who(buf + SUM_HEAD + i * SUM_WHO, &who[i]);
+		sum_put_contributor(buf + SUM_HEAD_BYTES + i * SUM_CONTRIBUTOR_BYTES, &who[i]);
 	if (nrows)
 		put_le64(buf + at, id);
 	at += nrows * 8;
@@ -24,7 +24,7 @@ static size_t make(uint8_t *buf, const struct sum_who *who, uint32_t n, uint64_t
 	return at + floats * 4;
 }
 
-static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step, const struct sum_who *who, uint32_t n,
+static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step, const struct sum_contributor *who, uint32_t n,
     float value, struct receipt *r)
 {
 	_Alignas(8) uint8_t buf[512];
@@ -33,14 +33,14 @@ static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step
 	size_t len = make(buf, who, n, 0, 0, g, isinf(value) && value < 0 ? 0 : N);
 
 	*r = (struct receipt){ 0 };
-	return sum_parse(buf, len, 0, &sum.body) ? shard_push_sum(x->shard, &sum, r) : SHARD_BAD;
+	return sum_body_parse(buf, len, 0, &sum.body) ? shard_push_sum(x->shard, &sum, r) : SHARD_BAD;
 }
 
 static void open_world(struct world *x, uint32_t slots)
 {
 	world_open(x, "bsp", false, "sgd", 1, slots);
 	for (uint32_t i = 0; i < slots; i++)
-		shard_give(x->shard, i, RELAY, inc_of(i));
+		shard_set_relay(x->shard, i, RELAY, inc_of(i));
 }
 
 #define WHO(slot, examples) { slot, examples, inc_of(slot) }
@@ -49,10 +49,10 @@ static void is_a_step(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 30) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
 
 	open_world(&x, 3);
-	ok(send_sum(&x, RELAY, 0, both, 2, 10 * 1 + 30 * 2, &r) == SHARD_OK && r.status == PUSH_MERGED && r.safe_steps == 1,
+	ok(send_sum(&x, RELAY, 0, both, 2, 10 * 1 + 30 * 2, &r) == SHARD_OK && r.status == PUSH_MERGED && r.due.steps == 1,
 	   "a sum of two is merged, and promised with its step");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
@@ -60,7 +60,7 @@ static void is_a_step(void)
 	push_w(&x, 2, 0, 60, 4, &r);
 	clock_of(&x, 2, 0, 60);
 	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f, "with a push of the third the mean is that of three: %.7f", (double)pull_w(&x, 1));
-	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && r.safe_steps == 1 &&
+	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && r.due.steps == 1 &&
 	   pull_w(&x, 1) == pull_w(&x, SYNC_NEVER), "the same sum again is a duplicate");
 	ok(push_w(&x, 1, 0, 30, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE, "so is each of its pushes");
 	ok(send_sum(&x, RELAY, 2, both, 2, 70, &r) == SHARD_HOLD, "a sum of a step that is not open yet waits");
@@ -71,12 +71,12 @@ static void overlaps(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 30) }, late[] = { WHO(2, 5) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) }, late[] = { WHO(2, 5) };
 	struct shard_stats st;
 
 	open_world(&x, 3);
 	push_w(&x, 1, 0, 30, 2, &r);
-	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT && r.safe_steps == 0,
+	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT && r.due.steps == 0,
 	   "a sum with a push that was taken by itself is split");
 	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "and nothing of it was taken: the other push is");
 	clock_of(&x, 0, 0, 10);
@@ -94,8 +94,8 @@ static void whose(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 30) };
-	struct sum_who old[] = { WHO(0, 10), WHO(1, 30) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
+	struct sum_contributor old[] = { WHO(0, 10), WHO(1, 30) };
 
 	open_world(&x, 2);
 	old[1].incarnation++;
@@ -103,21 +103,21 @@ static void whose(void)
 	ok(send_sum(&x, OTHER, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
 	   "so it is of a relay that was given none of them");
 	ok(send_sum(&x, 0, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT, "or of no relay at all");
-	shard_give(x.shard, 1, OTHER, inc_of(1));
+	shard_set_relay(x.shard, 1, OTHER, inc_of(1));
 	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT, "or of one that was given only the other");
-	shard_give(x.shard, 1, RELAY, inc_of(1));
-	ok(shard_speaks(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK && shard_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
-	   shard_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED, "a relay speaks for what it was given");
+	shard_set_relay(x.shard, 1, RELAY, inc_of(1));
+	ok(shard_relay_speaks(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK && shard_relay_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
+	   shard_relay_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED, "a relay speaks for what it was given");
 	/* A slot that is taken over: the new holder is the relay's before it is in. */
-	shard_give(x.shard, 1, RELAY, 900);
+	shard_set_relay(x.shard, 1, RELAY, 900);
 	old[1].incarnation = 900;
-	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD && shard_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
+	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD && shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
 	   "the pushes of a holder that is not in yet wait");
 	dismiss(x.shard, 1, 0);
 	admit(x.shard, 1, 900, 0);
 	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_MERGED, "until it is");
 	dismiss(x.shard, 1, 1);
-	shard_give(x.shard, 1, 0, 0);
+	shard_set_relay(x.shard, 1, 0, 0);
 	ok(send_sum(&x, RELAY, 1, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
 	   push_w(&x, 0, 1, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "of one that is lost the others go alone");
 	world_close(&x);
@@ -127,7 +127,7 @@ static void votes(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 30) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
 	struct shard_vote v;
 
 	open_world(&x, 2);
@@ -147,7 +147,7 @@ static void refused_in_it(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who one[] = { WHO(0, 0), WHO(1, 30) }, none[] = { WHO(0, 0), WHO(1, 0) };
+	const struct sum_contributor one[] = { WHO(0, 0), WHO(1, 30) }, none[] = { WHO(0, 0), WHO(1, 0) };
 
 	open_world(&x, 2);
 	ok(send_sum(&x, RELAY, 0, one, 2, NAN, &r) == SHARD_OK && r.status == PUSH_SPLIT, "NaN splits the sum");
@@ -167,11 +167,11 @@ static void claimed(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 10) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 10) };
 
 	open_world(&x, 2);
 	for (uint32_t i = 0; i < 2; i++) {
-		shard_owe(x.shard, i, inc_of(i), 0, W, 0, 1);
+		shard_expect(x.shard, i, inc_of(i), 0, W, 0, 1);
 		clock_of(&x, i, 0, 10);
 	}
 	ok(shard_closed(x.shard) == 0, "a step waits for a sum that the CLOCKs have announced");
@@ -185,7 +185,7 @@ static void rows(void)
 	_Alignas(8) uint8_t buf[512];
 	struct world x;
 	struct receipt r;
-	const struct sum_who both[] = { WHO(0, 10), WHO(1, 30) };
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
 	struct sum sum = { .relay = RELAY, .table = ROWS };
 	float g[COLS] = { 40, 80 }, before;
 	size_t len;
@@ -194,7 +194,7 @@ static void rows(void)
 	before = pull_row(&x, SYNC_NEVER, 5);
 	sum.part = part_of(&x, 5);
 	len = make(buf, both, 2, 5, 1, g, COLS);
-	ok(sum_parse(buf, len, COLS, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	ok(sum_body_parse(buf, len, COLS, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED,
 	   "rows that were summed are merged");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
@@ -207,14 +207,14 @@ static void wrong_modes(void)
 {
 	static const struct { const char *mode; bool deterministic; unsigned backup; } m[] = {
 		{ "ssp:1", false, 0 }, { "asp", false, 0 }, { "bsp", true, 0 }, { "bsp", false, 1 } };
-	const struct sum_who one[] = { WHO(0, 10) };
+	const struct sum_contributor one[] = { WHO(0, 10) };
 	struct receipt r;
 
 	for (unsigned i = 0; i < 4; i++) {
 		struct world x;
 
 		world_open_with(&x, m[i].mode, m[i].deterministic, "sgd", 1, 2, m[i].backup, false);
-		shard_give(x.shard, 0, RELAY, inc_of(0));
+		shard_set_relay(x.shard, 0, RELAY, inc_of(0));
 		ok(send_sum(&x, RELAY, 0, one, 1, 10, &r) == SHARD_BAD, "no sums in %s%s%s", m[i].mode,
 		   m[i].deterministic ? ", deterministic" : "", m[i].backup ? ", with backup slots" : "");
 		world_close(&x);
@@ -226,7 +226,7 @@ static void wrong_modes(void)
 static void hostile(void)
 {
 	_Alignas(8) uint8_t buf[512];
-	struct sum_who who[] = { WHO(0, 1), WHO(1, 1), WHO(5, 1) };
+	struct sum_contributor who[] = { WHO(0, 1), WHO(1, 1), WHO(5, 1) };
 	struct sum_body b;
 	float g[N] = { 0 };
 	size_t len = make(buf, who, 3, 0, 0, g, N), cut = 0;
@@ -234,31 +234,31 @@ static void hostile(void)
 	struct receipt r;
 	struct sum sum = { .relay = RELAY, .table = W };
 
-	ok(sum_parse(buf, len, 0, &b) && b.n == 3 && b.len == sizeof g && sum_who(&b, 2).slot == 5, "a sum is read");
-	for (size_t n = 0; n < sum_head_bytes(3); n++)
-		cut += sum_parse(buf, n, 0, &b);
+	ok(sum_body_parse(buf, len, 0, &b) && b.n == 3 && b.len == sizeof g && sum_contributor(&b, 2).slot == 5, "a sum is read");
+	for (size_t n = 0; n < sum_body_head_bytes(3); n++)
+		cut += sum_body_parse(buf, n, 0, &b);
 	ok(cut == 0, "none that is cut off within its head");
 	put_le32(buf, 0);
-	ok(!sum_parse(buf, len, 0, &b), "nor one of nobody");
+	ok(!sum_body_parse(buf, len, 0, &b), "nor one of nobody");
 	put_le32(buf, UINT32_MAX);
-	ok(!sum_parse(buf, len, 0, &b), "nor of more than there can be");
+	ok(!sum_body_parse(buf, len, 0, &b), "nor of more than there can be");
 	put_le32(buf, 3);
 	put_le32(buf + 4, 1);
-	ok(!sum_parse(buf, len, 0, &b), "nor rows of a dense table");
+	ok(!sum_body_parse(buf, len, 0, &b), "nor rows of a dense table");
 	put_le32(buf + 4, UINT32_MAX);
-	ok(!sum_parse(buf, len, COLS, &b), "nor more rows than bytes");
+	ok(!sum_body_parse(buf, len, COLS, &b), "nor more rows than bytes");
 	who[2].slot = 1;
 	len = make(buf, who, 3, 0, 0, g, N);
-	ok(!sum_parse(buf, len, 0, &b), "nor a slot twice");
-	who[2].slot = SUM_MOST;
+	ok(!sum_body_parse(buf, len, 0, &b), "nor a slot twice");
+	who[2].slot = SUM_CONTRIBUTORS_MAX;
 	make(buf, who, 3, 0, 0, g, N);
-	ok(!sum_parse(buf, len, 0, &b), "nor a slot that cannot be");
+	ok(!sum_body_parse(buf, len, 0, &b), "nor a slot that cannot be");
 	len = make(buf, who, 1, 9, 1, g, COLS);
-	ok(sum_parse(buf, len, COLS, &b) && !sum_parse(buf, len - 4, COLS, &b) && !sum_parse(buf, len + 4, COLS, &b),
+	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) && !sum_body_parse(buf, len + 4, COLS, &b),
 	   "nor rows of another width");
 	open_world(&x, 2);
 	len = make(buf, who, 1, 0, 0, g, N - 1);
-	ok(sum_parse(buf, len, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_BAD, "nor a partition of another size");
+	ok(sum_body_parse(buf, len, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_BAD, "nor a partition of another size");
 	sum.part = 99;
 	ok(shard_push_sum(x.shard, &sum, &r) == SHARD_BAD, "nor one that there is not");
 	world_close(&x);
@@ -304,8 +304,8 @@ static void nobodys_slot(void)
 	struct world x;
 
 	world_open(&x, "bsp", false, "sgd", 1, 2);
-	shard_owe(x.shard, 0xfffffff0, 0, 0, W, 0, 1);
-	shard_give(x.shard, 5, 777, 3);
+	shard_expect(x.shard, 0xfffffff0, 0, 0, W, 0, 1);
+	shard_set_relay(x.shard, 5, 777, 3);
 	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) && shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
 	   "a slot that nobody has held is not incarnation 0's");
 	dismiss(x.shard, 1, 0);

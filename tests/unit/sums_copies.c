@@ -10,11 +10,11 @@ static enum shard_answer send_sum(struct net *x, unsigned i, uint64_t step, uint
 	struct sum sum = { .relay = RELAY, .step = step, .table = W };
 	float g[N] = { 4, 8, 12, 16 };
 
-	sum_put_head(buf, n, 0);
+	sum_body_put_head(buf, n, 0);
 	for (uint32_t k = 0; k < n; k++)
-		sum_put_who(buf + SUM_HEAD + k * SUM_WHO, &(struct sum_who){ k, 2, inc_of(k) });
-	memcpy(buf + sum_head_bytes(n), g, sizeof g);
-	if (!sum_parse(buf, sum_head_bytes(n) + sizeof g, 0, &sum.body))
+		sum_put_contributor(buf + SUM_HEAD_BYTES + k * SUM_CONTRIBUTOR_BYTES, &(struct sum_contributor){ k, 2, inc_of(k) });
+	memcpy(buf + sum_body_head_bytes(n), g, sizeof g);
+	if (!sum_body_parse(buf, sum_body_head_bytes(n) + sizeof g, 0, &sum.body))
 		abort();
 	return shard_push_sum(x->node[i].s, &sum, r);
 }
@@ -25,14 +25,14 @@ static struct net *begin(void)
 
 	for (unsigned i = 0; i < 2; i++)
 		for (uint32_t slot = 0; slot < 2; slot++)
-			shard_give(x->node[i].s, slot, RELAY, inc_of(slot));
+			shard_set_relay(x->node[i].s, slot, RELAY, inc_of(slot));
 	return x;
 }
 
 static void owed(struct net *x, unsigned i)
 {
 	for (uint32_t slot = 0; slot < 2; slot++) {
-		shard_owe(x->node[i].s, slot, inc_of(slot), 0, W, 0, 1);
+		shard_expect(x->node[i].s, slot, inc_of(slot), 0, W, 0, 1);
 		clock_of(x, i, slot, 0, 2);
 	}
 }

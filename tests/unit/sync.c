@@ -91,11 +91,11 @@ static void bsp(void)
 	sync_clock(&s, 1, 0, 64);
 	ok(!sync_may_close(&s), "a step is not closed while a slot is at it");
 	good = sync_clock(&s, 2, 0, 12);
-	ok(good && sync_may_close(&s) && sync_stated(&s, 2, 0) == 12, "the last CLOCK completes it");
+	ok(good && sync_may_close(&s) && sync_stated_examples(&s, 2, 0) == 12, "the last CLOCK completes it");
 	ok(!sync_may_pull(&s, 1), "its parameters are there when the update is made, not before");
 	s.closed++;
 	ok(sync_may_pull(&s, 1) && !sync_may_close(&s), "then the next step begins");
-	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && sync_stated(&s, 2, 0) == 12,
+	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && sync_stated_examples(&s, 2, 0) == 12,
 	   "a CLOCK that comes again changes nothing");
 	s.slot[1].active = false;
 	sync_clock(&s, 0, 1, 64);
@@ -127,19 +127,19 @@ static void frontier(void)
 {
 	struct sync s = three(SYNC_bsp, 0);
 
-	ok(sync_frontier(&s) == 0 && sync_floor(&s) == 0, "at first the frontier is step 0");
+	ok(sync_frontier(&s) == 0 && sync_least_clock(&s) == 0, "at first the frontier is step 0");
 	sync_at(&s, 1)->last = 4;
 	ok(sync_frontier(&s) == 4, "a push of step 3 moves it to 4");
 	sync_clock(&s, 2, 5, 1);
 	ok(sync_frontier(&s) == 6, "a CLOCK of step 5 moves it to 6");
 	s.answered = 9;
 	ok(sync_frontier(&s) == 9, "an answered pull of step 8 moves it to 9");
-	ok(sync_floor(&s) == 0, "the floor is the slowest slot's clock");
+	ok(sync_least_clock(&s) == 0, "the floor is the slowest slot's clock");
 	sync_at(&s, 0)->clock = sync_at(&s, 1)->clock = 7;
-	ok(sync_floor(&s) == 6, "whichever it is");
+	ok(sync_least_clock(&s) == 6, "whichever it is");
 	for (size_t i = 0; i < 3; i++)
 		s.slot[i].active = false;
-	ok(sync_floor(&s) == SYNC_NEVER, "with nobody active there is none");
+	ok(sync_least_clock(&s) == SYNC_NEVER, "with nobody active there is none");
 	ok(sync_at(&s, 40)->clock == 0 && s.nslots == 41 && s.slot[2].clock == 6 && !s.slot[20].active,
 	   "the table grows to a new slot and keeps the others");
 	sync_release(&s);

@@ -82,7 +82,7 @@ static bool fills(double fraction, unsigned width, bool unicode, unsigned n, con
 {
 	char out[64];
 
-	return bars_fill(fraction, width, unicode, out) == n && strcmp(out, want) == 0;
+	return bars_draw(fraction, width, unicode, out) == n && strcmp(out, want) == 0;
 }
 
 static void bars(void)

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/mem.h"
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
 #include "tap.h"
 
 /* The only file in dir, and its name. */

@@ -1,19 +1,19 @@
 #include <string.h>
 
-#include "coord/tune.h"
+#include "conf/tune.h"
 #include "tap.h"
 
 /* Two looks at the same: what is found then. */
-static bool twice(struct tune *t, const struct tune_now *now, const struct tune_worker *w, unsigned n, struct tune_advice *out)
+static bool twice(struct tune *t, const struct tune_settings *now, const struct tune_worker *w, unsigned n, struct tune_advice *out)
 {
-	ok(!tune_look(t, now, w, n, out), "one look changes nothing");
-	return tune_look(t, now, w, n, out);
+	ok(!tune_advise(t, now, w, n, out), "one look changes nothing");
+	return tune_advise(t, now, w, n, out);
 }
 
 static void stragglers(void)
 {
 	struct tune_worker w[4] = { { 0.1, 0.01, 0.7 }, { 0.1, 0.01, 0.7 }, { 0.1, 0.01, 0.7 }, { 0.8, 0.01, 0 } };
-	struct tune_now now = { .keys = TUNE_BACKUP, .bsp = true, .codec = "raw", .batch = 64, .first_batch = 64 };
+	struct tune_settings now = { .keys = TUNE_BACKUP, .bsp = true, .codec = "raw", .batch = 64, .first_batch = 64 };
 	struct tune t = { 0 };
 	struct tune_advice a;
 
@@ -36,22 +36,22 @@ static void stragglers(void)
 static void changes_of_mind(void)
 {
 	struct tune_worker slow[2] = { { 1, 0, 0 }, { 0.1, 0, 0.9 } }, even[2] = { { 0.1, 0, 0 }, { 0.1, 0, 0 } };
-	struct tune_now now = { .keys = TUNE_BACKUP, .bsp = true, .codec = "raw" };
+	struct tune_settings now = { .keys = TUNE_BACKUP, .bsp = true, .codec = "raw" };
 	struct tune t = { 0 };
 	struct tune_advice a;
 
 	for (int i = 0; i < 3; i++) {
-		ok(!tune_look(&t, &now, slow, 2, &a), "one look at a slow worker");
-		ok(!tune_look(&t, &now, even, 2, &a), "that is not slow at the next");
+		ok(!tune_advise(&t, &now, slow, 2, &a), "one look at a slow worker");
+		ok(!tune_advise(&t, &now, even, 2, &a), "that is not slow at the next");
 	}
-	ok(!tune_look(&t, &now, NULL, 0, &a), "nobody was measured");
+	ok(!tune_advise(&t, &now, NULL, 0, &a), "nobody was measured");
 }
 
 static void others(void)
 {
 	struct tune_worker waits[2] = { { 0.5, 0.1, 0.4 }, { 0.5, 0.1, 0.4 } }, wire[2] = { { 0.1, 0.9, 0 }, { 0.1, 0.9, 0 } };
 	struct tune_worker alone[2] = { { 1, 0.01, 0 }, { 1, 0.01, 0 } };
-	struct tune_now now = { .keys = TUNE_STALENESS | TUNE_CODEC, .ssp = true, .staleness = 3, .codec = "raw", .batch = 64, .first_batch = 64 };
+	struct tune_settings now = { .keys = TUNE_STALENESS | TUNE_CODEC, .ssp = true, .staleness = 3, .codec = "raw", .batch = 64, .first_batch = 64 };
 	struct tune t = { 0 };
 	struct tune_advice a;
 
@@ -63,7 +63,7 @@ static void others(void)
 	ok(!twice(&t, &now, wire, 2, &a), "what somebody chose stays");
 	now.codec = "int8";
 	ok(twice(&t, &now, alone, 2, &a) && strcmp(a.value, "raw") == 0, "a fast one: all of them");
-	now = (struct tune_now){ .keys = TUNE_BATCH, .bsp = true, .codec = "raw", .batch = 256, .first_batch = 64 };
+	now = (struct tune_settings){ .keys = TUNE_BATCH, .bsp = true, .codec = "raw", .batch = 256, .first_batch = 64 };
 	ok(twice(&t, &now, wire, 2, &a) && strcmp(a.set, "job.batch") == 0 && strcmp(a.value, "512") == 0, "a slow wire: a greater batch");
 	now.batch = 512;
 	ok(!twice(&t, &now, wire, 2, &a), "up to eight times the first");

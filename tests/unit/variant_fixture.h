@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/endian.h"
-#include "base/mem.h"
+#include "core/endian.h"
+#include "core/mem.h"
 #include "codec/block.h"
 #include "codec/codec.h"
 #include "codec/places.h"
-#include "kern/clones.h"
-#include "kern/vec.h"
+#include "math/clones.h"
+#include "math/vec.h"
 #include "optim/optim.h"
 #include "optim/power.h"
 #include "tap.h"
@@ -39,10 +39,10 @@
 #define vec_sumsq variant_sumsq
 #define vec_dot variant_dot
 #define vec_norm2 variant_norm2
-#undef KERN_VEC_H
-#include "kern/vec.h"
+#undef MATH_VEC_H
+#include "math/vec.h"
 
-#include "../../lib/kern/vec.c"
+#include "../../lib/base/math/vec.c"
 
 #define codec_raw variant_raw
 #define codec_f16 variant_f16
@@ -53,20 +53,20 @@
 #define codec_topk variant_topk
 #define codec_randomk variant_randomk
 #define codec_dgc variant_dgc
-#include "../../lib/codec/codec_raw.c"
+#include "../../lib/learn/codec/codec_raw.c"
 
-#include "../../lib/codec/codec_half.c"
+#include "../../lib/learn/codec/codec_half.c"
 
-#include "../../lib/codec/codec_int8.c"
+#include "../../lib/learn/codec/codec_int8.c"
 #undef BLOCK
-#include "../../lib/codec/codec_qsgd.c"
+#include "../../lib/learn/codec/codec_qsgd.c"
 #undef BLOCK
 #undef LEVELS_MAX
-#include "../../lib/codec/codec_onebit.c"
+#include "../../lib/learn/codec/codec_onebit.c"
 #undef BLOCK
-#include "../../lib/codec/codec_topk.c"
+#include "../../lib/learn/codec/codec_topk.c"
 
-#include "../../lib/codec/codec_randomk.c"
+#include "../../lib/learn/codec/codec_randomk.c"
 
 #define optim_rule_sgd variant_rule_sgd
 #define optim_rule_momentum variant_rule_momentum
@@ -76,21 +76,21 @@
 #define optim_rule_adam variant_rule_adam
 #define optim_rule_adamw variant_rule_adamw
 #define optim_rule_ftrl variant_rule_ftrl
-#include "../../lib/optim/optim_sgd.c"
+#include "../../lib/learn/optim/optim_sgd.c"
 
-#include "../../lib/optim/optim_momentum.c"
+#include "../../lib/learn/optim/optim_momentum.c"
 
-#include "../../lib/optim/optim_nesterov.c"
+#include "../../lib/learn/optim/optim_nesterov.c"
 
-#include "../../lib/optim/optim_adagrad.c"
+#include "../../lib/learn/optim/optim_adagrad.c"
 
-#include "../../lib/optim/optim_rmsprop.c"
+#include "../../lib/learn/optim/optim_rmsprop.c"
 
-#include "../../lib/optim/optim_adam.c"
+#include "../../lib/learn/optim/optim_adam.c"
 
-#include "../../lib/optim/optim_adamw.c"
+#include "../../lib/learn/optim/optim_adamw.c"
 
-#include "../../lib/optim/optim_ftrl.c"
+#include "../../lib/learn/optim/optim_ftrl.c"
 
 static const struct codec *const variant_codec[] = {
 #define CODEC(name, number) &variant_##name,

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "core/clock.h"
+#include "core/json.h"
 #include "web/curve.h"
 #include "web/sessions.h"
 #include "tap.h"
@@ -22,18 +22,18 @@ static void test_a_ticket_works_once(void)
 	char ticket[WEB_SECRET], read[WEB_SECRET], change[WEB_SECRET], other[WEB_SECRET];
 	int64_t now = 5 * SECOND;
 
-	web_ticket(s, true, now, ticket);
+	web_ticket_new(s, true, now, ticket);
 	ok(strlen(ticket) == 43 && web_right(s, ticket, now) == WEB_TICKET, "a ticket is known");
 	ok(web_right(s, ticket, now) == WEB_TICKET, "looking at it does not use it up");
-	ok(web_exchange(s, ticket, now, read, change), "it gives a session");
-	ok(!web_exchange(s, ticket, now, other, other), "and no second one");
+	ok(web_session_open(s, ticket, now, read, change), "it gives a session");
+	ok(!web_session_open(s, ticket, now, other, other), "and no second one");
 	ok(web_right(s, ticket, now) == WEB_NONE, "and is not known any more");
 	ok(web_right(s, read, now) == WEB_READ && web_right(s, change, now) == WEB_CHANGE, "one secret reads, one changes");
 	ok(strcmp(read, change) != 0 && web_right(s, "", now) == WEB_NONE, "they differ, and none is none");
-	web_end(s, read);
+	web_session_end(s, read);
 	ok(web_right(s, read, now) == WEB_NONE && web_right(s, change, now) == WEB_NONE, "both end at once");
-	web_ticket(s, false, now, ticket);
-	ok(web_exchange(s, ticket, now, read, change) && !*change, "a ticket to read gives nothing to change with");
+	web_ticket_new(s, false, now, ticket);
+	ok(web_session_open(s, ticket, now, read, change) && !*change, "a ticket to read gives nothing to change with");
 	web_sessions_free(s);
 }
 
@@ -43,10 +43,10 @@ static void test_time(void)
 	char ticket[WEB_SECRET], read[WEB_SECRET], change[WEB_SECRET];
 	int64_t now = 7 * SECOND, idle = WEB_IDLE_SECONDS * SECOND;
 
-	web_ticket(s, true, now, ticket);
-	ok(!web_exchange(s, ticket, now + WEB_TICKET_SECONDS * SECOND, read, change), "a ticket that is too old is none");
-	web_ticket(s, true, now, ticket);
-	ok(web_exchange(s, ticket, now + WEB_TICKET_SECONDS * SECOND - 1, read, change), "one that is not counts");
+	web_ticket_new(s, true, now, ticket);
+	ok(!web_session_open(s, ticket, now + WEB_TICKET_SECONDS * SECOND, read, change), "a ticket that is too old is none");
+	web_ticket_new(s, true, now, ticket);
+	ok(web_session_open(s, ticket, now + WEB_TICKET_SECONDS * SECOND - 1, read, change), "one that is not counts");
 	now += WEB_TICKET_SECONDS * SECOND - 1;
 	for (int i = 0; i < 3; i++)
 		web_right(s, read, now += idle / 2);
@@ -63,14 +63,14 @@ static void test_bounds(void)
 	int64_t now = SECOND;
 	unsigned known = 0;
 
-	web_ticket(s, true, now, first);
+	web_ticket_new(s, true, now, first);
 	for (int i = 0; i < WEB_TICKETS; i++)
-		web_ticket(s, true, now + 1 + i, ticket);
+		web_ticket_new(s, true, now + 1 + i, ticket);
 	ok(web_right(s, first, now + 20) == WEB_NONE && web_right(s, ticket, now + 20) == WEB_TICKET,
 	    "of too many tickets the oldest goes");
 	for (int i = 0; i <= WEB_SESSIONS; i++) {
-		web_ticket(s, true, now + 100 + i, ticket);
-		web_exchange(s, ticket, now + 100 + i, read[i], change);
+		web_ticket_new(s, true, now + 100 + i, ticket);
+		web_session_open(s, ticket, now + 100 + i, read[i], change);
 	}
 	for (int i = 0; i <= WEB_SESSIONS; i++)
 		known += web_right(s, read[i], now + 200) == WEB_READ;
@@ -84,7 +84,7 @@ static void test_guesses(void)
 	char ticket[WEB_SECRET], read[WEB_SECRET], change[WEB_SECRET], wrong[WEB_SECRET];
 	int64_t now = SECOND;
 
-	web_ticket(s, true, now, ticket);
+	web_ticket_new(s, true, now, ticket);
 	snprintf(wrong, sizeof wrong, "%s", ticket);
 	wrong[42] = wrong[42] == 'A' ? 'Q' : 'A';
 	for (int i = 0; i < WEB_TRIES - 1; i++)
@@ -94,8 +94,8 @@ static void test_guesses(void)
 		web_right(s, "rsome-page-whose-session-has-ended", now);
 	ok(web_right(s, ticket, now) == WEB_TICKET, "nor do sessions that have ended");
 	ok(web_right(s, wrong, now) == WEB_NONE && web_right(s, ticket, now) == WEB_NONE, "too many make all void");
-	web_ticket(s, true, now, ticket);
-	ok(web_exchange(s, ticket, now, read, change), "and a new one works");
+	web_ticket_new(s, true, now, ticket);
+	ok(web_session_open(s, ticket, now, read, change), "and a new one works");
 	web_sessions_free(s);
 }
 

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/mem.h"
-#include "base/rng.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/rng.h"
 #include "ckpt/read.h"
 #include "ckpt/write.h"
 #include "members.h"
@@ -34,7 +34,7 @@ static struct row_policy policy_of(const char *text)
 {
 	struct row_policy p;
 
-	if (policy_parse(text, &p, NULL))
+	if (row_policy_parse(text, &p, NULL))
 		abort();
 	return p;
 }
@@ -56,7 +56,7 @@ static void store_open(struct store *x, const char *mode, const char *rule, uint
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&x->cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	shard_begun(x->shard);
+	shard_restore_done(x->shard);
 	ckpt_close(r);
 	admit(x->shard, 0, 1, 0);
 	x->table = t;
@@ -178,11 +178,11 @@ struct kind {
 
 static void other_rule(struct store *x, const char *name, uint64_t step)
 {
-	struct regime r = { .step = step, .number = 1, .mode = x->cfg.mode, .rule = optim_find(name), .schedule = x->cfg.schedule };
+	struct settings_epoch r = { .step = step, .number = 1, .mode = x->cfg.mode, .rule = optim_find(name), .schedule = x->cfg.schedule };
 
 	r.rule->defaults(&r.hyper);
 	r.hyper.lr = 0.25f;
-	shard_regime(x->shard, &r);
+	shard_add_epoch(x->shard, &r);
 }
 
 static void follows(const struct kind *k)

@@ -1,7 +1,7 @@
 #include <sodium.h>
 
 #include "auth/keyring.h"
-#include "base/endian.h"
+#include "core/endian.h"
 #include "tap.h"
 #include "wire/msg.h"
 

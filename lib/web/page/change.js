@@ -1,7 +1,7 @@
-// What an admin's session can do.
+// The controls of a session that may change things.
 
 let paused = false;
-// What was asked for that may leave nobody to tell of it.
+// A request after which the coordinator may be gone before it answers.
 const told = { stop: false };
 
 function tell(where, text, bad) {
@@ -9,7 +9,7 @@ function tell(where, text, bad) {
 	say(where, text);
 }
 
-// One thing at a time; what became of it is said beside the buttons.
+// Run one action at a time, and show its outcome beside the buttons.
 async function act(button, doing, task) {
 	if (button.getAttribute('aria-disabled') === 'true')
 		return;
@@ -73,7 +73,7 @@ async function set(event) {
 	showRight();
 }
 
-// Which controls there are follows from the session and from the job.
+// Show the controls that the session and the state of the job permit.
 function showRight(status) {
 	const may = mayChange();
 	const alive = !status || !OVER.includes(status.state);

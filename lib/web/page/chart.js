@@ -1,15 +1,15 @@
-// The curves: what the coordinator kept of the past, then a point with each picture.
+// The curves: the history that the coordinator has stored, then a point with each update.
 
 const POINTS_MAX = 3000;
 const points = [];
 let scoreName = null, over = 'time', logLoss = false;
 
-// The legend is ours: that of the library writes markup.
+// We make the legend: the library's would insert markup.
 Dygraph.PLUGINS = Dygraph.PLUGINS.slice(1);
 
 const SCORES = { accuracy: 'Accuracy', auc: 'AUC', r2: 'R²', rmse: 'RMSE' };
 
-// Each: which values a point has, from it and the one before.
+// Each chart computes its values from a point and the one before.
 const CHARTS = [
 	{ id: 'loss', title: 'Loss', series: ['training', 'evaluation'], tell: figure,
 	  values: (p, before) => [p.train_loss, fresh(p, before) ? p.eval_loss : null] },
@@ -21,13 +21,17 @@ const CHARTS = [
 	  values: (p, before) => [rate(p, before, 'pushed_bytes'), rate(p, before, 'pulled_bytes')] },
 ];
 
-// An evaluation is shown once, where it came.
+// Show an evaluation once, at the point where it appeared.
 function fresh(p, before) {
 	return isNumber(p.eval_loss) && (!before || p.eval_step !== before.eval_step);
 }
 
+// Points can be milliseconds apart, while the counters in them are some tenths of a second old.  A rate over less
+// than this many seconds would show the age of the counters.
+const RATE_SECONDS = 0.15;
+
 function rate(p, before, key) {
-	if (!before || !(p.seconds > before.seconds) || !(p[key] >= before[key]))
+	if (!before || !(p.seconds - before.seconds >= RATE_SECONDS) || !(p[key] >= before[key]))
 		return null;
 	return (p[key] - before[key]) / (p.seconds - before.seconds);
 }
@@ -71,7 +75,7 @@ function rowsOf(c) {
 	points.forEach((p, i) => {
 		const x = xOf(p);
 
-		// Steps stand still while nobody trains.
+		// Steps do not advance while no worker trains.
 		if (!isNumber(x) || x <= last)
 			return;
 		last = x;
@@ -80,7 +84,7 @@ function rowsOf(c) {
 	return rows;
 }
 
-// Round times and round numbers, as many as there is room for.
+// Ticks at round times or numbers, as many as there is room for.
 const ROUND_TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400];
 
 function ticks(from, to, pixels) {
@@ -90,7 +94,7 @@ function ticks(from, to, pixels) {
 	const step = Math.max(1, over === 'time' ? ROUND_TIMES.find((s) => s >= least) ?? decimal : decimal);
 	const list = [];
 
-	// Not in the corner, where the other axis has its own.
+	// No tick in the corner, where the other axis has one.
 	for (let v = Math.ceil((from + (to - from) / 25) / step) * step; v <= to; v += step)
 		list.push({ v, label: over === 'time' ? duration(v) : count(v) });
 	return list;
@@ -125,7 +129,7 @@ function drawChart(c) {
 		const { mousedown, mousemove, mouseup, dblclick, mouseout } = Dygraph.defaultInteractionModel;
 		const mouse = { mousedown, mousemove, mouseup, dblclick, mouseout };
 
-		// Touch stays with the page, which is to scroll.
+		// Leave touches to the page, for scrolling.
 		for (const name of Object.keys(mouse))
 			if (!mouse[name])
 				delete mouse[name];
@@ -146,14 +150,14 @@ function drawChart(c) {
 		tellNumbers(c);
 }
 
-// What stands beside the series' names: the point under the mouse, else the last.
+// Show the values in the legend: those under the mouse, else the last ones.
 function tellValues(c, row, x) {
 	c.held = row !== null;
 	c.keys.forEach((key, i) => say(key, c.tell(row ? row[i + 1] : column(c, i).at(-1))));
 	say(c.at, row ? `at ${tellX(x)}` : '');
 }
 
-// The curve in words, for those who do not see it.
+// Describe the curve in words, for screen readers.
 function tellAlternative(c) {
 	const parts = c.series.map((name, i) => {
 		const v = column(c, i);
@@ -168,7 +172,7 @@ function tellAlternative(c) {
 		c.plot.setAttribute('aria-label', text);
 }
 
-// Some points as a table: the same for everybody, and what can be copied.
+// Show some points as a table, which is accessible and can be copied.
 function tellNumbers(c) {
 	if (!c.details.open || !c.rows?.length)
 		return;
@@ -194,7 +198,7 @@ function setScore(name) {
 	say(c.heading, c.title);
 }
 
-// The past, as the coordinator has it.
+// Take over the history from the coordinator.
 function takeCurve(curve) {
 	points.length = 0;
 	for (const row of curve.points)

@@ -1,4 +1,4 @@
-// The page: a door for who is not signed in, and the board.
+// The page: a sign-in form ("door"), and the dashboard.
 
 const board = {};
 
@@ -50,7 +50,7 @@ function take(picture) {
 	takeEvents(picture.events, picture.whole);
 }
 
-// The end that the last events told of: nobody is there who could answer.
+// Show the end of the job as the last events tell it: the coordinator is gone.
 function showEnd(last) {
 	dropSession();
 	show($('controls'), false);
@@ -98,7 +98,7 @@ function startDoor() {
 		if (scheme === 'Session')
 			await call('POST', '/v1/session/end', read).catch(() => {});
 	});
-	// The same tab is given another address.
+	// The user has opened another address in this tab.
 	addEventListener('hashchange', () => hasTicket() && start());
 }
 

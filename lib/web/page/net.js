@@ -1,4 +1,4 @@
-// Who we are to the coordinator, and what it tells us.
+// Our session with the coordinator, and its updates.
 
 const session = { read: '', change: '', lapsed: false, scheme: 'Session', used: 0, idle: 900 };
 const KEPT = 'pskit-session';
@@ -9,7 +9,7 @@ function keepSession() {
 			sessionStorage.setItem(KEPT, JSON.stringify(session));
 		else
 			sessionStorage.removeItem(KEPT);
-	} catch { /* Without a store a reload needs another address. */ }
+	} catch { /* Without storage, a reload needs a new address. */ }
 }
 
 function dropSession() {
@@ -22,7 +22,7 @@ function dropChange() {
 	keepSession();
 }
 
-// The right to change things runs out by itself; the coordinator has the last word.
+// The right to change things expires; the coordinator decides in the end.
 function mayChange() {
 	if (session.change && Date.now() - session.used > session.idle * 1000)
 		dropChange();
@@ -49,7 +49,7 @@ async function call(method, path, secret, { body, scheme = 'Session', seconds = 
 	let json = null;
 	try {
 		json = JSON.parse(text);
-	} catch { /* It is no answer of ours. */ }
+	} catch { /* The answer is not from a coordinator. */ }
 	if (!answer.ok || json === null) {
 		const error = json?.error ?? {};
 		throw new Refusal(answer.status, String(error.message ?? `the answer was ${answer.status}`), error.hint ? String(error.hint) : '');
@@ -57,7 +57,7 @@ async function call(method, path, secret, { body, scheme = 'Session', seconds = 
 	return json;
 }
 
-// Something is changed by whoever sits here.
+// Send a change that the user has asked for.
 async function change(path, body, seconds) {
 	if (!mayChange())
 		throw new Refusal(401, 'this session may no longer change things: ps-ctl dashboard begins another');
@@ -74,7 +74,7 @@ async function change(path, body, seconds) {
 	}
 }
 
-// A ticket stands behind the # of the address, which no server and no log sees.
+// A ticket is in the fragment (#) of the address, which no server and no log sees.
 const hasTicket = () => /^#t[\w-]{42}$/.test(location.hash);
 
 async function enter() {
@@ -90,19 +90,19 @@ async function enter() {
 	}
 	try {
 		Object.assign(session, JSON.parse(sessionStorage.getItem(KEPT) ?? '{}'));
-	} catch { /* As if there was none. */ }
+	} catch { /* Treat it as if there was none. */ }
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Pictures, one after the other, for as long as we are signed in.  take(picture), lost(why, when,
-// gone) when there was no answer, out(why) when we are not let in any more.
+// Get updates, one after the other, while we are signed in.  Calls take(picture) for each, lost(why,
+// when, gone) without an answer, and out(why) when the session has ended.
 async function follow({ take, lost, out }) {
 	const mine = session.read;
 	let since = 0, events = 0, heard = 0, failures = 0;
 
 	while (session.read === mine) {
-		// After a pause the curves have a hole that only the coordinator can fill.
+		// After a pause the curves have a gap that only the coordinator can fill.
 		if (Date.now() - heard > 15000)
 			since = 0;
 		try {

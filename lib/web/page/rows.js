@@ -1,11 +1,11 @@
-// Tables: a row for each, kept and changed in place.
+// Tables: each member has a row, which is updated in place.
 
 const PHASES = ['data', 'compute', 'encode', 'push', 'wait', 'pull'];
-// How many pictures back the time of a step is reckoned from.
+// The time of a step is averaged over this many updates.
 const WINDOW = 10;
 const past = new Map();
 
-// Fill a table's body: cells(row) gives for each cell a text or an element's update.
+// Fill a table's body: cells(row) returns for each cell a text, or a function that updates it.
 function fill(table, rows, key, cells) {
 	const body = table.tBodies[0];
 	const had = new Map([...body.rows].map((tr) => [tr.dataset.key, tr]));
@@ -40,7 +40,7 @@ function fill(table, rows, key, cells) {
 const GOOD = ['live', 'active', 'done', 'running', 'finishing'];
 const BAD = ['lost', 'failed'];
 
-// A state has a sign beside its colour.
+// A state has a sign besides its colour.
 function stateCell(state) {
 	return (cell) => {
 		say(cell, state);
@@ -57,7 +57,7 @@ function hostCell(row) {
 	};
 }
 
-// What a step's time went to, lately.
+// How the time of recent steps was spent.
 function shares(row) {
 	const now = PHASES.map((p) => row[`${p}_seconds`]);
 	const list = past.get(row.id) ?? [];

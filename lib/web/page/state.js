@@ -1,4 +1,4 @@
-// The state in a sentence, and in figures.
+// The state of the job, in a sentence and in figures.
 
 const OVER = ['done', 'failed', 'stopped'];
 
@@ -8,7 +8,7 @@ function members(status) {
 	return status.workers_wanted ? `${servers} and ${plural(status.workers, 'worker')}` : servers;
 }
 
-// Without figures that move: it is read out when it changes.
+// Without changing figures: screen readers read it aloud when it changes.
 function sentence(status, why, servers, workers) {
 	const name = status.name || 'The cluster';
 	const lost = [...servers, ...workers].filter((r) => r.state === 'lost').map((r) => r.id);
@@ -86,7 +86,7 @@ function showProgress(status) {
 	$('progress-bar').style.width = `${percent}%`;
 }
 
-// Waits of less than that are the ordinary course of a step, and would come and go.
+// Shorter waits are normal in a step, and would only flicker.
 const WORTH_A_LINE = 1;
 
 function showWhy(list, status) {

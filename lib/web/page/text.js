@@ -1,4 +1,4 @@
-// How things are said.  All text that comes from the cluster goes through say(): never markup.
+// Formatting.  All text from the cluster goes through say(), and is never markup.
 
 const $ = (id) => document.getElementById(id);
 
@@ -24,7 +24,7 @@ function make(tag, about, ...children) {
 
 const isNumber = (v) => typeof v === 'number' && Number.isFinite(v);
 
-// 1234567 is "1.23M": three digits at the least.
+// 1234567 is "1.23M": at least three digits.
 function count(v) {
 	const units = ['', 'k', 'M', 'G', 'T', 'P'];
 	let i = 0;
@@ -38,7 +38,7 @@ function count(v) {
 
 const whole = (v) => isNumber(v) ? v.toLocaleString('en-US', { maximumFractionDigits: 0 }) : '–';
 
-// A loss, an accuracy: four digits that count.
+// A loss or an accuracy: four significant digits.
 function figure(v) {
 	if (!isNumber(v))
 		return '–';
@@ -81,5 +81,5 @@ function clock(ts) {
 }
 
 const plural = (n, word) => `${whole(n)} ${word}${n === 1 ? '' : 's'}`;
-// A sentence, unless it begins with a name of ours, as "job.lr: ...".
+// Begin with a capital, unless it begins with an identifier, as "job.lr: ...".
 const sentenceCase = (s) => /^[a-z]+[ ,.]/.test(s) && !/^\S*[.:]\S/.test(s) ? s[0].toUpperCase() + s.slice(1) : s;

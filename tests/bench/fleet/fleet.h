@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "wire/loop.h"
+#include "socket/loop.h"
 #include "wire/msg.h"
-#include "work/tool.h"
+#include "tool/tool.h"
 
 #define FLEET_TABLE "fleet"
 

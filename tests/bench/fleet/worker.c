@@ -4,9 +4,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/mem.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
 
 #define EXAMPLES 1000000
 #define BEAT (200 * NSEC_PER_MSEC)

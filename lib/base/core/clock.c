@@ -1,0 +1,34 @@
+#include "core/clock.h"
+
+#include <time.h>
+
+static int64_t read_clock(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+int64_t clock_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t clock_wall(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+void clock_stamp(char out[static 32])
+{
+	int64_t now = clock_wall();
+	time_t s = now / NSEC_PER_SEC;
+	unsigned ms = (unsigned)(now % NSEC_PER_SEC / NSEC_PER_MSEC) % 1000u;
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&s, &tm);
+	n = strftime(out, 24, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, 32 - n, ".%03uZ", ms);
+}

@@ -1,0 +1,25 @@
+#ifndef CORE_INTERRUPT_H
+#define CORE_INTERRUPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Tells a waiting thread to give up. Whoever interrupts makes fd readable; every wait polls fd,
+ * too. It stays readable, so all later waits end at once. */
+struct interrupt {
+	int fd;                         /* readable: give up */
+	/* Called in the waiting thread before and now and then during a wait; it may make fd
+	 * readable. NULL: not called. */
+	void (*ask)(void *ctx);
+	void *ctx;
+};
+
+/* Was the thread told to give up? NULL: never. */
+bool interrupt_came(const struct interrupt *i);
+/* The descriptor to poll; -1 for NULL, which poll ignores. */
+static inline int interrupt_fd(const struct interrupt *i)
+{
+	return i ? i->fd : -1;
+}
+
+#endif

@@ -1,0 +1,102 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/launch.h"
+
+#define TAIL_MAX 65536
+#define LAST_WORDS 40
+
+enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, struct err *e)
+{
+	int fd = open(log_path, O_RDONLY | O_CLOEXEC);
+	enum err_code rc = ERR_OK;
+	struct buf text = BUF_INIT;
+	struct stat st;
+	size_t from, newlines = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot read %s",
+		               log_path);
+	if (fstat(fd, &st) == 0 && st.st_size > TAIL_MAX)
+		lseek(fd, st.st_size - TAIL_MAX, SEEK_SET);
+	/* The log may grow meanwhile; later lines are not read. */
+	buf_reserve(&text, TAIL_MAX);
+	do {
+		n = read(fd, buf_reserve(&text, 4096), 4096);
+		if (n > 0)
+			buf_commit(&text, (size_t)n);
+	} while ((n > 0 && text.len < TAIL_MAX) || (n < 0 && errno == EINTR));
+	if (n < 0)
+		rc = err_sys(e, ERR_IO, "cannot read %s", log_path);
+	close(fd);
+	for (from = text.len; from > 0; from--) {
+		bool last = from == text.len;
+
+		if (text.data[from - 1] == '\n' && !last && ++newlines == nlines)
+			break;
+	}
+	if (text.len > 0 && nlines > 0)
+		buf_append(out, text.data + from, text.len - from);
+	buf_release(&text);
+	return rc;
+}
+
+static size_t line_length(const char *line, const char *end)
+{
+	const char *newline = memchr(line, '\n', (size_t)(end - line));
+
+	return (size_t)((newline ? newline : end) - line);
+}
+
+/* "TIME NAME error TEXT", or "ps-work: TEXT". */
+static bool is_complaint(const char *line, size_t n)
+{
+	const char *end = line + n, *at = line;
+
+	if (n > 3 && strncmp(line, "ps-", 3) == 0)
+		return memchr(line, ':', n) != NULL;
+	for (int field = 0; field < 2 && at; field++) {
+		at = memchr(at, ' ', (size_t)(end - at));
+		at = at ? at + 1 : NULL;
+	}
+	return at && end - at > 6 && strncmp(at, "error ", 6) == 0;
+}
+
+void launch_last_words(const char *log_path, struct buf *out)
+{
+	struct buf text = BUF_INIT;
+	const char *line, *end, *best = NULL;
+	size_t len = 0;
+	bool found = false;
+
+	if (launch_tail(log_path, LAST_WORDS, &text, NULL) != ERR_OK || !text.len) {
+		buf_release(&text);
+		return;
+	}
+	end = (const char *)text.data + text.len;
+	for (line = (const char *)text.data; line < end; line += len + 1) {
+		len = line_length(line, end);
+		if (is_complaint(line, len) || !found) {
+			found |= is_complaint(line, len);
+			best = line;
+		}
+	}
+	buf_append(out, best, line_length(best, end));
+	buf_release(&text);
+}
+
+void launch_how(const struct launch_event *event, char out[static 64])
+{
+	const char *name = event->signalled ? sigabbrev_np(event->status) : NULL;
+
+	if (name)
+		snprintf(out, 64, "ended by SIG%s", name);
+	else if (event->signalled)
+		snprintf(out, 64, "ended by signal %d", event->status);
+	else
+		snprintf(out, 64, "ended with code %d", event->status);
+}

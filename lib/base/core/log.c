@@ -1,0 +1,94 @@
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/utf8.h"
+
+static const char *const level_name[] = { "error", "warn", "info", "debug" };
+
+void log_init(struct log *l, const char *name, int fd, enum log_level level)
+{
+	atomic_init(&l->level, level);
+	l->fd = fd;
+	snprintf(l->name, sizeof l->name, "%s", name);
+	l->sink = NULL;
+}
+
+void log_at(struct log *l, enum log_level level, const char *fmt, ...)
+{
+	char line[1200], stamp[32];
+	int saved = errno;
+	va_list ap;
+	size_t n;
+
+	if ((int)level > atomic_load_explicit(&l->level, memory_order_relaxed))
+		return;
+	clock_stamp(stamp);
+	n = l->sink ? 0 : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
+	va_start(ap, fmt);
+	utf8_vprintf(line + n, sizeof line - n - 1, fmt, ap);
+	va_end(ap);
+	/* One event is one line: newlines in quoted names and messages are replaced. */
+	for (n = 0; line[n]; n++)
+		if ((unsigned char)line[n] < 0x20 || line[n] == 0x7f)
+			line[n] = '?';
+	if (l->sink) {
+		l->sink(l->ctx, (int)level, line);
+		errno = saved;
+		return;
+	}
+	line[n++] = '\n';
+	/* Failing to write a log is no reason to stop. */
+	while (write(l->fd, line, n) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}
+
+uint32_t log_allowed(struct log_limit *limit, uint32_t burst)
+{
+	uint32_t used = atomic_load(&limit->tokens);
+	int64_t now = clock_now(), next;
+
+	while (used < burst) {
+		/* Stored before the token is taken, so that a thread which finds none waits. */
+		atomic_store(&limit->next, now + NSEC_PER_SEC);
+		if (atomic_compare_exchange_weak(&limit->tokens, &used, used + 1))
+			return 1;
+	}
+	next = atomic_load(&limit->next);
+	if (now >= next && atomic_compare_exchange_strong(&limit->next, &next, now + NSEC_PER_SEC))
+		return atomic_exchange(&limit->swallowed, 0) + 1;
+	atomic_fetch_add(&limit->swallowed, 1);
+	return 0;
+}
+
+int log_level_parse(const char *s)
+{
+	for (int i = 0; i < 4; i++)
+		if (strcmp(s, level_name[i]) == 0)
+			return i;
+	return -1;
+}
+
+const char *log_level_name(enum log_level level)
+{
+	return level_name[level];
+}
+
+void log_escape(char *out, size_t outlen, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n && at + 5 <= outlen; i++) {
+		if (b[i] >= 0x20 && b[i] < 0x7f && b[i] != '\\')
+			out[at++] = (char)b[i];
+		else
+			at += (size_t)snprintf(out + at, 5, "\\x%02x", b[i]);
+	}
+	if (outlen)
+		out[at] = 0;
+}

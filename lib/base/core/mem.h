@@ -1,0 +1,21 @@
+#ifndef CORE_MEM_H
+#define CORE_MEM_H
+
+#include <stddef.h>
+
+/* Allocation with checked sizes. Except mem_try_array these functions never return NULL: without
+ * memory they abort with a line on stderr, because a failing small allocation leaves nothing
+ * sensible to do. Use them for small, bounded things. Sizes that a peer, a file or a table decides
+ * go to mem_try_array, which returns NULL instead. Any thread. */
+void *mem_alloc(size_t size);                  /* zeroed */
+void *mem_array(size_t n, size_t size);        /* zeroed; n * size checked */
+void *mem_regrow(void *p, size_t n, size_t size);
+/* Reports the lack of memory and aborts. */
+_Noreturn void mem_fail(void);
+char *mem_strdup(const char *s);
+char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Zeroed, aligned to 64 bytes, NULL on overflow or lack; release with free(). */
+void *mem_try_array(size_t n, size_t size);
+
+#endif

@@ -1,0 +1,36 @@
+#include "core/plain.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+
+void plain_text(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
+void plain_print(FILE *f, const char *fmt, ...)
+{
+	char *line = NULL;
+	size_t n;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&line, fmt, ap) < 0)
+		mem_fail();
+	va_end(ap);
+	n = strlen(line);
+	if (n && line[n - 1] == '\n')
+		line[n - 1] = 0;
+	else
+		n = 0;
+	plain_text(line);
+	fputs(line, f);
+	if (n)
+		fputc('\n', f);
+	free(line);
+}

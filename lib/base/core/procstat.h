@@ -1,0 +1,29 @@
+#ifndef CORE_PROCSTAT_H
+#define CORE_PROCSTAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Figures from /proc about processes and this host. Any thread. */
+struct procstat {
+	uint64_t rss_bytes;
+	double cpu_seconds;
+};
+
+/* Memory and CPU time of this process; zeroes when /proc cannot be read. */
+void procstat_read(struct procstat *out);
+
+/* The number of descriptors that a process of ours has open, and its limit. */
+struct procfiles {
+	int open;
+	uint64_t most;                  /* UINT64_MAX: no limit */
+};
+
+/* pid 0: this process. False: it cannot be read. */
+bool procstat_files(int pid, struct procfiles *out);
+/* Raises this process's limit of descriptors to its hard limit; returns the limit. */
+uint64_t procstat_raise_files(void);
+/* Memory that this host has available for programs (MemAvailable), in bytes; 0: unknown. */
+uint64_t procstat_memory(void);
+
+#endif

@@ -1,0 +1,12 @@
+#include "core/signals.h"
+
+const int signals_stray[] = { SIGALRM, SIGXCPU, SIGPOLL, SIGPWR };
+const size_t signals_nstray = sizeof signals_stray / sizeof *signals_stray;
+
+void signals_ignore_stray(const int *more)
+{
+	for (size_t i = 0; i < signals_nstray; i++)
+		signal(signals_stray[i], SIG_IGN);
+	while (more && *more)
+		signal(*more++, SIG_IGN);
+}

@@ -1,0 +1,16 @@
+#ifndef CORE_SIGNALS_H
+#define CORE_SIGNALS_H
+
+#include <signal.h>
+#include <stddef.h>
+
+/* A process that others depend on must not end by a signal that has no meaning for it.  The
+ * default action of each of these is to end the process; no program of ours uses them.
+ * SIGUSR1, SIGUSR2 and SIGHUP mean something to some of the programs and are not among them. */
+extern const int signals_stray[];
+extern const size_t signals_nstray;
+
+/* Ignores them, and those in `more`, a list that ends with 0, or NULL. */
+void signals_ignore_stray(const int *more);
+
+#endif

@@ -1,0 +1,80 @@
+#ifndef FORMAT_SAFETENSORS_H
+#define FORMAT_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* The safetensors file format (huggingface/safetensors, README "Format"):
+ * 8 bytes header length, a JSON header, then the tensors' bytes.  Types F32
+ * for parameters and U64 for the row ids of sparse tables; others are refused. */
+#define SAFETENSORS_RANK_MAX 8
+#define SAFETENSORS_HEADER_MAX 100000000u
+
+enum safetensors_type { SAFETENSORS_F32, SAFETENSORS_U64 };
+
+struct safetensors_tensor {
+	const char *name;
+	enum safetensors_type type;
+	size_t rank;
+	uint64_t shape[SAFETENSORS_RANK_MAX];
+	uint64_t count;                 /* product of shape; 1 for rank 0 */
+	uint64_t offset;                /* of the first byte, from the start of the file */
+};
+
+/* Reading. An open file is valid: every rule of the format was checked, so tensors lie one after
+ * the other and cover the file. It is read with pread, so several threads may read one open
+ * file. */
+struct safetensors;
+
+/* Opens a file and checks it. ERR_NOTFOUND, ERR_IO, ERR_FORMAT. */
+enum err_code safetensors_open(const char *path, struct safetensors **out, struct err *e);
+/* As safetensors_open; takes ownership of fd, also on failure. name is for messages. */
+enum err_code safetensors_open_fd(int fd, const char *name, struct safetensors **out, struct err *e);
+void safetensors_close(struct safetensors *s);
+
+/* Number of tensors. */
+size_t safetensors_count(const struct safetensors *s);
+/* Tensor i, in the order of their bytes. */
+const struct safetensors_tensor *safetensors_at(const struct safetensors *s, size_t i);
+const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name);
+/* The value of a key in __metadata__, or NULL. */
+const char *safetensors_meta(const struct safetensors *s, const char *key);
+
+/* Reads n values of tensor t from value `first` on. ERR_LIMIT outside of the tensor, ERR_FORMAT
+ * when it has the other type or the file has shrunk. */
+enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
+                               uint64_t first, uint64_t n, float *out, struct err *e);
+enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
+                                   uint64_t first, uint64_t n, uint64_t *out, struct err *e);
+
+/* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
+ * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
+ * data begin at a multiple of 64. Add U64 tensors first: readers that map the file need each tensor
+ * aligned to its type. One thread. */
+struct safetensors_writer;
+typedef enum err_code safetensors_sink(void *ctx, const void *p, size_t n, struct err *e);
+
+struct safetensors_writer *safetensors_writer_new(void);
+void safetensors_writer_free(struct safetensors_writer *w);
+/* Announces a tensor. ERR_EXISTS: the name was added before; ERR_LIMIT: the shape is too large. */
+enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
+                              enum safetensors_type type, const uint64_t *shape, size_t rank,
+                              struct err *e);
+void safetensors_add_meta(struct safetensors_writer *w, const char *key, const char *value);
+/* Size of the whole file, after safetensors_begin. */
+uint64_t safetensors_size(const struct safetensors_writer *w);
+
+/* Writes the header. Everything goes to the sink; safetensors_to_fd is a sink whose ctx is an int
+ * *. */
+enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
+                                struct err *e);
+enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n, struct err *e);
+enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
+                                  struct err *e);
+/* ERR_FAILED when values are missing. */
+enum err_code safetensors_end(struct safetensors_writer *w, struct err *e);
+enum err_code safetensors_to_fd(void *fd, const void *p, size_t n, struct err *e);
+
+#endif

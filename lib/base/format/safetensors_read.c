@@ -1,0 +1,319 @@
+#include "format/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/endian.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/map.h"
+#include "core/mem.h"
+
+struct safetensors {
+	int fd;
+	char *name;
+	uint64_t size, data;            /* size of the file; where the tensors begin */
+	json_t *header;                 /* owns the names */
+	struct safetensors_tensor *t;
+	size_t n;
+	struct map *by_name;
+};
+
+static enum err_code pread_all(const struct safetensors *s, void *p, uint64_t n, uint64_t at,
+                               struct err *e)
+{
+	uint8_t *to = p;
+	ssize_t r;
+
+	while (n > 0) {
+		r = pread(s->fd, to, n < SSIZE_MAX ? (size_t)n : SSIZE_MAX, (off_t)at);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_sys(e, ERR_IO, "cannot read \"%s\"", s->name);
+		if (r == 0)
+			return err_set(e, ERR_FORMAT, "\"%s\" shrank from %" PRIu64 " to %" PRIu64
+			               " bytes while it was read", s->name, s->size, at);
+		to += r;
+		n -= (uint64_t)r;
+		at += (uint64_t)r;
+	}
+	return ERR_OK;
+}
+
+/* Names come from the file, so only printable text of limited length is shown. */
+static enum err_code fail_tensor(const struct safetensors *s, const char *tensor, const char *what,
+                         struct err *e)
+{
+	char name[200];
+
+	if (!tensor)
+		return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: %s", s->name, what);
+	log_escape(name, sizeof(name), tensor, strlen(tensor));
+	return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: tensor \"%s\" %s", s->name,
+	               name, what);
+}
+
+/* Reads the header's length and JSON, with limits. */
+static enum err_code read_json_header(struct safetensors *s, struct err *e)
+{
+	struct stat st;
+	uint8_t len[8];
+	enum err_code rc;
+	uint64_t n;
+	char *text;
+
+	if (fstat(s->fd, &st) != 0)
+		return err_sys(e, ERR_IO, "cannot read \"%s\"", s->name);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_IO, "\"%s\" is not a regular file", s->name);
+	s->size = (uint64_t)st.st_size;
+	if (s->size < 8)
+		return fail_tensor(s, NULL, "it is shorter than a header", e);
+	rc = pread_all(s, len, 8, 0, e);
+	if (rc != ERR_OK)
+		return rc;
+	n = get_le64(len);
+	if (n > SAFETENSORS_HEADER_MAX)
+		return fail_tensor(s, NULL, "its header would be longer than 100 MB", e);
+	if (n > s->size - 8)
+		return fail_tensor(s, NULL, "its header is longer than the file", e);
+	text = mem_try_array((size_t)n + 1, 1);
+	if (!text)
+		return err_set(e, ERR_NOMEM, "no memory for the header of \"%s\"", s->name);
+	rc = pread_all(s, text, n, 8, e);
+	if (rc == ERR_OK && text[0] != '{')
+		rc = fail_tensor(s, NULL, "its header does not begin with {", e);
+	if (rc == ERR_OK) {
+		s->header = json_parse(text, (size_t)n, SAFETENSORS_HEADER_MAX, e);
+		if (!s->header) {
+			err_prefix(e, "\"%s\" is no valid safetensors file", s->name);
+			rc = ERR_FORMAT;
+			if (e)
+				e->code = rc;
+		}
+	}
+	free(text);
+	s->data = n + 8;
+	return rc;
+}
+
+static enum err_code check_meta(const struct safetensors *s, const json_t *meta, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(meta))
+		return fail_tensor(s, NULL, "__metadata__ is no object", e);
+	json_object_foreach((json_t *)meta, key, v)
+		if (!json_is_string(v))
+			return fail_tensor(s, NULL,
+			    "__metadata__ holds something else than strings", e);
+	return ERR_OK;
+}
+
+static enum err_code parse_tensor_shape(const struct safetensors *s, struct safetensors_tensor *t,
+                                 const json_t *shape, struct err *e)
+{
+	const json_t *dim;
+
+	if (!json_is_array(shape))
+		return fail_tensor(s, t->name, "has no shape", e);
+	t->rank = json_array_size(shape);
+	if (t->rank > SAFETENSORS_RANK_MAX)
+		return fail_tensor(s, t->name, "has more than 8 dimensions", e);
+	t->count = 1;
+	for (size_t i = 0; i < t->rank; i++) {
+		dim = json_array_get(shape, i);
+		if (!json_is_integer(dim) || json_integer_value(dim) < 0)
+			return fail_tensor(s, t->name, "has a dimension that is no number from 0",
+			    e);
+		t->shape[i] = (uint64_t)json_integer_value(dim);
+		if (__builtin_mul_overflow(t->count, t->shape[i], &t->count))
+			return fail_tensor(s, t->name, "has a shape that is too large", e);
+	}
+	return ERR_OK;
+}
+
+/* Parses and checks one entry of the header. */
+static enum err_code parse_tensor(const struct safetensors *s, struct safetensors_tensor *t,
+                                  const json_t *v, struct err *e)
+{
+	const char *type = json_string_value(json_object_get(v, "dtype"));
+	const json_t *off = json_object_get(v, "data_offsets");
+	uint64_t bytes, begin, end;
+	enum err_code rc;
+
+	if (!type || json_object_size(v) != 3)
+		return fail_tensor(s, t->name,
+		    "needs dtype, shape and data_offsets and nothing else", e);
+	if (strcmp(type, "F32") != 0 && strcmp(type, "U64") != 0)
+		return fail_tensor(s, t->name, "has a type that is not read; convert it to F32", e);
+	t->type = strcmp(type, "F32") == 0 ? SAFETENSORS_F32 : SAFETENSORS_U64;
+	rc = parse_tensor_shape(s, t, json_object_get(v, "shape"), e);
+	if (rc != ERR_OK)
+		return rc;
+	if (json_array_size(off) != 2 || !json_is_integer(json_array_get(off, 0)) ||
+	    !json_is_integer(json_array_get(off, 1)) || json_integer_value(json_array_get(off, 0)) < 0 ||
+	    json_integer_value(json_array_get(off, 1)) < json_integer_value(json_array_get(off, 0)))
+		return fail_tensor(s, t->name, "has data_offsets that are no ascending pair", e);
+	begin = (uint64_t)json_integer_value(json_array_get(off, 0));
+	end = (uint64_t)json_integer_value(json_array_get(off, 1));
+	if (__builtin_mul_overflow(t->count, t->type == SAFETENSORS_F32 ? 4u : 8u, &bytes) ||
+	    end - begin != bytes)
+		return fail_tensor(s, t->name, "has data_offsets that do not fit its shape", e);
+	if (end > s->size - s->data)
+		return fail_tensor(s, t->name,
+		    "reaches beyond the end of the file (is it cut off?)", e);
+	t->offset = s->data + begin;
+	return ERR_OK;
+}
+
+static uint64_t end_of(const struct safetensors_tensor *t)
+{
+	return t->offset + t->count * (t->type == SAFETENSORS_F32 ? 4 : 8);
+}
+
+/* Compares by offset; an empty tensor comes before the one that begins at the same place. */
+static int by_offset(const void *a, const void *b)
+{
+	const struct safetensors_tensor *x = a, *y = b;
+	uint64_t ex = end_of(x), ey = end_of(y);
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (ex != ey)
+		return ex < ey ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/* Parses all entries, and checks that the tensors follow each other and cover the file. */
+static enum err_code parse_all(struct safetensors *s, struct err *e)
+{
+	uint64_t at = s->data;
+	const char *key;
+	enum err_code rc;
+	json_t *v;
+
+	if (!json_is_object(s->header))
+		return fail_tensor(s, NULL, "its header is no object", e);
+	s->t = mem_try_array(json_object_size(s->header) + 1, sizeof(*s->t));
+	if (!s->t)
+		return err_set(e, ERR_NOMEM, "no memory for the header of \"%s\"", s->name);
+	json_object_foreach(s->header, key, v) {
+		if (strcmp(key, "__metadata__") == 0) {
+			rc = check_meta(s, v, e);
+		} else {
+			s->t[s->n].name = key;
+			rc = parse_tensor(s, &s->t[s->n++], v, e);
+		}
+		if (rc != ERR_OK)
+			return rc;
+	}
+	qsort(s->t, s->n, sizeof(*s->t), by_offset);
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->t[i].offset != at)
+			return fail_tensor(s, s->t[i].name, s->t[i].offset < at ?
+			    "overlaps another one" :
+			           "leaves a hole before it", e);
+		at = end_of(&s->t[i]);
+		map_put(s->by_name, s->t[i].name, &s->t[i]);
+	}
+	if (at != s->size)
+		return fail_tensor(s, NULL, "it has bytes that belong to no tensor", e);
+	return ERR_OK;
+}
+
+enum err_code safetensors_open_fd(int fd, const char *name, struct safetensors **out, struct err *e)
+{
+	struct safetensors *s = mem_alloc(sizeof(*s));
+	enum err_code rc;
+
+	*out = NULL;
+	s->fd = fd;
+	s->name = mem_strdup(name);
+	s->by_name = map_new();
+	rc = read_json_header(s, e);
+	if (rc == ERR_OK)
+		rc = parse_all(s, e);
+	if (rc != ERR_OK) {
+		safetensors_close(s);
+		return rc;
+	}
+	*out = s;
+	return ERR_OK;
+}
+
+enum err_code safetensors_open(const char *path, struct safetensors **out, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	*out = NULL;
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+	return safetensors_open_fd(fd, path, out, e);
+}
+
+void safetensors_close(struct safetensors *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	map_free(s->by_name);
+	json_decref(s->header);
+	free(s->t);
+	free(s->name);
+	free(s);
+}
+
+size_t safetensors_count(const struct safetensors *s)
+{
+	return s->n;
+}
+
+const struct safetensors_tensor *safetensors_at(const struct safetensors *s, size_t i)
+{
+	return &s->t[i];
+}
+
+const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name)
+{
+	return map_get(s->by_name, name);
+}
+
+const char *safetensors_meta(const struct safetensors *s, const char *key)
+{
+	return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
+}
+
+static enum err_code read_range(const struct safetensors *s, const struct safetensors_tensor *t,
+                                enum safetensors_type type, uint64_t first, uint64_t n, void *out,
+                                struct err *e)
+{
+	uint64_t size = type == SAFETENSORS_F32 ? 4 : 8;
+
+	if (t->type != type)
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s", s->name, t->name,
+		               t->type == SAFETENSORS_F32 ? "float32 values, not row ids" :
+		               "row ids, not float32 values");
+	if (first > t->count || n > t->count - first)
+		return err_set(e, ERR_LIMIT, "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
+		               " from %" PRIu64, s->name, t->name, t->count, n, first);
+	return pread_all(s, out, n * size, t->offset + first * size, e);
+}
+
+enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
+                               uint64_t first, uint64_t n, float *out, struct err *e)
+{
+	return read_range(s, t, SAFETENSORS_F32, first, n, out, e);
+}
+
+enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
+                                   uint64_t first, uint64_t n, uint64_t *out, struct err *e)
+{
+	return read_range(s, t, SAFETENSORS_U64, first, n, out, e);
+}

@@ -1,0 +1,181 @@
+#include "format/safetensors.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/endian.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+struct part {
+	uint64_t count, begin, end;     /* values; bytes from the start of the data */
+	enum safetensors_type type;
+};
+
+struct safetensors_writer {
+	json_t *header;                 /* keeps the order of insertion */
+	json_t *meta;
+	struct part *parts;
+	size_t nparts;
+	uint64_t bytes;                 /* bytes of all tensors */
+	size_t head_len;
+	safetensors_sink *sink;
+	void *ctx;
+	size_t at;                      /* tensor that is being written, and its values so far */
+	uint64_t done;
+};
+
+struct safetensors_writer *safetensors_writer_new(void)
+{
+	struct safetensors_writer *w = mem_alloc(sizeof(*w));
+
+	w->header = json_object();
+	w->meta = json_object();
+	return w;
+}
+
+void safetensors_writer_free(struct safetensors_writer *w)
+{
+	if (!w)
+		return;
+	json_decref(w->header);
+	json_decref(w->meta);
+	free(w->parts);
+	free(w);
+}
+
+static size_t type_size(enum safetensors_type t)
+{
+	return t == SAFETENSORS_F32 ? 4 : 8;
+}
+
+enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
+                              enum safetensors_type type, const uint64_t *shape, size_t rank,
+                              struct err *e)
+{
+	struct part p = { .count = 1, .begin = w->bytes, .type = type };
+	json_t *dims;
+
+	assert(!w->sink && rank <= SAFETENSORS_RANK_MAX);
+	if (json_object_get(w->header, name) || strcmp(name, "__metadata__") == 0)
+		return err_set(e, ERR_EXISTS, "safetensors: the name \"%s\" is taken", name);
+	for (size_t i = 0; i < rank; i++)
+		if (__builtin_mul_overflow(p.count, shape[i], &p.count) || shape[i] > INT64_MAX)
+			return err_set(e, ERR_LIMIT, "safetensors: \"%s\" is too large", name);
+	if (__builtin_mul_overflow(p.count, type_size(type), &p.end) ||
+	    __builtin_add_overflow(p.end, p.begin, &p.end) || p.end > INT64_MAX)
+		return err_set(e, ERR_LIMIT, "safetensors: \"%s\" is too large", name);
+	dims = json_array();
+	for (size_t i = 0; i < rank; i++)
+		json_array_append_new(dims, json_integer((json_int_t)shape[i]));
+	if (json_object_set_new(w->header, name, json_pack("{s:s, s:o, s:[I, I]}",
+	                        "dtype", type == SAFETENSORS_F32 ? "F32" : "U64", "shape", dims,
+	                        "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
+		return err_set(e, ERR_FORMAT, "safetensors: the name of tensor %zu is no UTF-8 text",
+		               w->nparts + 1);
+	w->bytes = p.end;
+	w->parts = mem_regrow(w->parts, w->nparts + 1, sizeof(*w->parts));
+	w->parts[w->nparts++] = p;
+	return ERR_OK;
+}
+
+void safetensors_add_meta(struct safetensors_writer *w, const char *key, const char *value)
+{
+	json_object_set_new(w->meta, key, json_string(value));
+}
+
+uint64_t safetensors_size(const struct safetensors_writer *w)
+{
+	return w->head_len + w->bytes;
+}
+
+/* Skips tensors that are complete; empty ones always are. */
+static void skip_done(struct safetensors_writer *w)
+{
+	while (w->at < w->nparts && w->done == w->parts[w->at].count) {
+		w->at++;
+		w->done = 0;
+	}
+}
+
+enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
+                                struct err *e)
+{
+	struct buf head = BUF_INIT;
+	json_t *all = json_object();
+	enum err_code rc;
+	char *text;
+
+	if (json_object_size(w->meta) > 0)
+		json_object_set(all, "__metadata__", w->meta);
+	json_object_update(all, w->header);
+	text = json_text(all);
+	json_decref(all);
+	buf_append(&head, "\0\0\0\0\0\0\0\0", 8);
+	buf_puts(&head, text);
+	free(text);
+	while (head.len % 64 != 0)
+		buf_puts(&head, " ");
+	put_le64(head.data, head.len - 8);
+	w->head_len = head.len;
+	w->sink = sink;
+	w->ctx = ctx;
+	if (head.len - 8 > SAFETENSORS_HEADER_MAX)
+		rc = err_set(e, ERR_LIMIT, "safetensors: a header of %zu bytes is too long", head.len);
+	else
+		rc = sink(ctx, head.data, head.len, e);
+	buf_release(&head);
+	skip_done(w);
+	return rc;
+}
+
+/* Passes values to the sink; one call may cross tensors of the same type. */
+static enum err_code put_typed_values(struct safetensors_writer *w, enum safetensors_type type,
+    const void *x, uint64_t n, struct err *e)
+{
+	const uint8_t *p = x;
+	enum err_code rc;
+	uint64_t k;
+
+	assert(w->sink);
+	for (; n > 0; n -= k) {
+		if (w->at == w->nparts || w->parts[w->at].type != type)
+			return err_set(e, ERR_FAILED, "safetensors: value is outside of tensor %zu of %zu",
+			               w->at, w->nparts);
+		k = w->parts[w->at].count - w->done;
+		k = n < k ? n : k;
+		rc = w->sink(w->ctx, p, k * type_size(type), e);
+		if (rc != ERR_OK)
+			return rc;
+		p += k * type_size(type);
+		w->done += k;
+		skip_done(w);
+	}
+	return ERR_OK;
+}
+
+enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n, struct err *e)
+{
+	return put_typed_values(w, SAFETENSORS_F32, x, n, e);
+}
+
+enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
+                                  struct err *e)
+{
+	return put_typed_values(w, SAFETENSORS_U64, x, n, e);
+}
+
+enum err_code safetensors_end(struct safetensors_writer *w, struct err *e)
+{
+	if (w->at != w->nparts)
+		return err_set(e, ERR_FAILED, "safetensors: tensor %zu of %zu is not complete", w->at + 1,
+		               w->nparts);
+	return ERR_OK;
+}
+
+enum err_code safetensors_to_fd(void *fd, const void *p, size_t n, struct err *e)
+{
+	return file_write_all(*(const int *)fd, p, n, e);
+}

@@ -1,0 +1,205 @@
+#include "format/stream.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "core/mem.h"
+#include "format/source.h"
+
+#define WINDOW (256u << 10)
+#define PEEK_MAX (1u << 20)
+#define EARLY (64u << 10)       /* too few bytes for an estimate */
+
+/* Decoded bytes wait in win[begin..end). cap leaves out one byte for the NUL after a last line
+ * without a newline, and STREAM_PAD bytes. */
+struct stream {
+	struct source *src;
+	char *win;
+	size_t begin, end, cap;
+	bool ended;
+	uint64_t line, filled;  /* lines returned; bytes read into the window */
+};
+
+static struct stream *stream_new(struct source *src)
+{
+	struct stream *s = mem_alloc(sizeof(*s));
+
+	s->src = src;
+	s->cap = WINDOW;
+	s->win = mem_alloc(s->cap + 1 + STREAM_PAD);
+	return s;
+}
+
+enum err_code stream_open(const char *path, struct stream **out, struct err *e)
+{
+	struct source *src;
+	enum err_code rc = source_open(path, &src, e);
+
+	*out = rc == ERR_OK ? stream_new(src) : NULL;
+	return rc;
+}
+
+enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
+                            struct err *e)
+{
+	struct source *src;
+	enum err_code rc = source_memory(p, n, name, &src, e);
+
+	*out = rc == ERR_OK ? stream_new(src) : NULL;
+	return rc;
+}
+
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e)
+{
+	struct source *src;
+	enum err_code rc = source_from(r, name, &src, e);
+
+	*out = rc == ERR_OK ? stream_new(src) : NULL;
+	return rc;
+}
+
+void stream_close(struct stream *s)
+{
+	if (!s)
+		return;
+	source_close(s->src);
+	free(s->win);
+	free(s);
+}
+
+const char *stream_name(const struct stream *s)
+{
+	return source_name(s->src);
+}
+
+double stream_progress(const struct stream *s)
+{
+	uint64_t taken = s->filled - (s->end - s->begin);
+
+	return taken < EARLY ? 0 : source_progress(s->src) * ((double)taken / (double)s->filled);
+}
+
+void stream_number(struct stream *s, uint64_t lines)
+{
+	s->line = lines;
+}
+
+uint64_t stream_lineno(const struct stream *s)
+{
+	return s->line;
+}
+
+enum err_code stream_fail(const struct stream *s, struct err *e, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (s->line == 0)
+		return err_set(e, ERR_FORMAT, "%s: %s", stream_name(s), text);
+	return err_set(e, ERR_FORMAT, "%s:%llu: %s", stream_name(s), (unsigned long long)s->line, text);
+}
+
+/* Reads more bytes into the window, which grows when it is full. */
+static enum err_code fill_window(struct stream *s, struct err *e)
+{
+	enum err_code rc;
+	size_t got;
+	char *p;
+
+	if (s->begin > 0) {
+		memmove(s->win, s->win + s->begin, s->end - s->begin);
+		s->end -= s->begin;
+		s->begin = 0;
+	}
+	if (s->end == s->cap) {
+		p = realloc(s->win, 2 * s->cap + 1 + STREAM_PAD);
+		if (!p)
+			return err_set(e, ERR_NOMEM, "%s:%llu: no memory for a line of more than %zu bytes",
+			               stream_name(s), (unsigned long long)s->line + 1, s->cap);
+		s->win = p;
+		s->cap *= 2;
+	}
+	rc = source_read(s->src, s->win + s->end, s->cap - s->end, &got, e);
+	if (rc != ERR_OK)
+		return rc;
+	s->end += got;
+	s->filled += got;
+	s->ended = got == 0;
+	return ERR_OK;
+}
+
+enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t *got, struct err *e)
+{
+	enum err_code rc;
+
+	assert(n <= PEEK_MAX);
+	while (s->end - s->begin < n && !s->ended) {
+		rc = fill_window(s, e);
+		if (rc != ERR_OK)
+			return rc;
+	}
+	*p = (const uint8_t *)s->win + s->begin;
+	*got = s->end - s->begin < n ? s->end - s->begin : n;
+	return ERR_OK;
+}
+
+enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
+{
+	enum err_code rc;
+	size_t have;
+
+	for (*got = 0; *got < n; *got += have) {
+		if (s->begin == s->end && !s->ended) {
+			rc = fill_window(s, e);
+			if (rc != ERR_OK)
+				return rc;
+		}
+		have = s->end - s->begin;
+		if (have == 0)
+			break;
+		if (have > n - *got)
+			have = n - *got;
+		memcpy((char *)p + *got, s->win + s->begin, have);
+		s->begin += have;
+	}
+	return ERR_OK;
+}
+
+enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e)
+{
+	size_t seen = 0, next;
+	enum err_code rc;
+	char *nl;
+
+	*line = NULL;
+	*len = 0;
+	for (;;) {
+		nl = memchr(s->win + s->begin + seen, '\n', s->end - s->begin - seen);
+		if (nl || s->ended)
+			break;
+		seen = s->end - s->begin;
+		if (seen > STREAM_LINE_MAX)
+			break;
+		rc = fill_window(s, e);
+		if (rc != ERR_OK)
+			return rc;
+	}
+	if (!nl && s->begin == s->end)
+		return ERR_OK;
+	s->line++;
+	*len = (nl ? (size_t)(nl - s->win) : s->end) - s->begin;
+	if (*len > STREAM_LINE_MAX)
+		return err_set(e, ERR_LIMIT, "%s:%llu: line is longer than %zu MiB; is this a text file?",
+		               stream_name(s), (unsigned long long)s->line, STREAM_LINE_MAX >> 20);
+	*line = s->win + s->begin;
+	next = s->begin + *len + (nl != NULL);
+	if (*len > 0 && (*line)[*len - 1] == '\r')
+		--*len;
+	(*line)[*len] = '\0';
+	s->begin = next;
+	return ERR_OK;
+}

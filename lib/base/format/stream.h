@@ -1,0 +1,56 @@
+#ifndef FORMAT_STREAM_H
+#define FORMAT_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* A buffered byte source over a file, standard input ("-") or memory, which decompresses gzip and
+ * zstd (source.h), with lines. Files are read, never mapped: one that shrinks meanwhile is an
+ * error, and not a signal. One thread at a time. */
+struct stream;
+
+#define STREAM_LINE_MAX ((size_t)64 << 20)
+/* Bytes behind the NUL of a line that may be read; their values are undefined. */
+#define STREAM_PAD 16
+
+/* Opens a file, or standard input for "-". ERR_NOTFOUND, ERR_IO, ERR_FORMAT. */
+enum err_code stream_open(const char *path, struct stream **out, struct err *e);
+/* Reads the n bytes at p, which must outlive the stream. */
+enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
+                            struct err *e);
+/* Reads from a callback, as source_from. */
+struct source_reader;
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e);
+void stream_close(struct stream *s);
+
+/* Shows the next n bytes without consuming them (n <= 1 MiB); *got is less only at the end. The
+ * view is valid until the next call. */
+enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t *got, struct err *e);
+
+/* Reads n bytes into p; *got is less than n only at the end. */
+enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e);
+
+/* Reads the next line without its "\n" or "\r\n"; *line is NULL at the end. The view is valid until
+ * the next call, ends in a NUL that len does not count (and STREAM_PAD readable bytes), and may be
+ * written to. ERR_LIMIT above STREAM_LINE_MAX bytes. */
+enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e);
+
+/* Starts counting lines at this number, for lines that came before in another stream. */
+void stream_number(struct stream *s, uint64_t lines);
+
+/* Roughly the fraction of the input that has been consumed, for estimating its total; 0 when that
+ * is unknown or too early to say. */
+double stream_progress(const struct stream *s);
+
+/* The name for messages. */
+const char *stream_name(const struct stream *s);
+/* Number of the line that stream_line returned last, from 1; 0 before any. */
+uint64_t stream_lineno(const struct stream *s);
+
+/* Fills e with ERR_FORMAT and "NAME: " or, once lines were read, "NAME:LINE: " before the text. */
+enum err_code stream_fail(const struct stream *s, struct err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,25 @@
+#ifndef MATH_BLAS_H
+#define MATH_BLAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Row-major float matrix products, by blas_skip.h or CBLAS. This is the only object that needs
+ * OpenBLAS, so that programs which never multiply do not link it. Matrices are contiguous; every
+ * dimension is at most INT_MAX. With beta 0 the output is only written, whatever it contained. Any
+ * thread. */
+
+/* Limits BLAS to one thread: workers are the unit of parallelism, and a second thread would change
+ * the order of sums. Call it once, before other threads start. */
+void blas_init(void);
+
+/* c (m, n) = alpha op(a) (m, k) op(b) (k, n) + beta c.  With ta, a is stored
+ * (k, m) and used transposed; with tb, b is stored (n, k). */
+void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+               const float *b, float beta, float *c);
+
+/* y = alpha op(a) x + beta y for a (m, n): y has m elements, with ta n. */
+void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x,
+               float beta, float *y);
+
+#endif

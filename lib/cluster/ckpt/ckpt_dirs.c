@@ -1,0 +1,288 @@
+#include "ckpt/dirs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/names.h"
+#include "ckpt/read.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+void ckpt_entry_release(struct ckpt_entry *entry)
+{
+	free(entry->path);
+	free(entry->why);
+	free(entry->created);
+	json_decref(entry->eval);
+	*entry = (struct ckpt_entry){ 0 };
+}
+
+void ckpt_list_free(struct ckpt_entry *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		ckpt_entry_release(&list[i]);
+	free(list);
+}
+
+void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest)
+{
+	const json_t *files = json_object_get(manifest, "files"), *f;
+	json_t *eval = json_object_get(manifest, "eval");
+	size_t i;
+
+	entry->readable = true;
+	entry->step = (uint64_t)json_int(manifest, "step", 0);
+	entry->generation = (uint64_t)json_int(manifest, "generation", 0);
+	entry->created = mem_strdup(json_str(manifest, "created", ""));
+	entry->eval = json_is_object(eval) ? json_incref(eval) : NULL;
+	json_array_foreach(files, i, f)
+		entry->bytes += (uint64_t)json_int(f, "size", 0);
+}
+
+bool ckpt_is_there(const char *path)
+{
+	char *manifest = path_join(path, CKPT_MANIFEST);
+	bool is = access(manifest, F_OK) == 0;
+
+	free(manifest);
+	return is;
+}
+
+/* A directory whose manifest is of another step has been renamed: report it as damaged. */
+static void check_step_in_name(struct ckpt_entry *entry)
+{
+	uint64_t step = 0;
+
+	if (!ckpt_step_parse(path_basename(entry->path), &step) || step == entry->step)
+		return;
+	free(entry->why);
+	entry->why = mem_printf("\"%s\" has the manifest of step %llu", entry->path, (unsigned long long)entry->step);
+	entry->step = step;
+	entry->whole = false;
+}
+
+enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *out, struct err *e)
+{
+	struct ckpt_reader *r = NULL;
+	struct err why = { 0 };
+	json_t *manifest;
+	enum err_code rc;
+
+	*out = (struct ckpt_entry){ .path = mem_strdup(path) };
+	ckpt_step_parse(path_basename(path), &out->step);
+	manifest = ckpt_manifest_read(path, &why);
+	if (!manifest) {
+		out->why = mem_strdup(why.msg);
+		return ERR_OK;
+	}
+	ckpt_entry_fill(out, manifest);
+	json_decref(manifest);
+	rc = every_byte ? ckpt_verify(path, &why) : ckpt_open(path, &r, &why);
+	ckpt_close(r);
+	out->whole = rc == ERR_OK;
+	if (rc)
+		out->why = mem_strdup(why.msg);
+	if (rc == ERR_NOMEM) {
+		ckpt_entry_release(out);
+		return err_set(e, rc, "%s", why.msg);
+	}
+	check_step_in_name(out);
+	return ERR_OK;
+}
+
+static int compare_age(const void *a, const void *b)
+{
+	const struct ckpt_entry *x = a, *y = b;
+
+	if (x->readable != y->readable)
+		return x->readable ? -1 : 1;
+	if (x->generation != y->generation)
+		return x->generation < y->generation ? -1 : 1;
+	return x->step < y->step ? -1 : x->step > y->step;
+}
+
+void ckpt_sort(struct ckpt_entry *list, size_t n)
+{
+	if (n > 0)
+		qsort(list, n, sizeof *list, compare_age);
+}
+
+enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n, struct err *e)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	enum err_code rc = ERR_OK;
+	uint64_t step;
+
+	*out = NULL;
+	*n = 0;
+	if (!d)
+		return errno == ENOENT ? ERR_OK : err_sys(e, ERR_IO, "cannot read the directory \"%s\"", dir);
+	while (!rc && (entry = readdir(d)) != NULL) {
+		char *path;
+
+		if (!ckpt_step_parse(entry->d_name, &step))
+			continue;
+		path = path_join(dir, entry->d_name);
+		*out = mem_regrow(*out, *n + 1, sizeof **out);
+		rc = ckpt_look(path, every_byte, &(*out)[*n], e);
+		if (!rc)
+			++*n;
+		free(path);
+	}
+	closedir(d);
+	if (rc) {
+		ckpt_list_free(*out, *n);
+		*out = NULL;
+		*n = 0;
+	} else {
+		ckpt_sort(*out, *n);
+	}
+	return rc;
+}
+
+/* ---- the newest checkpoint ----------------------------------------------------------- */
+
+/* The last entry of the list of which every byte is right, or n. Entries behind it that turn out
+ * to be damaged are marked so. */
+static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, size_t *at, struct err *e)
+{
+	struct err why = { 0 };
+	enum err_code rc;
+
+	for (size_t i = n; i-- > 0;) {
+		if (!list[i].whole)
+			continue;
+		rc = ckpt_verify(list[i].path, &why);
+		*at = i;
+		if (rc == ERR_OK)
+			return ERR_OK;
+		if (rc == ERR_NOMEM)
+			return err_set(e, rc, "%s", why.msg);
+		list[i].whole = false;
+		list[i].why = mem_strdup(why.msg);
+	}
+	*at = n;
+	return ERR_OK;
+}
+
+enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path, struct err *e)
+{
+	struct ckpt_entry *list;
+	size_t n, at;
+	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
+
+	*path = NULL;
+	if (!rc)
+		rc = find_newest_whole(list, n, &at, e);
+	if (!rc) {
+		for (size_t i = n; passed && i-- > (at < n ? at + 1 : 0);)
+			passed(ctx, list[i].path, list[i].why);
+		if (at < n)
+			*path = mem_strdup(list[at].path);
+		else if (n == 0)
+			rc = err_set(e, ERR_NOTFOUND, "there is no checkpoint in \"%s\"", dir);
+		else
+			rc = err_set(e, ERR_FORMAT, "each checkpoint in \"%s\" is damaged (%zu; the newest: %.300s)", dir, n, list[n - 1].why);
+	}
+	ckpt_list_free(list, n);
+	return rc;
+}
+
+/* ---- removing --------------------------------------------------------------------------- */
+
+enum err_code ckpt_remove(const char *path, struct err *e)
+{
+	char *dir, *hidden;
+	enum err_code rc = ERR_OK;
+	struct stat st;
+	uint64_t step;
+
+	if (!ckpt_step_parse(path_basename(path), &step))
+		return err_set(e, ERR_USAGE, "\"%s\" is not named like a checkpoint", path);
+	if (lstat(path, &st))
+		return err_set(e, ERR_NOTFOUND, "there is no checkpoint \"%s\"", path);
+	dir = path_dirname(path);
+	hidden = ckpt_hidden_path(dir, step);
+	if (rename(path, hidden))
+		rc = err_sys(e, ERR_IO, "cannot remove \"%s\"", path);
+	if (!rc)
+		rc = file_sync_dir(dir, e);
+	if (!rc)
+		rc = file_remove_tree(hidden, e);
+	free(hidden);
+	free(dir);
+	return rc;
+}
+
+/* NAN without an evaluation. */
+static double eval_loss_of(const struct ckpt_entry *entry)
+{
+	return json_num(entry->eval, "loss", NAN);
+}
+
+/* How many whole checkpoints have a lower loss; of equal losses the newer one ranks first. */
+static size_t better_than(const struct ckpt_entry *list, size_t n, size_t i)
+{
+	double mine = eval_loss_of(&list[i]);
+	size_t better = 0;
+
+	for (size_t k = 0; k < n; k++)
+		if (list[k].whole && (eval_loss_of(&list[k]) < mine || (eval_loss_of(&list[k]) <= mine && k > i)))
+			better++;
+	return better;
+}
+
+/* A damaged checkpoint is kept, for inspection, only while it would be the newest one. */
+static bool is_damaged_ahead(const struct ckpt_entry *entry, const struct ckpt_entry *newest)
+{
+	return entry->readable ? compare_age(entry, newest) > 0 : entry->step > newest->step;
+}
+
+static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t newer, const struct ckpt_keep *keep)
+{
+	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) || (keep->every > 0 && list[i].step % keep->every == 0) ||
+	       (isfinite(eval_loss_of(&list[i])) && better_than(list, n, i) < keep->best);
+}
+
+size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, const struct ckpt_keep *keep, size_t *out)
+{
+	size_t newer = 0, found = 0;
+
+	for (size_t i = n; i-- > 0;) {
+		bool kept = list[i].whole ? i == newest || is_kept(list, n, i, newer, keep) :
+		            is_damaged_ahead(&list[i], &list[newest]);
+
+		newer += list[i].whole;
+		if (!kept)
+			out[found++] = i;
+	}
+	return found;
+}
+
+enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,
+                         struct err *e)
+{
+	struct ckpt_entry *list;
+	size_t n, at = 0, surplus = 0, *which;
+	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
+
+	if (!rc)
+		rc = find_newest_whole(list, n, &at, e);
+	which = mem_array(n + 1, sizeof *which);
+	if (!rc && at < n)
+		surplus = ckpt_surplus(list, n, at, keep, which);
+	for (size_t i = 0; !rc && i < surplus; i++) {
+		rc = ckpt_remove(list[which[i]].path, e);
+		if (!rc && removed)
+			removed(ctx, list[which[i]].path);
+	}
+	free(which);
+	ckpt_list_free(list, n);
+	return rc;
+}

@@ -1,0 +1,478 @@
+#include "ckpt/stored.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/names.h"
+#include "ckpt/write.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "format/safetensors.h"
+
+#define ELEMENTS_MAX (INT64_C(1) << 40)
+#define COLS_MAX (1 << 20)
+
+static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, const char *what)
+{
+	return err_set(e, ERR_FORMAT, "\"%s/" CKPT_MANIFEST "\" is not sound: %s", r->path, what);
+}
+
+/* ---- opening ------------------------------------------------------------------------- */
+
+static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct err *e)
+{
+	struct file *f = &r->file[r->nfiles];
+	int64_t size = json_int(j, "size", -1);
+	enum err_code rc = ERR_OK;
+	struct stat st;
+	unsigned server;
+	bool state;
+	char *path;
+	int fd;
+
+	f->name = json_str(j, "name", "");
+	if (!ckpt_held_parse(f->name, &server, &state))
+		return bad_manifest(r, e, "it names a file that no server writes");
+	path = path_join(r->path, f->name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		rc = err_sys(e, errno == ENOENT || errno == ELOOP ? ERR_FORMAT : ERR_IO, "cannot open \"%s\"", path);
+	else if (fstat(fd, &st) || st.st_size != size)
+		rc = err_set(e, ERR_FORMAT, "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
+		             (int64_t)st.st_size, size);
+	if (!rc)
+		rc = safetensors_open_fd(fd, path, &f->st, e);
+	else if (fd >= 0)
+		close(fd);
+	r->nfiles += f->st != NULL;
+	r->bytes += (uint64_t)size;
+	free(path);
+	return rc;
+}
+
+static enum err_code open_files(struct ckpt_reader *r, struct err *e)
+{
+	const json_t *files = json_object_get(r->manifest, "files"), *j;
+	enum err_code rc;
+	size_t i;
+
+	r->file = mem_try_array(json_array_size(files) + 1, sizeof *r->file);
+	if (!r->file)
+		return err_set(e, ERR_NOMEM, "no memory for the files of \"%s\"", r->path);
+	json_array_foreach(files, i, j) {
+		rc = open_file(r, j, e);
+		if (rc)
+			return rc;
+	}
+	return ERR_OK;
+}
+
+static enum err_code parse_table(struct ckpt_reader *r, const json_t *j, struct err *e)
+{
+	struct stored *s = &r->table[r->ntables];
+	int64_t rows = json_int(j, "rows", -1), cols = json_int(j, "cols", 0), parts = json_int(j, "parts", 0);
+
+	s->t.name = json_str(j, "name", "");
+	s->t.sparse = json_flag(j, "sparse");
+	s->t.added = json_flag(j, "added");
+	if (!*s->t.name || strlen(s->t.name) > 200 || ckpt_table_find(r, s->t.name))
+		return bad_manifest(r, e, "a table has no name of its own");
+	if (rows < 0 || cols < 1 || cols > COLS_MAX || rows > ELEMENTS_MAX / cols || parts < 1 ||
+	    (size_t)parts > json_array_size(json_object_get(r->manifest, "parts")))
+		return bad_manifest(r, e, "a table has an impossible shape");
+	s->t.rows = (uint64_t)rows;
+	s->t.cols = (uint32_t)cols;
+	s->t.parts = (uint32_t)parts;
+	s->place = mem_try_array((size_t)parts, sizeof *s->place);
+	if (!s->place)
+		return err_set(e, ERR_NOMEM, "no memory for %" PRId64 " partitions", parts);
+	r->ntables++;
+	return ERR_OK;
+}
+
+static bool parse_u64_at(const json_t *array, size_t i, uint64_t *out)
+{
+	const char *s = json_string_value(json_array_get(array, i));
+
+	return s && num_uint(s, UINT64_MAX, out);
+}
+
+static size_t find_file(const struct ckpt_reader *r, const char *name)
+{
+	for (size_t i = 0; i < r->nfiles; i++)
+		if (strcmp(r->file[i].name, name) == 0)
+			return i;
+	return NO_FILE;
+}
+
+/* ["last"...], which is optional. */
+static bool parse_last(const json_t *list, struct place *p)
+{
+	uint64_t v;
+
+	p->last = list;
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (!parse_u64_at(list, i, &v))
+			return false;
+	return !list || json_is_array(list);
+}
+
+/* Find the two files of a server: parameters and, if there is one, optimizer state. */
+static bool parse_files(const struct ckpt_reader *r, int64_t file, struct place *p)
+{
+	char name[2 * CKPT_NAME], *digits = name;
+	bool state = true;
+	unsigned server = 0;
+
+	if (file < 0 || (uint64_t)file >= r->nfiles)
+		return false;
+	p->file = (size_t)file;
+	if (!ckpt_held_parse(r->file[p->file].name, &server, &state) || state)
+		return false;
+	digits += ckpt_is_base(r->file[p->file].name) ? snprintf(name, CKPT_NAME, CKPT_BASE) : 0;
+	ckpt_file_name(server, true, digits);
+	p->state = find_file(r, name);
+	return true;
+}
+
+/* [table index, part, file index, "version", "step", ["last"...], "born", file index in the
+ * base] */
+static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
+                        struct place *p)
+{
+	size_t n = json_array_size(j);
+
+	if (n < 5 || n > 8 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
+	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || !parse_files(r, json_integer_value(json_array_get(j, 2)), p) ||
+	    !parse_u64_at(j, 3, &p->version) || !parse_u64_at(j, 4, &p->step) || !parse_last(json_array_get(j, 5), p) ||
+	    (n >= 7 && !parse_u64_at(j, 6, &p->born)))
+		return false;
+	if (n < 8)
+		return true;
+	p->base = mem_alloc(sizeof *p->base);
+	return r->table[table].t.sparse && parse_files(r, json_integer_value(json_array_get(j, 7)), p->base);
+}
+
+static const struct safetensors_tensor *find_tensor_named(struct ckpt_reader *r, size_t file, const struct ckpt_table *t,
+                                                          uint32_t part, const char *suffix)
+{
+	const struct safetensors_tensor *found;
+	char name[256];
+
+	snprintf(name, sizeof name, "%s.%" PRIu32 "%s", t->name, part, suffix);
+	found = safetensors_find(r->file[file].st, name);
+	r->file[file].used += found != NULL;
+	return found;
+}
+
+static bool is_word_tensor(const struct safetensors_tensor *t)
+{
+	return t && t->type == SAFETENSORS_U64 && t->rank == 1;
+}
+
+/* Find the tensors of ids and of other integers of a sparse partition. */
+static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, struct place *p)
+{
+	p->ids = find_tensor_named(r, p->file, t, part, ".ids");
+	p->seen = find_tensor_named(r, p->file, t, part, ".seen");
+	p->life = find_tensor_named(r, p->file, t, part, ".life");
+	p->live = p->base ? find_tensor_named(r, p->file, t, part, ".live") : NULL;
+	p->width = find_tensor_named(r, p->file, t, part, ".width");
+	p->rest = p->width ? find_tensor_named(r, p->file, t, part, ".rest") : NULL;
+	if (p->width && (!is_word_tensor(p->width) || p->width->count != p->n || !p->rest || p->rest->rank != 2))
+		return false;
+	return is_word_tensor(p->ids) && p->ids->count == p->n && (!p->seen || (is_word_tensor(p->seen) && p->seen->count == p->n)) &&
+	       (!p->life || is_word_tensor(p->life)) && (!p->live || is_word_tensor(p->live));
+}
+
+static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+                                  struct place *p, struct err *e)
+{
+	const char *file = r->file[p->file].name;
+	char suffix[16];
+	bool good;
+
+	p->w = find_tensor_named(r, p->file, t, part, "");
+	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
+	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) && ckpt_fits(t, p, p->w, p->rest);
+	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
+		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
+		p->slot[p->nslots] = find_tensor_named(r, p->state, t, part, suffix);
+		if (!p->slot[p->nslots])
+			break;
+		file = r->file[p->state].name;
+		snprintf(suffix, sizeof suffix, ".s%u.rest", p->nslots);
+		p->rest_slot[p->nslots] = p->width ?
+		    find_tensor_named(r, p->state, t, part, suffix) : NULL;
+		good = ckpt_fits(t, p, p->slot[p->nslots], p->rest_slot[p->nslots]);
+	}
+	return good ? ERR_OK : err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
+	                               " of table \"%s\" as it should", r->path, file, part, t->name);
+}
+
+static enum err_code report_missing_slots(const struct ckpt_reader *r, const struct place *p,
+                                          struct err *e)
+{
+	size_t file = p->state == NO_FILE ? p->file : p->state;
+
+	return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
+	               "than others of the table", r->path, r->file[file].name);
+}
+
+static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t from,
+                                     struct err *e)
+{
+	const json_t *parts = json_object_get(r->manifest, "parts");
+	struct stored *s = &r->table[index];
+	uint64_t begin = 0;
+	enum err_code rc;
+
+	for (uint32_t k = 0; k < s->t.parts; k++) {
+		struct place *p = &s->place[k];
+
+		if (!parse_place(r, json_array_get(parts, from + k), index, k, p))
+			return bad_manifest(r, e, "its list of partitions has a fault");
+		rc = find_tensors(r, &s->t, k, p, e);
+		if (!rc && p->base)
+			rc = find_tensors(r, &s->t, k, p->base, e);
+		if (!rc && p->base)
+			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e) : report_missing_slots(r, p, e);
+		if (!rc && p->base && ckpt_first_cols(&s->t, p) != ckpt_first_cols(&s->t, p->base))
+			rc = bad_manifest(r, e, "changes to a partition have not the width of what they change");
+		if (rc)
+			return rc;
+		p->begin = begin;
+		begin += p->n;
+		if (p->nslots != s->place[0].nslots)
+			return report_missing_slots(r, p->nslots < s->place[0].nslots ? p :
+			                            &s->place[0], e);
+	}
+	if (!s->t.sparse && begin != s->t.rows * s->t.cols)
+		return bad_manifest(r, e, "a dense table's partitions do not make up the table");
+	return ERR_OK;
+}
+
+static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
+{
+	const json_t *tables = json_object_get(r->manifest, "tables"), *j;
+	size_t i, at = 0;
+	enum err_code rc;
+
+	r->table = mem_try_array(json_array_size(tables) + 1, sizeof *r->table);
+	if (!r->table)
+		return err_set(e, ERR_NOMEM, "no memory for the tables of \"%s\"", r->path);
+	json_array_foreach(tables, i, j) {
+		rc = parse_table(r, j, e);
+		if (!rc)
+			rc = open_partitions(r, i, at, e);
+		if (rc)
+			return rc;
+		at += r->table[i].t.parts;
+	}
+	if (at != json_array_size(json_object_get(r->manifest, "parts")))
+		return bad_manifest(r, e, "it lists partitions of no table");
+	for (i = 0; i < r->nfiles; i++)
+		/* The delta may replace partitions of a base file, whose tensors are then
+		 * unused. */
+		if (r->file[i].used != safetensors_count(r->file[i].st) && !ckpt_is_base(r->file[i].name))
+			return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
+			               r->file[i].name);
+	return ERR_OK;
+}
+
+enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *e)
+{
+	struct err why = { 0 };
+	json_t *manifest = ckpt_manifest_read(path, &why);
+	struct ckpt_reader *r;
+	enum err_code rc;
+
+	*out = NULL;
+	if (!manifest)
+		return err_set(e, why.code, "%s", why.msg);
+	r = mem_alloc(sizeof *r);
+	r->path = mem_strdup(path);
+	r->manifest = manifest;
+	rc = json_int(manifest, "step", -1) < 0 || !json_is_integer(json_object_get(manifest, "generation")) ?
+	     bad_manifest(r, e, "it has no step or no generation") : ERR_OK;
+	if (!rc)
+		rc = open_files(r, e);
+	if (!rc)
+		rc = open_tables(r, e);
+	if (rc) {
+		ckpt_close(r);
+		return rc;
+	}
+	*out = r;
+	return ERR_OK;
+}
+
+void ckpt_close(struct ckpt_reader *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->ntables; i++) {
+		for (uint32_t k = 0; k < r->table[i].t.parts; k++) {
+			free(r->table[i].place[k].base);
+			free(r->table[i].place[k].pick);
+		}
+		free(r->table[i].place);
+	}
+	for (size_t i = 0; i < r->nfiles; i++)
+		safetensors_close(r->file[i].st);
+	free(r->table);
+	free(r->file);
+	json_decref(r->manifest);
+	free(r->path);
+	free(r);
+}
+
+/* ---- queries -------------------------------------------------------------------------- */
+
+const char *ckpt_path(const struct ckpt_reader *r)
+{
+	return r->path;
+}
+
+uint64_t ckpt_step(const struct ckpt_reader *r)
+{
+	return (uint64_t)json_int(r->manifest, "step", 0);
+}
+
+uint64_t ckpt_bytes(const struct ckpt_reader *r)
+{
+	return r->bytes;
+}
+
+const json_t *ckpt_manifest(const struct ckpt_reader *r)
+{
+	return r->manifest;
+}
+
+size_t ckpt_tables(const struct ckpt_reader *r)
+{
+	return r->ntables;
+}
+
+const struct ckpt_table *ckpt_table_at(const struct ckpt_reader *r, size_t i)
+{
+	return &r->table[i].t;
+}
+
+const struct ckpt_table *ckpt_table_find(const struct ckpt_reader *r, const char *name)
+{
+	for (size_t i = 0; i < r->ntables; i++)
+		if (strcmp(r->table[i].t.name, name) == 0)
+			return &r->table[i].t;
+	return NULL;
+}
+
+struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part)
+{
+	const struct place *p = ckpt_place_of(t, part);
+
+	(void)r;
+	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
+		.dated = p->seen != NULL, .narrow = ckpt_first_cols(t, p), .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
+}
+
+void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
+{
+	const struct place *p = ckpt_place_of(t, part);
+
+	(void)r;
+	for (size_t i = 0; i < json_array_size(p->last); i++)
+		parse_u64_at(p->last, i, &out[i]);
+}
+
+/* ---- values --------------------------------------------------------------------------- */
+
+static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struct place *p, uint64_t first, uint64_t n,
+                                        uint64_t *ids, struct err *e)
+{
+	const struct file *f = &r->file[p->file];
+	enum err_code rc = p->pick ? ckpt_merged_words(r, p, WORDS_IDS, first, n, ids, e) : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
+
+	for (uint64_t i = 1; !rc && i < n; i++)
+		if (ids[i] <= ids[i - 1])
+			rc = err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: the ids of \"%s\" do not ascend", r->path,
+			             f->name, p->ids->name);
+	return rc;
+}
+
+enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+                             uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
+                             unsigned nslots, struct err *e)
+{
+	const struct place *p = ckpt_place_of(t, part);
+	uint64_t width = t->sparse ? t->cols : 1;
+	enum err_code rc = ERR_OK;
+
+	if (first > p->n || n > p->n - first || nslots > p->nslots)
+		return err_set(e, ERR_LIMIT, "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u slots "
+		               "in \"%s\"", part, t->name, p->n, t->sparse ? "rows" : "values", p->nslots, r->path);
+	if (ids && t->sparse)
+		rc = read_ascending_ids(r, p, first, n, ids, e);
+	if (!rc && w)
+		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e) : ckpt_own_floats(r, p, -1, width, first, n, w, e);
+	for (unsigned k = 0; !rc && k < nslots; k++)
+		if (slot[k])
+			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e) :
+			     ckpt_own_floats(r, p, (int)k, width, first, n, slot[k], e);
+	return rc;
+}
+
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
+                             uint64_t *life, struct err *e)
+{
+	const struct place *p = ckpt_place_of(t, part);
+	enum err_code rc = ERR_OK;
+
+	if (seen && p->seen && p->pick)
+		rc = ckpt_merged_words(r, p, WORDS_SEEN, 0, p->n, seen, e);
+	else if (seen && p->seen)
+		rc = safetensors_read_ids(r->file[p->file].st, p->seen, 0, p->n, seen, e);
+	if (!rc && life && p->life)
+		rc = safetensors_read_ids(r->file[p->file].st, p->life, 0, p->life->count, life, e);
+	return rc;
+}
+
+/* The partition of a dense table that holds element `first`. */
+static uint32_t find_partition(const struct ckpt_table *t, uint64_t first)
+{
+	uint32_t lo = 0, hi = t->parts;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (ckpt_place_of(t, mid)->begin <= first)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
+                              uint64_t n, float *out, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (t->sparse || first > t->rows * t->cols || n > t->rows * t->cols - first)
+		return err_set(e, ERR_LIMIT, "table \"%s\" has no values %" PRIu64 " and on", t->name, first);
+	for (uint32_t k = find_partition(t, first); !rc && n > 0; k++) {
+		const struct place *p = ckpt_place_of(t, k);
+		uint64_t skip = first - p->begin, m = p->n - skip < n ? p->n - skip : n;
+
+		rc = ckpt_read_part(r, t, k, skip, m, NULL, out, NULL, 0, e);
+		first += m;
+		out += m;
+		n -= m;
+	}
+	return rc;
+}

@@ -1,0 +1,53 @@
+#ifndef CKPT_NAMES_H
+#define CKPT_NAMES_H
+
+/* For the files of ckpt/: names of directories and files of a checkpoint, and the manifest with
+ * its seal. Pure functions but for ckpt_hidden_path and ckpt_manifest_read, which look at the
+ * disk. No locks. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+#define CKPT_MANIFEST "MANIFEST.json"
+#define CKPT_MANIFEST_MAX ((size_t)256 << 20)
+#define CKPT_SERVER_MAX 65535u
+#define CKPT_NAME 64
+
+/* The name of a server's file: "server-N.params.safetensors", or "server-N.state.safetensors"
+ * for optimizer state. */
+void ckpt_file_name(unsigned server, bool state, char out[static CKPT_NAME]);
+/* Prefix of a base's files within a delta checkpoint, where they are links. */
+#define CKPT_BASE "base-"
+bool ckpt_is_base(const char *name);
+/* Like ckpt_file_parse, but also accepts names with CKPT_BASE. */
+bool ckpt_held_parse(const char *name, unsigned *server, bool *state);
+/* Parse a name of ckpt_file_name. False for any other spelling, so a name from outside cannot be
+ * a path. */
+bool ckpt_file_parse(const char *name, unsigned *server, bool *state);
+/* "step-000000001000" from a step, and back. */
+void ckpt_step_name(uint64_t step, char out[static CKPT_NAME]);
+bool ckpt_step_parse(const char *name, uint64_t *step);
+/* Is it a directory that is being made or removed (".step-...tmp-...")? */
+bool ckpt_is_unfinished(const char *name);
+
+/* A fresh path DIR/.step-...tmp-RANDOM that does not exist yet. */
+char *ckpt_hidden_path(const char *dir, uint64_t step);
+
+/* The text of a manifest with its seal as the last member, which is the digest of the text
+ * without it. The caller frees it. */
+char *ckpt_manifest_text(const json_t *manifest);
+/* Check the seal and parse the manifest. The seal is removed from `text`; name is for messages.
+ * NULL: ERR_FORMAT, ERR_UNSUPPORTED. */
+json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e);
+/* Fetch and parse the manifest of a checkpoint in an object store; `text` keeps its seal. */
+struct object_client;
+enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text, json_t **out, struct err *e);
+/* Read the manifest in directory path and check seal and "v". NULL: ERR_FORMAT when it is
+ * damaged or missing, ERR_UNSUPPORTED for a later "v". */
+json_t *ckpt_manifest_read(const char *path, struct err *e);
+
+#endif

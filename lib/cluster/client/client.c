@@ -1,0 +1,372 @@
+#include <unistd.h>
+
+#include "client/client_state.h"
+#include "client/relayed.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+#include "socket/net.h"
+
+#define RETRY_MAX (500 * NSEC_PER_MSEC)
+#define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
+/* A server that dies during a handshake looks like one that refuses it, so only this many
+ * refusals in a row are final. agent.c does the same. */
+#define DENIALS 3
+
+/* ---- records ----------------------------------------------------------------------- */
+
+struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step)
+{
+	return (struct record){ .type = (uint8_t)type, .step = step == CLIENT_NOW ? 0 : step,
+		.flags = step == CLIENT_NOW ? RECORD_NOW : 0, .epoch = c->layout.epoch,
+		.generation = c->layout.generation };
+}
+
+void client_link_send(struct link *l, const struct record *r, const void *payload)
+{
+	batcher_add(&l->batcher, l->conn, r, payload);
+}
+
+/* Offer shared memory to a server on this host. If that fails, all records go over the socket. */
+static void offer_shared_memory(struct link *l, bool wanted_there)
+{
+	bool asked = strcmp(l->client->cfg.transport, "shm") == 0;
+	struct err e;
+
+	if (!net_is_unix(conn_fd(l->conn)) || !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
+		return;
+	/* The last session may have ended because the server has no descriptor or memory to
+	 * spare. */
+	if (l->unshared && !asked)
+		return;
+	if (!wanted_there)
+		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
+	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
+		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
+}
+
+/* The session is up: send all open pushes, CLOCKs and pulls again. The server knows by their
+ * identity which of them it has had before. */
+static void on_client_live(void *ctx, const struct hs_server_info *server)
+{
+	struct link *l = ctx;
+
+	l->state = LINK_UP;
+	l->down_since = 0;
+	l->retry = LINK_RETRY_MIN;
+	l->session = ++l->client->sessions;
+	offer_shared_memory(l, server->shares);
+	/* Pushes that were on this link before: the same server is back, and none was lost. */
+	for (size_t i = 0; i < l->ninflight; i++)
+		if (!l->inflight[i].settled && !l->inflight[i].moved)
+			l->client->lost_at = 0;
+	client_link_resend(l);
+	if (l->done_due)
+		client_link_send_done(l);
+	for (struct ask *a = l->asks; a; a = a->next)
+		client_link_send_pull(l, a);
+	if (l->client->cfg.hooks)
+		l->client->cfg.hooks->up(l->client->cfg.hooks->ctx, l->index);
+	batcher_flush(&l->batcher, l->conn);
+}
+
+/* Does the record answer a request of an earlier layout? That request has been sent again. */
+static bool is_of_earlier_layout(const struct client *c, const struct record *r)
+{
+	return r->epoch < c->layout.epoch || r->generation < c->layout.generation;
+}
+
+static enum conn_verdict take_client_record(struct link *l, const struct record *r,
+    const uint8_t *payload)
+{
+	struct client *c = l->client;
+	struct err e = { 0 };
+
+	if (c->cfg.hooks && client_relay_take_record(l, r, payload))
+		return CONN_TAKEN;
+	switch (r->type) {
+	case REC_PULLED:
+	case REC_ROWS:
+	case REC_SCANNED:
+		if (is_of_earlier_layout(c, r))
+			return CONN_TAKEN;
+		if (r->examples > c->members)
+			c->members = r->examples;
+		if (r->flags & RECORD_SAVING)
+			c->saving = r->step;
+		if (!c->first_answer)
+			c->first_answer = clock_now();
+		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
+	case REC_RECEIPT:
+		if (!is_of_earlier_layout(c, r))
+			inflight_push_take_receipts(l, payload, r->len);
+		return CONN_TAKEN;
+	case REC_NO_KEYS:
+		client_rows_resend_ids(l, r);
+		return CONN_TAKEN;
+	case REC_CLOCKED:
+		if (r->seq == DONE_SEQ) {
+			l->done = true;
+			l->done_due = false;
+		} else if (r->step == c->clock_step && !is_of_earlier_layout(c, r)) {
+			l->clock_due = false;
+		}
+		return CONN_TAKEN;
+	case REC_NACK:
+		/* The request was of another epoch. All requests are sent again when the view
+		 * of that epoch comes. */
+		if (msg_get_nack(payload, r->len, &e) == ERR_STALE)
+			return CONN_TAKEN;
+		/* A refusal by a relay is not final: a worker can go past it, and a relay's
+		 * own client waits for the next view. */
+		if (c->cfg.hooks || l == client_relay_link(c)) {
+			l->fault = e;
+			return CONN_DROP;
+		}
+		c->fatal = e;
+		err_prefix(&c->fatal, "%s refused", l->id);
+		return CONN_DROP;
+	default:
+		return CONN_TAKEN;
+	}
+}
+
+static enum conn_verdict on_client_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct link *l = ctx;
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+	size_t at = 0;
+
+	if (r->type != REC_BATCH)
+		return take_client_record(l, r, payload);
+	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e)) {
+		enum conn_verdict v = take_client_record(l, &sub, body);
+
+		if (v != CONN_TAKEN)
+			return v;
+	}
+	return e.code ? CONN_DROP : CONN_TAKEN;
+}
+
+static uint8_t *on_client_place(void *ctx, const struct record *r)
+{
+	return client_pull_answer_place(ctx, r);
+}
+
+static const struct conn_handler handler = { .live = on_client_live, .place = on_client_place,
+    .record = on_client_record };
+
+/* ---- connections --------------------------------------------------------------------- */
+
+static bool prefers_unix_socket(const struct link *l)
+{
+	const char *transport = l->client->cfg.transport;
+
+	if (!l->unix_path[0] || strcmp(transport, "tcp") == 0)
+		return false;
+	return strcmp(transport, "auto") != 0 || access(l->unix_path, R_OK | W_OK) == 0;
+}
+
+void client_link_dial(struct link *l)
+{
+	const struct client_config *cfg = &l->client->cfg;
+	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot,
+		.role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER };
+	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
+	int fd, dirfd = -1;
+	enum err_code rc = ERR_OK;
+
+	memcpy(info.cluster, cfg->id->conn.cluster, sizeof info.cluster);
+	snprintf(addr, sizeof addr, "%s", l->tcp);
+	if (prefers_unix_socket(l)) {
+		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &l->fault);
+		snprintf(addr, sizeof addr, "unix:%s", sock);
+	}
+	if (!rc)
+		rc = net_connect(addr, &fd, &l->fault);
+	if (dirfd >= 0)
+		close(dirfd);
+	if (rc) {
+		l->next_try = clock_now() + l->retry;
+		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+		return;
+	}
+	l->conn = conn_dial(fd, &cfg->id->conn, l->key, &info, &handler, l);
+	conn_watch(l->conn);
+	l->state = LINK_DIALLING;
+}
+
+static void add_session_bytes(struct link *l)
+{
+	l->client->pushed_base += conn_bytes_out(l->conn);
+	l->client->pulled_base += conn_bytes_in(l->conn);
+}
+
+void client_link_drop(struct link *l, const struct err *why)
+{
+	struct client *c = l->client;
+	bool refused = l->state == LINK_DIALLING;
+
+	if (l->conn)
+		add_session_bytes(l);
+	l->unshared |= l->conn && conn_has_offered(l->conn);
+	conn_free(l->conn);
+	l->conn = NULL;
+	batcher_release(&l->batcher);
+	l->batcher = (struct batcher){ 0 };
+	keycache_free(l->kept);
+	l->kept = NULL;
+	if (l->state == LINK_UP)
+		c->stats.reconnects++;
+	l->state = LINK_DOWN;
+	if (!l->down_since)
+		l->down_since = clock_now();
+	if (l->open_inflight && !c->lost_at)
+		c->lost_at = l->down_since;
+	if (why)
+		l->fault = *why;
+	l->next_try = clock_now() + l->retry;
+	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	/* A refused handshake is final, unless it may have another cause: a broken connection,
+	 * or a server that has not heard yet that this rank is ours. */
+	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
+	if (c->cfg.hooks || l == client_relay_link(c))
+		return;
+	if (refused && !c->fatal.code && (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
+	    l->fault.code == ERR_CONFIG ||
+	    (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
+		c->fatal = l->fault;
+		err_prefix(&c->fatal, "%s (%s)", l->id, l->tcp);
+	}
+}
+
+static struct link *use_server_link(struct client *c, uint16_t server, const struct table *t,
+    uint32_t part, struct err *e)
+{
+	if (server >= c->nservers) {
+		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name, part);
+		return NULL;
+	}
+	c->link[server]->used = true;
+	return c->link[server];
+}
+
+static struct link *use_relay_link(struct client *c)
+{
+	client_relay_link(c)->used = true;
+	return client_relay_link(c);
+}
+
+struct link *client_link_of_push(struct client *c, const struct inflight_push *d, struct err *e)
+{
+	if (c->relayed && !d->alone && d->step != CLIENT_NOW)
+		return use_relay_link(c);
+	return use_server_link(c, table_head(d->table, d->part), d->table, d->part, e);
+}
+
+struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part, uint64_t step, struct err *e)
+{
+	if (c->relayed && step != CLIENT_NOW)
+		return use_relay_link(c);
+	return use_server_link(c, table_tail(t, part), t, part, e);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e)
+{
+	struct client *c = mem_alloc(sizeof *c);
+
+	(void)e;
+	c->cfg = *cfg;
+	c->spin.span = cfg->spin;
+	c->next_seq = 1;
+	c->saving = UINT64_MAX;
+	layout_reserve(&c->layout);
+	rng_init(&c->rng, cfg->incarnation);
+	*out = c;
+	return ERR_OK;
+}
+
+void client_set_coding(struct client *c, const struct client_coding *coding)
+{
+	c->cfg.coding = *coding;
+}
+
+uint32_t client_confirmed_epoch(const struct client *c)
+{
+	return c->confirmed;
+}
+
+const struct layout *client_layout(const struct client *c)
+{
+	return &c->layout;
+}
+
+int64_t client_first_answer(const struct client *c)
+{
+	return c->first_answer;
+}
+
+uint32_t client_members(const struct client *c)
+{
+	return c->members;
+}
+
+uint64_t client_open_step(const struct client *c)
+{
+	return c->open_step;
+}
+
+void client_free(struct client *c)
+{
+	struct record bye = { .type = REC_BYE };
+
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (l->state == LINK_UP) {
+			batcher_flush(&l->batcher, l->conn);
+			conn_send(l->conn, &bye, NULL);
+			conn_write(l->conn, NULL);
+		}
+		conn_free(l->conn);
+		l->conn = NULL;
+		batcher_release(&l->batcher);
+		buf_release(&l->claims);
+		keycache_free(l->kept);
+		client_link_free_pulls(l);
+		client_link_free_pushes(l);
+		free(l);
+	}
+	client_encode_free_residuals(c);
+	client_rows_free_residuals(c);
+	client_row_cache_free(c);
+	client_row_list_free(c->spare_list);
+	client_bodies_free(c->spare_bodies);
+	zip_free(c->zip);
+	for (size_t i = 0; i < c->nversions; i++)
+		free(c->version[i]);
+	free((void *)c->version);
+	free(c->nversion);
+	layout_release(&c->layout);
+	free(c->link);
+	free(c);
+}
+
+void client_stats(const struct client *c, struct client_stats *out)
+{
+	*out = c->stats;
+	out->pushed_bytes = c->pushed_base;
+	out->pulled_bytes = c->pulled_base;
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->conn) {
+			out->pushed_bytes += conn_bytes_out(c->link[i]->conn);
+			out->pulled_bytes += conn_bytes_in(c->link[i]->conn);
+		}
+}

@@ -1,0 +1,265 @@
+#include "core/mem.h"
+#include "client/client_state.h"
+#include "client/relayed.h"
+#include "codec/delta.h"
+#include "math/copy.h"
+
+/* Pulls of rows of sparse tables. A call sorts its rows by partition, and asks for each
+ * partition in as many records as it needs; all of them share one list of ids. */
+
+/* With this many bytes queued, send before preparing more. */
+#define UNDER_WAY (256u << 10)
+/* How many rows ahead the destination is prefetched. */
+#define AHEAD 16u
+/* With at least this many rows, prepare the partitions in this many groups: the rows are read
+ * several times, but the first partitions are sent early. */
+#define MANY_ROWS (128u << 10)
+#define GROUPS 4u
+
+/* ---- lists --------------------------------------------------------------------------------- */
+
+void client_row_list_free(struct client_row_list *list)
+{
+	if (!list)
+		return;
+	free(list->ids);
+	free(list->pos);
+	free(list);
+}
+
+static struct client_row_list *new_row_list(struct client *c, size_t n)
+{
+	struct client_row_list *list = c->spare_list ? c->spare_list : mem_alloc(sizeof *list);
+
+	c->spare_list = NULL;
+	list->users = 1;
+	if (n > list->cap) {
+		free(list->ids);
+		free(list->pos);
+		list->ids = mem_regrow(NULL, n, sizeof *list->ids);
+		list->pos = mem_regrow(NULL, n, sizeof *list->pos);
+		list->cap = n;
+	}
+	return list;
+}
+
+void client_row_list_drop(struct client *c, struct client_row_list *list)
+{
+	if (!list || --list->users)
+		return;
+	client_row_list_free(c->spare_list);
+	c->spare_list = list;
+}
+
+/* ---- asking -------------------------------------------------------------------------------- */
+
+/* Rows to ask for in one record. Neither the question nor the answer may exceed 1 MiB. */
+static uint32_t rows_per_record(const struct table *t, bool changed)
+{
+	uint32_t by_ids = RECORD_MAX / (changed ? 16 : 8), by_rows = RECORD_MAX / (t->cols * 4);
+
+	return by_ids < by_rows ? by_ids : by_rows;
+}
+
+/* Ask for n rows of one partition, from list position `at` on, cut to records. */
+static enum err_code want_part_rows(struct client *c, const struct table *t, uint64_t step,
+    uint32_t part, struct client_row_list *list,
+    uint32_t at, uint32_t n, bool changed, float *dst, struct err *e)
+{
+	uint32_t most = rows_per_record(t, changed);
+	struct link *l = client_link_of_pull(c, t, part, step, e);
+
+	if (!l)
+		return ERR_NOTREADY;
+	for (uint32_t end = at + n; at < end; at += most) {
+		struct ask *a = client_pull_add(c, l, REC_PULL_ROWS, t, step);
+
+		a->part = part;
+		a->dst = dst;
+		a->n = end - at < most ? end - at : most;
+		a->list = list;
+		a->ids = list->ids + at;
+		a->pos = list->pos + at;
+		list->users++;
+		/* Only servers know the versions of rows. A relay has rows for one step only. */
+		if (changed && l != client_relay_link(c))
+			client_row_cache_lookup(c, a);
+		if (l->state == LINK_UP)
+			client_link_send_pull(l, a);
+	}
+	return ERR_OK;
+}
+
+uint16_t *client_rows_parts(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start)
+{
+	uint16_t *part = mem_regrow(NULL, n, sizeof *part);
+
+	table_parts_of(t, ids, n, part);
+	for (size_t i = 0; i < n; i++)
+		start[part[i] + 1]++;
+	for (uint32_t p = 0; p < t->nparts; p++)
+		start[p + 1] += start[p];
+	return part;
+}
+
+void client_rows_sort_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted)
+{
+	uint16_t *part = client_rows_parts(t, ids, n, start);
+
+	for (size_t i = 0; i < n; i++) {
+		uint32_t at = start[part[i]]++;
+
+		order[at] = (uint32_t)i;
+		if (sorted)
+			sorted[at] = ids[i];
+	}
+	/* start[p] has moved to the end of partition p, which is the beginning of p + 1: shift
+	 * the array back. */
+	memmove(start + 1, start, t->nparts * sizeof *start);
+	start[0] = 0;
+	free(part);
+}
+
+uint32_t client_rows_group_size(const struct table *t, size_t n)
+{
+	return n < MANY_ROWS || t->nparts < GROUPS ? t->nparts : (t->nparts + GROUPS - 1) / GROUPS;
+}
+
+uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count, uint16_t some[static ROWS_PICKED])
+{
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		some[k] = (uint16_t)i;
+		k += part[i] - first < count;
+	}
+	return k;
+}
+
+void client_rows_flush_if_many(struct client *c)
+{
+	size_t queued = 0;
+
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->state == LINK_UP)
+			queued += conn_queued(c->link[i]->conn);
+	/* A relay's client is served by client_pump alone. */
+	if (queued >= UNDER_WAY && !c->cfg.hooks)
+		client_serve(c, 0);
+}
+
+/* Put the rows of partitions first .. first + count - 1 into the list. next[p]: the list
+ * position of the next row of partition p. */
+static void fill_row_list(const uint16_t *part, const uint64_t *ids, size_t n, uint32_t *next,
+    struct client_row_list *list, uint32_t first, uint32_t count)
+{
+	uint16_t some[ROWS_PICKED];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		uint32_t picked;
+
+		m = n - i < ROWS_PICKED ? n - i : ROWS_PICKED;
+		picked = client_rows_pick(part + i, (uint32_t)m, first, count, some);
+		for (uint32_t k = 0; k < picked; k++) {
+			size_t row = i + some[k];
+			uint32_t at = next[part[row]]++;
+
+			list->pos[at] = (uint32_t)row;
+			list->ids[at] = ids[row];
+		}
+	}
+}
+
+static enum err_code want_table_rows(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
+{
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *next = mem_array(t->nparts, sizeof *next), some = client_rows_group_size(t, n);
+	struct client_row_list *list = new_row_list(c, n);
+	uint16_t *part = client_rows_parts(t, ids, n, start);
+	enum err_code rc = ERR_OK;
+
+	client_rows_begin(c, n);
+	memcpy(next, start, t->nparts * sizeof *next);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
+		if (p % some == 0)
+			fill_row_list(part, ids, n, next, list, p, some);
+		if (start[p + 1] == start[p])
+			continue;
+		rc = want_part_rows(c, t, step, p, list, start[p], start[p + 1] - start[p], changed,
+		    dst, e);
+		client_rows_flush_if_many(c);
+	}
+	client_row_list_drop(c, list);
+	free(part);
+	free(next);
+	free(start);
+	return rc;
+}
+
+enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
+    float *dst, struct err *e)
+{
+	return want_table_rows(c, t, step, ids, n, false, dst, e);
+}
+
+enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
+    float *dst, struct err *e)
+{
+	return want_table_rows(c, t, step, ids, n, true, dst, e);
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static enum err_code set_unasked_error(struct err *e)
+{
+	return err_set(e, ERR_PROTO, "rows that were not asked for");
+}
+
+/* Take an answer with all rows of the question. */
+static enum err_code take_whole_rows(const struct client_relay_hooks *h, const struct ask *a,
+    const struct record *r, const uint8_t *payload, struct err *e)
+{
+	size_t cols = a->table->cols, floats = a->n * cols;
+	const struct codec *codec = codec_by_id(r->codec);
+	float *room;
+	const float *x;
+
+	if (!codec || codec->check(payload, r->len, floats) == CODEC_MALFORMED)
+		return set_unasked_error(e);
+	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
+	x = codec_values(codec, payload, r->len, floats, room);
+	if (h)
+		h->rows(h->ctx, a->table, a->part, a->step, a->ids, a->n, x, r->total);
+	for (uint32_t i = 0; !h && i < a->n; i++) {
+		if (i + AHEAD < a->n)
+			__builtin_prefetch(a->dst + a->pos[i + AHEAD] * cols, 1);
+		copy_floats(a->dst + a->pos[i] * cols, x + i * cols, cols);
+	}
+	free(room);
+	return ERR_OK;
+}
+
+/* Take an answer with changes. dst holds the cached rows already. */
+static enum err_code take_row_changes(const struct ask *a, const struct record *r,
+    const uint8_t *payload, struct err *e)
+{
+	const struct codec *codec = codec_by_id(r->codec);
+
+	if (!a->since || !codec || delta_check(codec, payload, r->len, a->n, a->table->cols) == CODEC_MALFORMED)
+		return set_unasked_error(e);
+	delta_apply(codec, payload, r->len, a->n, a->table->cols, a->pos, a->dst);
+	return ERR_OK;
+}
+
+enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e)
+{
+	enum err_code rc;
+
+	if (a->type != REC_PULL_ROWS)
+		return set_unasked_error(e);
+	rc = r->flags & RECORD_DELTA ? take_row_changes(a, r, payload, e) :
+	    take_whole_rows(l->client->cfg.hooks, a, r, payload, e);
+	if (!rc && a->since)
+		client_row_cache_store(l->client, a, r->total);
+	return rc;
+}

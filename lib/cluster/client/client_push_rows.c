@@ -1,0 +1,425 @@
+#include "core/endian.h"
+#include "client/client_state.h"
+#include "core/fail.h"
+#include "core/mem.h"
+#include "math/copy.h"
+#include "math/vec.h"
+
+/* Pushes of rows of sparse tables: which rows are sent, and which are held back for a later
+ * push. */
+
+/* The limit of a push in several records, in bytes; ps-protocol(7). */
+#define ROWS_MOST (16u << 20)
+/* Rows of at least this many values are copied one partition at a time, and each partition is
+ * sent while the next is copied. With narrower rows that would read each cache line many
+ * times. */
+#define WIDE 16u
+/* How many rows ahead the source is prefetched. */
+#define AHEAD 24u
+
+/* ---- residuals and filters -------------------------------------------------------------- */
+
+static const struct codec *rows_codec(const struct client *c)
+{
+	const struct codec *codec = c->cfg.coding.codec.codec;
+
+	/* Codecs that choose a fraction of the values are for dense tables only: in a sparse
+	 * one the batch has chosen the rows already. */
+	return codec && codec->takes != CODEC_FRACTION ? codec : codec_by_id(0);
+}
+
+/* Does the present coding leave anything for later pushes? */
+static bool keeps_residuals(const struct client *c)
+{
+	return c->cfg.coding.feedback && (rows_codec(c)->lossy || c->cfg.coding.filter.kind != FILTER_NONE);
+}
+
+/* The table's residuals by row: gradients that filters hold back, and differences that codecs
+ * leave. */
+static struct rows *table_residuals(struct client *c, const struct table *t)
+{
+	if (t->id >= c->nkept) {
+		c->kept = mem_regrow((void *)c->kept, (size_t)t->id + 1, sizeof *c->kept);
+		while (c->nkept <= t->id)
+			c->kept[c->nkept++] = NULL;
+	}
+	if (!c->kept[t->id])
+		c->kept[t->id] = rows_new(t->cols);
+	return c->kept[t->id];
+}
+
+/* Are there residuals, maybe of an earlier coding? */
+static bool has_residuals(const struct client *c, const struct table *t)
+{
+	return t->id < c->nkept && c->kept[t->id];
+}
+
+float *client_rows_residual(struct client *c, const struct table *t, uint64_t id)
+{
+	bool made;
+	float *row = rows_put(table_residuals(c, t), id, &made);
+
+	if (!row)
+		abort();
+	return row;
+}
+
+/* Apply the filter to the n rows in `order`. Rows to be sent move to its front, and their
+ * residuals are added to their gradients in g; the others become residuals. Returns how many
+ * are to be sent. */
+static uint32_t filter_rows(struct client *c, const struct table *t, const uint64_t *ids,
+    const float *w, uint32_t *order, uint32_t n, float *g)
+{
+	uint32_t cols = t->cols, go = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		size_t at = (size_t)order[i] * cols;
+		float *kept = keeps_residuals(c) ? client_rows_residual(c, t, ids[order[i]]) :
+		    has_residuals(c, t) ? rows_get(c->kept[t->id], ids[order[i]]) : NULL;
+
+		if (kept)
+			vec_add(cols, kept, g + at);
+		if (!filter_holds(&c->cfg.coding.filter, &c->rng, c->cfg.coding.l1, g + at, w ? w + at : NULL, cols)) {
+			if (kept)
+				memset(kept, 0, cols * sizeof *kept);
+			order[go++] = order[i];
+		} else if (kept) {
+			memcpy(kept, g + at, cols * sizeof *kept);
+		}
+	}
+	c->stats.rows_held += n - go;
+	return go;
+}
+
+/* Add weight times the decoded values of a push to the residuals of its rows. */
+static void add_to_residuals(struct client *c, const struct inflight_push *d, float weight)
+{
+	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	const uint64_t *ids = (const uint64_t *)(const void *)(d->body + MSG_ROWS_HEAD);
+	float *x = mem_array(floats + 1, sizeof *x);
+
+	codec_by_id(d->codec)->add(d->body + plain, d->len - plain, floats, weight, x);
+	for (uint32_t i = 0; i < d->n; i++)
+		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[i]));
+	free(x);
+}
+
+void client_rows_restore_residual(struct client *c, const struct inflight_push *d)
+{
+	if (keeps_residuals(c))
+		add_to_residuals(c, d, 1);
+}
+
+/* ---- pushing ------------------------------------------------------------------------------ */
+
+static void copy_pushed_rows(const struct inflight_push *d, const uint64_t *ids, const float *g,
+    const uint32_t *order, float *x)
+{
+	size_t cols = d->table->cols;
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		if (i + AHEAD < d->n) {
+			__builtin_prefetch(ids + order[i + AHEAD]);
+			__builtin_prefetch(g + order[i + AHEAD] * cols);
+		}
+		put_le64(d->body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
+		copy_floats(x + i * cols, g + order[i] * cols, cols);
+	}
+}
+
+static void encode_row_body(struct client *c, struct inflight_push *d, const uint64_t *ids, const float *g,
+    const uint32_t *order)
+{
+	const struct codec *codec = rows_codec(c);
+	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	float *x;
+
+	/* A server bounds a push together with its decoded values: send larger ones raw. */
+	if (codec->lossy && plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
+		codec = codec_by_id(0);
+	/* Send values that are not finite raw: the server refuses them. */
+	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
+		if (!vec_all_finite(cols, g + order[i] * cols))
+			codec = codec_by_id(0);
+	d->codec = codec->id;
+	d->body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
+	msg_put_rows_head(d->body, d->n);
+	x = codec->lossy ? mem_array(floats + 1, sizeof *x) : (float *)(void *)(d->body + plain);
+	copy_pushed_rows(d, ids, g, order, x);
+	d->len = plain + floats * 4;
+	if (!codec->lossy)
+		return;
+	d->len = plain + codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
+	for (uint32_t i = 0; keeps_residuals(c) && i < d->n; i++)
+		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[order[i]]));
+	if (keeps_residuals(c))
+		add_to_residuals(c, d, -1);
+	free(x);
+}
+
+static enum err_code push_body(struct client *c, struct inflight_push *d, struct err *e)
+{
+	enum err_code rc = inflight_push_start(c, d, e);
+
+	if (rc)
+		inflight_push_release(c, d);
+	else
+		client_rows_flush_if_many(c);
+	return rc;
+}
+
+/* Push with residuals, a filter or a codec, one partition after the other. */
+static enum err_code push_encoded_rows(struct client *c, const struct inflight_push *all,
+    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_regrow(NULL, n, sizeof *order);
+	/* Gradients that are not finite must not become residuals: send them unfiltered, and
+	 * the server refuses them. */
+	bool sifts = (keeps_residuals(c) || has_residuals(c, t) ||
+	    c->cfg.coding.filter.kind != FILTER_NONE) && vec_all_finite(n * t->cols, g);
+	float *whole = sifts ? mem_regrow(NULL, n * t->cols, sizeof *whole) : NULL;
+	int64_t begin = clock_now();
+	enum err_code rc = ERR_OK;
+
+	if (sifts)
+		memcpy(whole, g, n * t->cols * sizeof *whole);
+	client_rows_sort_by_part(t, ids, n, start, order, NULL);
+	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
+		struct inflight_push d = *all;
+
+		d.part = p;
+		d.n = start[p + 1] - start[p];
+		if (sifts)
+			d.n = filter_rows(c, t, ids, w, order + start[p], d.n, whole);
+		if (!d.n)
+			continue;
+		encode_row_body(c, &d, ids, sifts ? whole : g, order + start[p]);
+		client_encode_count_time(c, begin);
+		rc = push_body(c, &d, e);
+		begin = clock_now();
+	}
+	free(start);
+	free(order);
+	free(whole);
+	return rc;
+}
+
+/* ---- without residuals, filter and codec ----------------------------------------------- */
+
+void client_bodies_free(struct bodies *b)
+{
+	if (b)
+		free(b->bytes);
+	free(b);
+}
+
+static struct bodies *new_bodies(struct client *c, size_t bytes)
+{
+	struct bodies *b = c->spare_bodies ? c->spare_bodies : mem_alloc(sizeof *b);
+
+	c->spare_bodies = NULL;
+	b->users = 1;
+	if (bytes > b->cap) {
+		free(b->bytes);
+		b->bytes = mem_regrow(NULL, bytes, 1);
+		b->cap = bytes;
+	}
+	return b;
+}
+
+void client_bodies_drop(struct client *c, struct bodies *b)
+{
+	if (--b->users)
+		return;
+	client_bodies_free(c->spare_bodies);
+	c->spare_bodies = b;
+}
+
+static size_t row_body_bytes(const struct table *t, size_t rows)
+{
+	return MSG_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
+}
+
+/* Make a push d[p] for each partition that has rows, with its body in one shared buffer.
+ * start: as of client_rows_sort_by_part. Returns the buffer, with one use for the caller. */
+static struct bodies *cut_bodies(struct client *c, const struct inflight_push *all, const uint32_t *start,
+    struct inflight_push *d)
+{
+	const struct table *t = all->table;
+	struct bodies *b;
+	size_t at = 0;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		d[p] = *all;
+		d[p].part = p;
+		d[p].n = start[p + 1] - start[p];
+		d[p].len = row_body_bytes(t, d[p].n);
+		at += d[p].n ? (d[p].len + 7) / 8 * 8 : 0;
+	}
+	b = new_bodies(c, at);
+	at = 0;
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (!d[p].n)
+			continue;
+		d[p].bodies = b;
+		d[p].body = b->bytes + at;
+		msg_put_rows_head(d[p].body, d[p].n);
+		at += (d[p].len + 7) / 8 * 8;
+		b->users++;
+	}
+	return b;
+}
+
+/* The places in a body for the next row's id and values. */
+struct cursor {
+	uint8_t *id;
+	float *value;
+};
+
+static struct cursor *body_cursors(const struct inflight_push *d)
+{
+	uint32_t nparts = d->table->nparts;
+	struct cursor *at = mem_array(nparts, sizeof *at);
+
+	for (uint32_t p = 0; p < nparts; p++)
+		if (d[p].n) {
+			at[p].id = d[p].body + MSG_ROWS_HEAD;
+			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p].n * 8);
+		}
+	return at;
+}
+
+static inline void put_body_row(struct cursor *to, uint64_t id, const float *g, size_t cols)
+{
+	put_le64(to->id, id);
+	to->id += 8;
+	copy_floats(to->value, g, cols);
+	to->value += cols;
+}
+
+/* Copy the rows of partitions first .. first + count - 1 to their bodies, in one pass over all
+ * rows. */
+static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t *part, const uint64_t *ids, size_t n, const float *g,
+    uint32_t first, uint32_t count)
+{
+	size_t cols = t->cols;
+	uint16_t some[ROWS_PICKED];
+
+	for (size_t i = 0, m; i < n; i += m) {
+		m = n - i < ROWS_PICKED ? n - i : ROWS_PICKED;
+		if (count == t->nparts) {
+			for (size_t k = i; k < i + m; k++)
+				put_body_row(&at[part[k]], ids[k], g + k * cols, cols);
+			continue;
+		}
+		for (uint32_t k = 0, picked = client_rows_pick(part + i, (uint32_t)m, first, count, some); k < picked; k++) {
+			size_t row = i + some[k];
+
+			put_body_row(&at[part[row]], ids[row], g + row * cols, cols);
+		}
+	}
+}
+
+/* Push narrow rows: fill the bodies of a group of partitions while those of the group before
+ * are being sent. */
+static enum err_code push_narrow_rows(struct client *c, const struct inflight_push *all,
+    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start, struct err *e)
+{
+	const struct table *t = all->table;
+	int64_t begin = clock_now();
+	uint16_t *part = client_rows_parts(t, ids, n, start);
+	struct bodies *b = cut_bodies(c, all, start, d);
+	struct cursor *at = body_cursors(d);
+	uint32_t some = client_rows_group_size(t, n);
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (p % some == 0 && !rc) {
+			begin = p ? clock_now() : begin;
+			fill_bodies(t, at, part, ids, n, g, p, some < t->nparts - p ? some : t->nparts - p);
+			client_encode_count_time(c, begin);
+		}
+		if (d[p].n && rc)
+			inflight_push_release(c, &d[p]);
+		else if (d[p].n)
+			rc = push_body(c, &d[p], e);
+	}
+	client_bodies_drop(c, b);
+	free(at);
+	free(part);
+	return rc;
+}
+
+/* Push wide rows: copy one partition's rows after the other, and send each while the next is
+ * copied. */
+static enum err_code push_wide_rows(struct client *c, const struct inflight_push *all, const uint64_t *ids,
+    size_t n, const float *g, struct inflight_push *d, uint32_t *start, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *order = mem_regrow(NULL, n, sizeof *order);
+	int64_t begin = clock_now();
+	enum err_code rc = ERR_OK;
+	struct bodies *b;
+
+	client_rows_sort_by_part(t, ids, n, start, order, NULL);
+	b = cut_bodies(c, all, start, d);
+	for (uint32_t p = 0; p < t->nparts; p++) {
+		if (!d[p].n)
+			continue;
+		if (!rc)
+			copy_pushed_rows(&d[p], ids, g, order + start[p],
+			    (float *)(void *)(d[p].body + row_body_bytes(t,
+			    d[p].n) - (size_t)d[p].n * t->cols * 4));
+		client_encode_count_time(c, begin);
+		if (rc)
+			inflight_push_release(c, &d[p]);
+		else
+			rc = push_body(c, &d[p], e);
+		begin = clock_now();
+	}
+	client_bodies_drop(c, b);
+	free(order);
+	return rc;
+}
+
+static enum err_code push_plain_rows(struct client *c, const struct inflight_push *all, const uint64_t *ids,
+    size_t n, const float *g, struct err *e)
+{
+	const struct table *t = all->table;
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
+	struct inflight_push *d = mem_array(t->nparts, sizeof *d);
+	enum err_code rc = (t->cols < WIDE ? push_narrow_rows : push_wide_rows)(c, all, ids, n, g,
+	    d, start, e);
+
+	free(start);
+	free(d);
+	return rc;
+}
+
+enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
+    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+{
+	struct inflight_push all = { .table = t, .examples = examples, .step = step };
+	enum err_code rc = client_push_begin(c, step, e);
+
+	if (rc)
+		return rc;
+	client_rows_begin(c, n);
+	c->stats.rows_offered += n;
+	if (rows_codec(c)->lossy || has_residuals(c, t) || c->cfg.coding.filter.kind != FILTER_NONE)
+		rc = push_encoded_rows(c, &all, ids, n, g, w, e);
+	else
+		rc = push_plain_rows(c, &all, ids, n, g, e);
+	FAIL_POINT("push_sent");
+	return rc;
+}
+
+void client_rows_free_residuals(struct client *c)
+{
+	for (size_t i = 0; i < c->nkept; i++)
+		rows_free(c->kept[i]);
+	free((void *)c->kept);
+	c->kept = NULL;
+	c->nkept = 0;
+}

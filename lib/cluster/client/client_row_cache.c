@@ -1,0 +1,110 @@
+#include "core/mem.h"
+#include "client/client_state.h"
+#include "codec/since.h"
+#include "math/copy.h"
+
+/* A cache of pulled rows of sparse tables, so that a pull need bring only rows that have
+ * changed. Each table has two generations: used rows go to the young one; when that is too
+ * large it becomes the old one, and the rows of the old one that were not used since are
+ * forgotten. */
+struct known {
+	struct rows *young, *old;
+};
+
+/* The limit for all tables together. */
+#define KNOWN_BYTES (64u << 20)
+
+/* A store for rows whose values are followed by their version, which takes two floats. */
+static struct rows *new_row_store(const struct table *t)
+{
+	return rows_new(t->cols + sizeof(uint64_t) / sizeof(float));
+}
+
+static struct known *table_cache(struct client *c, const struct table *t)
+{
+	if (t->id >= c->nknown) {
+		c->known = mem_regrow(c->known, (size_t)t->id + 1, sizeof *c->known);
+		while (c->nknown <= t->id)
+			c->known[c->nknown++] = (struct known){ NULL, NULL };
+	}
+	if (!c->known[t->id].young)
+		c->known[t->id] = (struct known){ new_row_store(t), new_row_store(t) };
+	return &c->known[t->id];
+}
+
+/* Start a new young generation when the present one has its share of the memory. */
+static void age_cache(const struct client *c, const struct table *t, struct known *k)
+{
+	if (rows_bytes(k->young) <= KNOWN_BYTES / 2 / c->layout.ntables)
+		return;
+	rows_free(k->old);
+	k->old = k->young;
+	k->young = new_row_store(t);
+}
+
+/* How many rows the block at `at` has: the row store is asked for one block at a time. */
+static uint32_t row_block_size(const struct ask *a, uint32_t at)
+{
+	return a->n - at < ROWS_BLOCK ? a->n - at : ROWS_BLOCK;
+}
+
+void client_row_cache_lookup(struct client *c, struct ask *a)
+{
+	uint32_t cols = a->table->cols;
+	struct known *k;
+
+	/* After a restart from a checkpoint the servers count versions anew. */
+	if (c->known_generation != c->layout.generation)
+		client_row_cache_free(c);
+	c->known_generation = c->layout.generation;
+	k = table_cache(c, a->table);
+	a->since = mem_regrow(NULL, a->n, sizeof *a->since);
+	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
+		const uint8_t *ids = (const uint8_t *)(a->ids + at);
+		float *young[ROWS_BLOCK], *old[ROWS_BLOCK];
+		uint32_t n = row_block_size(a, at);
+
+		rows_find(k->young, ids, n, young);
+		rows_find(k->old, ids, n, old);
+		for (uint32_t i = 0; i < n; i++) {
+			const float *row = young[i] ? young[i] : old[i];
+
+			a->since[at + i] = SINCE_NEVER;
+			if (!row)
+				continue;
+			copy_floats(a->dst + (size_t)a->pos[at + i] * cols, row, cols);
+			memcpy(&a->since[at + i], row + cols, sizeof *a->since);
+		}
+	}
+}
+
+void client_row_cache_store(struct client *c, const struct ask *a, uint64_t version)
+{
+	struct known *k = table_cache(c, a->table);
+	uint32_t cols = a->table->cols;
+
+	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
+		float *row[ROWS_BLOCK];
+		uint64_t made;
+		uint32_t n = row_block_size(a, at);
+
+		if (!rows_make(k->young, (const uint8_t *)(a->ids + at), n, row, &made))
+			abort();
+		for (uint32_t i = 0; i < n; i++) {
+			copy_floats(row[i], a->dst + (size_t)a->pos[at + i] * cols, cols);
+			memcpy(row[i] + cols, &version, sizeof version);
+		}
+	}
+	age_cache(c, a->table, k);
+}
+
+void client_row_cache_free(struct client *c)
+{
+	for (size_t i = 0; i < c->nknown; i++) {
+		rows_free(c->known[i].young);
+		rows_free(c->known[i].old);
+	}
+	free(c->known);
+	c->known = NULL;
+	c->nknown = 0;
+}

@@ -1,0 +1,216 @@
+#include "core/endian.h"
+#include "client/client_state.h"
+#include "core/mem.h"
+
+/* Scans of sparse tables: all rows, or all that have changed, without naming their ids. */
+
+/* A scan of some partitions of a table: the request to each of them, and the rows of all
+ * answers. */
+struct whole {
+	const struct table *t;
+	uint32_t first, count;          /* `first` and `count` are partitions */
+	struct client_scan_request want;
+	struct buf rows;                /* records of an id and the row's floats */
+	uint64_t step, removed;         /* step: the lowest of all answers; removed: the highest */
+};
+
+/* Bytes of a record in x->rows. */
+static size_t scan_stride(const struct whole *x)
+{
+	return 8 + (x->want.told ? 0 : (size_t)x->t->cols * 4);
+}
+
+/* One partition's scan: it answers in ascending order of ids, one record at a time. */
+struct piece {
+	uint32_t part;
+	bool asked, last;
+	uint64_t after;                 /* the highest id of all answers */
+	struct client_scan_request answer;
+};
+
+static enum err_code ask_next_rows(struct client *c, struct whole *x, struct piece *k,
+    struct err *e)
+{
+	struct link *l = client_link_of_pull(c, x->t, k->part, CLIENT_NOW, e);
+	struct ask *a;
+
+	if (!l)
+		return ERR_NOTREADY;
+	k->answer = x->want;
+	a = client_pull_add(c, l, REC_SCAN, x->t, CLIENT_NOW);
+	a->part = k->part;
+	a->begin = !k->asked;
+	a->after = k->after;
+	a->scanned = &k->answer;
+	k->asked = true;
+	if (l->state == LINK_UP)
+		client_link_send_pull(l, a);
+	return ERR_OK;
+}
+
+static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct err *e)
+{
+	const struct client_scan_request *s = &k->answer;
+	size_t floats = scan_stride(x) - 8;
+	const uint8_t *ids, *values;
+	uint32_t n;
+
+	if (!msg_get_rows(s->body.data, s->body.len, (uint32_t)(floats / 4), &n, &ids, &values))
+		return err_set(e, ERR_PROTO, "the server of table \"%s\" partition %u sends rows that do not fit", x->t->name, k->part);
+	for (uint32_t i = 0; i < n; i++) {
+		buf_append(&x->rows, ids + (size_t)i * 8, 8);
+		if (floats)
+			buf_append(&x->rows, values + (size_t)i * floats, floats);
+		k->after = get_le64(ids + (size_t)i * 8);
+	}
+	k->last = s->last;
+	/* Each answer's step and removed hold for its own rows. The lowest step and the
+	 * highest removed hold for all of them. */
+	x->step = s->step < x->step ? s->step : x->step;
+	x->removed = s->removed > x->removed ? s->removed : x->removed;
+	return ERR_OK;
+}
+
+/* How many partitions are asked at the same time. */
+#define WAVE 32u
+
+/* Ask each partition that is not complete for its next rows, and take the answers. */
+static enum err_code scan_wave(struct client *c, struct whole *x, struct piece *k, uint32_t n, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t i = 0; !rc && i < n; i++)
+		if (!k[i].last)
+			rc = ask_next_rows(c, x, &k[i], e);
+	if (!rc)
+		rc = client_wait(c, CLIENT_NOW, e);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!rc && !k[i].last)
+			rc = take_scanned_rows(x, &k[i], e);
+		buf_release(&k[i].answer.body);
+	}
+	return rc;
+}
+
+static bool are_pieces_done(const struct piece *k, uint32_t n)
+{
+	uint32_t i = 0;
+
+	while (i < n && k[i].last)
+		i++;
+	return i == n;
+}
+
+static int compare_row_ids(const void *a, const void *b)
+{
+	uint64_t x = get_le64(a), y = get_le64(b);
+
+	return (x > y) - (x < y);
+}
+
+/* Scan all partitions into x->rows, sorted by id. *n: how many rows. */
+static enum err_code scan_partitions(struct client *c, struct whole *x, size_t *n, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	x->step = UINT64_MAX;
+	for (uint32_t at = 0; !rc && at < x->count; at += WAVE) {
+		uint32_t k = x->count - at < WAVE ? x->count - at : WAVE;
+		struct piece piece[WAVE] = { 0 };
+
+		for (uint32_t i = 0; i < k; i++)
+			piece[i].part = x->first + at + i;
+		while (!rc && !are_pieces_done(piece, k))
+			rc = scan_wave(c, x, piece, k, e);
+	}
+	*n = x->rows.len / scan_stride(x);
+	if (!rc && *n && x->count > 1)
+		qsort(x->rows.data, *n, scan_stride(x), compare_row_ids);
+	return rc;
+}
+
+/* Call fn with the rows of the scan, if there are any. */
+static enum err_code deliver_rows(const struct whole *x, size_t n, client_rows_fn fn, void *ctx,
+    struct err *e)
+{
+	size_t cols = x->t->cols;
+	uint64_t *ids = mem_array(n, sizeof *ids);
+	float *rows = mem_array(n * cols, sizeof *rows);
+	enum err_code rc;
+
+	for (size_t i = 0; i < n; i++) {
+		ids[i] = get_le64(x->rows.data + i * scan_stride(x));
+		memcpy(rows + i * cols, x->rows.data + i * scan_stride(x) + 8, cols * 4);
+	}
+	rc = n ? fn(ctx, ids, rows, n, e) : ERR_OK;
+	free(ids);
+	free(rows);
+	return rc;
+}
+
+enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e)
+{
+	struct whole x = { .t = t, .count = t->nparts };
+	size_t n;
+	enum err_code rc = scan_partitions(c, &x, &n, e);
+
+	if (!rc)
+		rc = deliver_rows(&x, n, fn, ctx, e);
+	buf_release(&x.rows);
+	return rc;
+}
+
+/* Some rows were removed: fetch the ids of those that are left. */
+static enum err_code scan_live_ids(struct client *c, const struct whole *of,
+    struct client_changes *out, struct err *e)
+{
+	struct whole x = { .t = of->t, .first = of->first, .count = of->count, .want.told = true };
+	enum err_code rc = scan_partitions(c, &x, &out->nlive, e);
+
+	if (!rc) {
+		out->live = mem_array(out->nlive, sizeof *out->live);
+		for (size_t i = 0; i < out->nlive; i++)
+			out->live[i] = get_le64(x.rows.data + i * 8);
+	}
+	buf_release(&x.rows);
+	return rc;
+}
+
+static enum err_code scan_changed_rows(struct client *c, struct whole *x, client_rows_fn fn,
+    void *ctx, struct client_changes *out, struct err *e)
+{
+	uint64_t since = x->want.since;
+	enum err_code rc;
+	size_t n;
+
+	*out = (struct client_changes){ 0 };
+	if (x->want.changed && !row_policy_dates(&x->t->policy))
+		return err_set(e, ERR_CONFIG, "of table \"%s\" it is not known when rows change: its policy must have changes, expire or memory",
+		    x->t->name);
+	rc = scan_partitions(c, x, &n, e);
+	if (!rc)
+		rc = deliver_rows(x, n, fn, ctx, e);
+	out->step = x->step;
+	out->gone = since && x->removed > since;
+	if (!rc && out->gone)
+		rc = scan_live_ids(c, x, out, e);
+	buf_release(&x->rows);
+	return rc;
+}
+
+enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since, client_rows_fn fn, void *ctx,
+    struct client_changes *out, struct err *e)
+{
+	struct whole x = { .t = t, .count = t->nparts, .want = { .changed = true, .since = since } };
+
+	return scan_changed_rows(c, &x, fn, ctx, out, e);
+}
+
+enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first, uint32_t count, uint64_t since,
+    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e)
+{
+	struct whole x = { .t = t, .first = first, .count = count, .want = { .changed = since != CLIENT_ALL } };
+
+	x.want.since = x.want.changed ? since : 0;
+	return scan_changed_rows(c, &x, fn, ctx, out, e);
+}

@@ -1,0 +1,142 @@
+#include "auth/keys.h"
+#include "client/client_state.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+/* Applying a cluster view: its servers, its relays and its layout. */
+
+static struct link *new_link(struct client *c, size_t i)
+{
+	struct link *l = mem_alloc(sizeof *l);
+
+	l->client = c;
+	l->index = (unsigned)i;
+	l->retry = LINK_RETRY_MIN;
+	l->asks_last = &l->asks;
+	snprintf(l->id, sizeof l->id, "server-%zu", i);
+	return l;
+}
+
+/* Make links until there is one for each of n servers, and behind those the relay's. */
+static void add_links(struct client *c, size_t n)
+{
+	struct link *relay = c->nlinks ? client_relay_link(c) : new_link(c, n);
+
+	if (c->nlinks && n <= c->nservers)
+		return;
+	c->link = mem_regrow(c->link, n + 1, sizeof *c->link);
+	for (size_t i = c->nservers; i < n; i++)
+		c->link[i] = new_link(c, i);
+	relay->index = (unsigned)n;
+	c->link[n] = relay;
+	c->nservers = (unsigned)n;
+	c->nlinks = (unsigned)n + 1;
+}
+
+/* A server that is gone, or replaced, will not answer a CLOCK or DONE. A new one must get the
+ * last CLOCK, to know how far this worker is. */
+void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 32])
+{
+	struct client *c = l->client;
+	bool other = memcmp(key, l->key, sizeof l->key) != 0;
+
+	if (l->conn && (!live || other))
+		client_link_drop(l, NULL);
+	if (!live || other) {
+		l->clock_due = l->done_due = false;
+		l->down_since = 0;
+		l->retry = LINK_RETRY_MIN;
+		l->next_try = 0;
+		l->denied = 0;
+		l->unshared = false;
+		l->fault = (struct err){ 0 };
+	}
+	if (!live)
+		l->used = false;
+	l->done = l->done && live && !other;
+	if (live && (!l->live || other) && c->clocked && !c->relayed && l != client_relay_link(c))
+		l->used = l->clock_due = true;
+	l->live = live;
+	memcpy(l->key, key, sizeof l->key);
+}
+
+static enum err_code apply_servers(struct client *c, const json_t *servers, struct err *e)
+{
+	const json_t *s;
+	size_t i;
+
+	add_links(c, json_array_size(servers));
+	json_array_foreach(servers, i, s) {
+		struct link *l = c->link[i];
+		bool live = json_flag(s, "live"), moved = strcmp(l->tcp, json_str(s, "tcp", "")) != 0;
+		uint8_t key[KEY_BYTES] = { 0 };
+
+		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(s, "tcp", ""));
+		snprintf(l->unix_path, sizeof l->unix_path, "%s", c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
+		if (live && !key_from_text(json_str(s, "key", ""), key))
+			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
+		/* Another address means another process, even with the same key. */
+		if (moved && l->live)
+			client_link_apply_view(l, false, key);
+		client_link_apply_view(l, live, key);
+	}
+	return ERR_OK;
+}
+
+/* Fail when a table with an open pull or push was dropped. */
+static enum err_code check_dropped_tables(const struct client *c, struct err *e)
+{
+	const struct table *gone = NULL;
+
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		for (const struct ask *a = c->link[i]->asks; a; a = a->next)
+			gone = a->table->dropped ? a->table : gone;
+		for (size_t k = 0; k < c->link[i]->ninflight; k++)
+			if (!c->link[i]->inflight[k].settled && c->link[i]->inflight[k].table->dropped)
+				gone = c->link[i]->inflight[k].table;
+	}
+	return gone ? err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile", gone->name) : ERR_OK;
+}
+
+static enum err_code apply_layout(struct client *c, struct layout *fresh, struct err *e)
+{
+	uint32_t epoch = fresh->epoch;
+
+	for (size_t i = 0; i < c->layout.ntables && i < fresh->ntables; i++)
+		if (!fresh->table[i].sparse && fresh->table[i].rows > c->layout.table[i].rows)
+			client_encode_grow_residual(c, &c->layout.table[i], &fresh->table[i]);
+	/* Pulls and pushes point to tables, so tables must not move. */
+	if (!layout_update(&c->layout, fresh))
+		return err_set(e, ERR_PROTO, "the layout of epoch %u names other tables than the one before", epoch);
+	/* A relay's client pulls again in each epoch. */
+	return c->cfg.hooks ? ERR_OK : check_dropped_tables(c, e);
+}
+
+enum err_code client_apply_view(struct client *c, const json_t *view, struct err *e)
+{
+	const json_t *jl = json_object_get(view, "layout");
+	enum err_code rc = apply_servers(c, json_object_get(view, "servers"), e);
+	bool fresh_epoch = !c->layout.epoch || (uint32_t)json_int(jl, "epoch", 0) != c->layout.epoch, changed = false;
+	struct layout fresh;
+
+	if (!rc)
+		rc = client_relay_apply_view(c, view, &changed, e);
+	if (rc || (!fresh_epoch && !changed))
+		return rc;
+	rc = fresh_epoch ? layout_from_json(jl, &fresh, e) : ERR_OK;
+	if (!rc && fresh_epoch)
+		rc = apply_layout(c, &fresh, e);
+	if (rc)
+		return rc;
+	inflight_push_reroute_all(c);
+	if (fresh_epoch && c->cfg.hooks)
+		client_pull_drop_all(c);
+	else
+		client_pull_reroute_all(c);
+	if (changed)
+		client_relay_resend_clocks(c);
+	for (unsigned i = 0; c->cfg.hooks && i < c->nlinks; i++)
+		c->link[i]->session = ++c->sessions;
+	return ERR_OK;
+}

@@ -1,0 +1,290 @@
+#include "conf/conf.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conf/conf_key.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+#define FILE_MAX (1u << 20)
+#define LOSS_WAIT (30 * NSEC_PER_SEC)
+
+void conf_init(struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	memset(c, 0, sizeof *c);
+	for (size_t i = 0; i < n; i++) {
+		enum err_code rc = ERR_OK;
+
+		if (k[i].deflt[0] != '\0')
+			rc = conf_value_parse(&k[i], k[i].deflt, NULL, c, NULL);
+		assert(rc == ERR_OK);
+		(void)rc;
+	}
+	memset(c->given, 0, sizeof c->given);
+}
+
+bool conf_trains(const struct conf *c)
+{
+	return c->has_job && !c->read_only;
+}
+
+bool conf_is_named(const char *value)
+{
+	return value && strcmp(value, "none") != 0;
+}
+
+void conf_release(struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; i < n; i++)
+		conf_value_release(&k[i], c);
+	memset(c, 0, sizeof *c);
+}
+
+/* Set the defaults that depend on other keys. */
+static void derive_defaults(struct conf *c)
+{
+	if (conf_given(c, conf_key_find("on_worker_loss", NULL)))
+		return;
+	c->on_worker_loss.policy = c->deterministic ? CONF_WAIT : CONF_SHRINK;
+	c->on_worker_loss.wait = c->deterministic ? LOSS_WAIT : 0;
+}
+
+static bool is_job_key(const struct conf_key *k)
+{
+	return strncmp(k->path, "job.", 4) == 0;
+}
+
+static enum err_code read_object_keys(const json_t *o, bool job, const char *dir, struct conf *c,
+                                  struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)o, name, v) {
+		const struct conf_key *k;
+		char *path = mem_printf("%s%s", job ? "job." : "", name);
+
+		if (!job && strcmp(name, "job") == 0) {
+			free(path);
+			continue;
+		}
+		k = conf_key_find(path, NULL);
+		if (k && strcmp(k->path, path) != 0)
+			err_set(e, ERR_CONFIG, "%s: belongs into \"job\": { ... }", name);
+		else if (!k && job && (k = conf_key_find(name, NULL)) != NULL)
+			err_set(e, ERR_CONFIG, "%s: belongs outside of \"job\"", path);
+		else if (!k)
+			conf_key_find(path, e);
+		else if (conf_value_read(k, v, dir, c, e) == ERR_OK) {
+			free(path);
+			continue;
+		}
+		free(path);
+		return ERR_CONFIG;
+	}
+	return ERR_OK;
+}
+
+static enum err_code read_document(const json_t *o, const char *dir, struct conf *c, struct err *e)
+{
+	const json_t *job;
+	enum err_code rc;
+
+	conf_init(c);
+	if (!json_is_object(o))
+		return err_set(e, ERR_CONFIG, "must hold one JSON object: { \"servers\": 1, ... }");
+	job = json_object_get(o, "job");
+	if (job && !json_is_object(job))
+		return err_set(e, ERR_CONFIG, "job: must be an object: { \"model\": ... }");
+	rc = read_object_keys(o, false, dir, c, e);
+	if (rc == ERR_OK && job) {
+		c->has_job = true;
+		rc = read_object_keys(job, true, dir, c, e);
+	}
+	derive_defaults(c);
+	return rc;
+}
+
+enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e)
+{
+	enum err_code rc = read_document(o, NULL, c, e);
+
+	if (rc != ERR_OK)
+		conf_release(c);
+	return rc;
+}
+
+enum err_code conf_set(struct conf *c, const char *assignment, struct err *e)
+{
+	const char *equals = strchr(assignment, '=');
+	const struct conf_key *k;
+	char *name, *dir;
+	enum err_code rc = ERR_CONFIG;
+
+	if (!equals || equals == assignment)
+		return err_set(e, ERR_USAGE, "\"%.80s\" must be key=value", assignment);
+	name = mem_printf("%.*s", (int)(equals - assignment), assignment);
+	k = conf_key_find(name, e);
+	if (k) {
+		dir = getcwd(NULL, 0);
+		rc = conf_value_parse(k, equals + 1, dir, c, e);
+		free(dir);
+	}
+	if (rc == ERR_OK) {
+		c->has_job = c->has_job || is_job_key(k);
+		derive_defaults(c);
+	}
+	free(name);
+	return rc;
+}
+
+char *conf_file(const char *arg)
+{
+	char *with = mem_printf("%s.json", arg);
+
+	if (access(arg, F_OK) != 0 && access(with, F_OK) == 0)
+		return with;
+	free(with);
+	return mem_strdup(arg);
+}
+
+/* The directory of a file, absolute if it exists. */
+static char *absolute_directory(const char *file)
+{
+	char *dir = path_dirname(file);
+	char *absolute = realpath(dir, NULL);
+
+	if (!absolute)
+		return dir;
+	free(dir);
+	return absolute;
+}
+
+/* The assignment that set the key with which an error message begins; NULL: none did. */
+static const char *find_blamed_assignment(const char *sentence, const char **sets, size_t nsets)
+{
+	for (size_t i = nsets; i-- > 0;) {
+		char *name = mem_printf("%.*s", (int)strcspn(sets[i], "="), sets[i]);
+		const struct conf_key *k = conf_key_find(name, NULL);
+		size_t n = k ? strlen(k->path) : 0;
+
+		free(name);
+		if (n && strncmp(sentence, k->path, n) == 0 && (sentence[n] == ':' || sentence[n] == ' '))
+			return sets[i];
+	}
+	return NULL;
+}
+
+static enum err_code read_cluster_file(const char *file, struct conf *c, struct err *e)
+{
+	json_t *o = json_parse_file(file, FILE_MAX, e);
+	enum err_code rc;
+	char *dir;
+
+	if (!o)
+		return e->code;
+	dir = absolute_directory(file);
+	rc = read_document(o, dir, c, e);
+	free(dir);
+	json_decref(o);
+	return rc ? err_prefix(e, "%s", file) : ERR_OK;
+}
+
+static enum err_code load_and_validate(const char *file, const char **sets, size_t nsets, struct conf *c,
+                          struct err *e)
+{
+	const struct conf_key *name = conf_key_find("name", NULL);
+	enum err_code rc = ERR_OK;
+
+	if (file)
+		rc = read_cluster_file(file, c, e);
+	else
+		conf_init(c);
+	if (rc != ERR_OK)
+		return rc;
+	if (!conf_given(c, name))
+		c->name = file ? path_stem(file) : mem_strdup("exec");
+	for (size_t i = 0; i < nsets; i++)
+		if (conf_set(c, sets[i], e) != ERR_OK)
+			return err_prefix(e, "--set %.80s", sets[i]);
+	if (conf_validate(c, e) != ERR_OK) {
+		const char *set = find_blamed_assignment(e->msg, sets, nsets);
+
+		return set ? err_prefix(e, "--set %.80s", set) : err_prefix(e, "%s", file ? file : "--exec");
+	}
+	return ERR_OK;
+}
+
+enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
+                        struct err *e)
+{
+	struct err own;
+	char *file = path ? conf_file(path) : NULL;
+	enum err_code rc;
+
+	if (!e)
+		e = &own;
+	memset(c, 0, sizeof *c);
+	if (file && access(file, F_OK) != 0)
+		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one",
+		             path);
+	else
+		rc = load_and_validate(file, sets, nsets, c, e);
+	if (rc != ERR_OK)
+		conf_release(c);
+	free(file);
+	return rc;
+}
+
+json_t *conf_to_json(const struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	json_t *o = json_object();
+	json_t *job = json_object();
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = conf_value_json(&k[i], c);
+
+		if (v && is_job_key(&k[i]))
+			json_object_set_new(job, k[i].path + 4, v);
+		else if (v)
+			json_object_set_new(o, k[i].path, v);
+	}
+	if (c->has_job)
+		json_object_set(o, "job", job);
+	json_decref(job);
+	return o;
+}
+
+char *conf_diff(const struct conf *a, const struct conf *b)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		json_t *x = conf_value_json(&k[i], a);
+		json_t *y = conf_value_json(&k[i], b);
+
+		if ((x || y) && !(x && y && json_equal(x, y)))
+			buf_printf(&out, "%s%s", out.len ? ", " : "", k[i].path);
+		json_decref(x);
+		json_decref(y);
+	}
+	if (a->has_job != b->has_job && out.len == 0)
+		buf_puts(&out, "job");
+	return (char *)out.data;
+}

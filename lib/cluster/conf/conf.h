@@ -1,0 +1,132 @@
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "sync/sync.h"
+
+/* The cluster file as a typed struct, validated as a whole. conf.def lists the keys; the fields of
+ * struct conf have their names. Like all of this folder it has no threads and no locks: a struct
+ * conf is used by one thread at a time, a const one may be shared. Strings in it are owned by the
+ * struct. */
+enum conf_policy { CONF_SHRINK, CONF_WAIT, CONF_FAIL };
+
+struct conf_range { int64_t min, max; };
+/* wait: the T of "wait:T", in ns; 0 with the other policies. */
+struct conf_loss { enum conf_policy policy; int64_t wait; };
+struct conf_every { int64_t steps, time; };                        /* time in ns; both 0: never */
+struct conf_strs { char **item; size_t n; };
+struct conf_ints { int64_t *item; size_t n; };
+
+struct conf_job {
+	char *model;                            /* NULL when none is named */
+	char *tables, *exec, *command;          /* "none" unless the model is custom */
+	int64_t examples;
+	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
+	char *cache;                            /* "none", or an absolute path */
+	struct conf_ints hidden;
+	int64_t factors;
+	char *activation;
+	int64_t epochs, steps;                  /* 0: not a limit */
+	int64_t batch;
+	char *optimizer, *schedule;
+	double lr, momentum, beta1, beta2;
+	double eps;                             /* 0: the value of the rule's paper */
+	double rho, ftrl_beta, l1, l2;
+	double clip_norm;                       /* 0: none */
+	char *frozen;                           /* "none", or names (core/names.h) */
+	int64_t seed, eval_every;
+	char *init;                             /* auto, zeros, glorot, or an absolute path */
+};
+
+struct conf {
+	uint64_t given[2];                      /* bit i: key i was set, not left at its default */
+	bool has_job;                           /* false: servers only, and job holds defaults */
+	char *name;                             /* NULL when neither given nor loaded from a file */
+	int64_t servers;
+	struct conf_range workers;
+	int64_t replicas;
+	struct sync_mode sync;
+	int64_t backup;
+	char *adapt;                            /* "none", or a list: see conf_parse_adapt */
+	uint64_t quota_bytes;
+	int64_t quota_pushes;
+	char *robust;
+	bool quarantine;
+	bool deterministic;
+	struct conf_loss on_worker_loss;
+	char *codec, *pull_codec;
+	bool pull_delta, prefetch;
+	char *row_ids, *sparse, *via, *filter;
+	bool feedback;
+	int64_t accumulate, local_steps, fragments;
+	char *outer, *suite, *transport, *listen, *http;
+	struct conf_strs hosts;                 /* entries, as conf/hosts.h reads them */
+	bool read_only;
+	uint64_t mem_limit;                     /* bytes, 0: none */
+	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
+	struct conf_every checkpoint_every;
+	int64_t checkpoint_deltas, keep_last, keep_every, keep_best;
+	char *checkpoint_to;
+	char *log_level;
+	struct conf_job job;
+};
+
+/* Does a key that may be "none" have another value? */
+bool conf_is_named(const char *value);
+/* The object store URI that checkpoints are uploaded to, "s3://BUCKET/PREFIX/NAME", in a fresh
+ * string; NULL: none. */
+char *conf_checkpoint_uri(const struct conf *c);
+
+/* Does this cluster train? A read-only cluster has a job only to describe its model. */
+bool conf_trains(const struct conf *c);
+
+/* conf_init sets all keys to their defaults, without a job. conf_release frees the strings and
+ * leaves *c as zeroes; it may be called on zeroes. */
+void conf_init(struct conf *c);
+void conf_release(struct conf *c);
+
+/* The cluster file that a user names by arg: arg itself, or arg with ".json" if only that exists
+ * ("cluster"). A fresh string, also if neither exists. */
+char *conf_file(const char *arg);
+
+/* Read the cluster file, apply the nsets assignments ("lr=0.5") to it, and validate the result.
+ * Relative paths in the file are relative to the file's directory, and become absolute. *c is
+ * initialised here, and is zeroes after a failure. path NULL: no file, only the assignments; the
+ * name is "exec". ERR_NOTFOUND: there is no such file; ERR_CONFIG, or an error of the JSON reader:
+ * it is wrong. */
+enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
+                        struct err *e);
+
+/* Set one key from "key=value", parsed by the key's type. "job." may be omitted. A list is JSON, or
+ * separated by commas. Relative paths become absolute by the current directory. A failure leaves *c
+ * unchanged. Rules across keys are not checked. */
+enum err_code conf_set(struct conf *c, const char *assignment, struct err *e);
+
+/* Check what involves several keys or the world: models and rules must exist, keys must fit
+ * together, data must be there. ERR_CONFIG; the message begins with the path of the offending
+ * key. */
+enum err_code conf_validate(const struct conf *c, struct err *e);
+/* Like conf_validate, without looking for files: the files of a running job may be gone. */
+enum err_code conf_validate_keys(const struct conf *c, struct err *e);
+
+/* conf_to_json writes the effective configuration: every key that has a value, in the table's
+ * order, with "job" nested (absent without a job). conf_from_json reads it back to an equal struct:
+ * *c is initialised here, and is zeroes after a failure. It does not validate, because another host
+ * need not have the data. */
+json_t *conf_to_json(const struct conf *c);
+enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e);
+
+/* The keys in which a and b differ, "job.lr, job.batch", in a fresh string; NULL: none. */
+char *conf_diff(const struct conf *a, const struct conf *b);
+
+/* The text of a small cluster file for the model, in a fresh string. mlp and softmax train on
+ * Fashion-MNIST as Debian's package dataset-fashion-mnist installs it; other models name a file
+ * that the user provides. NULL: unknown model. */
+char *conf_template(const char *model, struct err *e);
+
+#endif

@@ -1,0 +1,77 @@
+#include "conf/conf_key.h"
+
+#include <float.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/suggest.h"
+
+#define LIVE true
+#define FIXED false
+/* The least number above 0, and the greatest below 1. */
+#define ABOVE0 DBL_TRUE_MIN
+#define BELOW1 (1.0 - DBL_EPSILON / 2)
+
+static const struct conf_key keys[] = {
+#define KEY(path, type, deflt, min, max, live, help, choices) \
+	{ #path, CONF_##type, deflt, min, max, live, help, choices, offsetof(struct conf, path) },
+#include "conf/conf.def"
+#undef KEY
+};
+#define NKEYS (sizeof keys / sizeof *keys)
+
+_Static_assert(NKEYS <= 8 * sizeof ((struct conf *)0)->given, "conf.given has one bit a key");
+
+const struct conf_key *conf_keys(size_t *n)
+{
+	*n = NKEYS;
+	return keys;
+}
+
+const char *conf_type_name(enum conf_type type)
+{
+	static const char *const names[] = {
+#define TYPE(name, text, ctype) [CONF_##name] = text,
+		CONF_TYPES(TYPE)
+#undef TYPE
+	};
+
+	return names[type];
+}
+
+static const char *key_leaf_name(const struct conf_key *k)
+{
+	return strncmp(k->path, "job.", 4) == 0 ? k->path + 4 : k->path;
+}
+
+const struct conf_key *conf_key_find(const char *name, struct err *e)
+{
+	const char *names[2 * NKEYS];
+	const char *near;
+
+	for (size_t i = 0; i < NKEYS; i++)
+		if (strcmp(name, keys[i].path) == 0)
+			return &keys[i];
+	for (size_t i = 0; i < NKEYS; i++)
+		if (strcmp(name, key_leaf_name(&keys[i])) == 0)
+			return &keys[i];
+	for (size_t i = 0; i < NKEYS; i++) {
+		names[i] = keys[i].path;
+		names[NKEYS + i] = key_leaf_name(&keys[i]);
+	}
+	near = suggest(name, names, 2 * NKEYS);
+	if (strcmp(name, "job") == 0)
+		err_set(e, ERR_CONFIG, "job: holds keys, and is none itself: set job.lr and so on");
+	else if (near)
+		err_set(e, ERR_CONFIG, "%.80s: no such key; did you mean \"%s\"?", name, near);
+	else
+		err_set(e, ERR_CONFIG, "%.80s: no such key", name);
+	return NULL;
+}
+
+bool conf_given(const struct conf *c, const struct conf_key *k)
+{
+	size_t i = (size_t)(k - keys);
+
+	return c->given[i / 64] >> (i % 64) & 1;
+}

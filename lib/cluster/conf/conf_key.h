@@ -1,0 +1,75 @@
+#ifndef CONF_CONF_KEY_H
+#define CONF_CONF_KEY_H
+
+
+#include "conf/conf.h"
+#include "core/json.h"
+
+/* The types of keys, as an X-macro: TYPE(name, text for the user, type of the field). */
+#define CONF_TYPES(TYPE) \
+	TYPE(STR, "string", char *) \
+	TYPE(CHOICE, "choice", char *) \
+	TYPE(INT, "integer", int64_t) \
+	TYPE(NUM, "number", double) \
+	TYPE(BOOL, "boolean", bool) \
+	TYPE(SIZE, "size", uint64_t) \
+	TYPE(DURATION, "duration", int64_t) \
+	TYPE(RANGE, "integer or MIN:MAX", struct conf_range) \
+	TYPE(SYNC, "choice", struct sync_mode) \
+	TYPE(LOSS, "choice", struct conf_loss) \
+	TYPE(EVERY, "steps or duration", struct conf_every) \
+	TYPE(ADDR, "address:port", char *) \
+	TYPE(FILE, "choice or file", char *) \
+	TYPE(PATHS, "path or list", struct conf_strs) \
+	TYPE(HOSTS, "host or list", struct conf_strs) \
+	TYPE(INTS, "list of integers", struct conf_ints)
+
+enum conf_type {
+#define TYPE(name, text, ctype) CONF_##name,
+	CONF_TYPES(TYPE)
+#undef TYPE
+};
+
+/* One row of conf.def. Bounds of durations are in seconds. */
+struct conf_key {
+	const char *path;               /* "job.lr" */
+	enum conf_type type;
+	const char *deflt;              /* as text; "" or "[]": none */
+	double min, max;                /* equal: unbounded */
+	bool live;                      /* may change while the job runs */
+	const char *help;
+	const char *choices;            /* "a|b"; NULL when open */
+	size_t offset;                  /* of the field in struct conf */
+};
+
+/* All keys, in the order of conf.def; *n is their number. */
+const struct conf_key *conf_keys(size_t *n);
+const char *conf_type_name(enum conf_type type);
+/* Find a key by its whole path, or by the part after "job.". NULL and ERR_CONFIG, with "did you
+ * mean", if there is none. */
+const struct conf_key *conf_key_find(const char *name, struct err *e);
+/* Was the key set by a file, by --set or by a live change? */
+bool conf_given(const struct conf *c, const struct conf_key *k);
+
+/* Set a key's value from text, or from JSON; write it as JSON (NULL if it has none). Relative paths
+ * become absolute by dir; NULL: they stay relative. A failure leaves the field unchanged:
+ * ERR_CONFIG, "job.lr: must be > 0, got -1". */
+enum err_code conf_value_parse(const struct conf_key *k, const char *text, const char *dir,
+                               struct conf *c, struct err *e);
+enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const char *dir,
+                              struct conf *c, struct err *e);
+json_t *conf_value_json(const struct conf_key *k, const struct conf *c);
+void conf_value_release(const struct conf_key *k, struct conf *c);
+
+/* Is there a model of this name? ERR_CONFIG, "job.model: ...", with "did you mean". */
+enum err_code conf_model_check(const char *name, struct err *e);
+
+/* Data paths, in the form of data/data_uri.h. conf_path_from makes one absolute by dir (NULL:
+ * leaves it as it is), with its options and globs, in a fresh string. The checks find missing
+ * files: ERR_CONFIG, "KEY: ...". */
+bool conf_path_is_stdin(const char *spec);
+char *conf_path_from(const char *dir, const char *spec);
+enum err_code conf_path_check(const char *key, const char *spec, struct err *e);
+enum err_code conf_path_check_file(const char *key, const char *path, struct err *e);
+
+#endif

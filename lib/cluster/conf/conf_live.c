@@ -1,0 +1,137 @@
+#include "conf/live.h"
+
+#include <string.h>
+
+#include "conf/conf_key.h"
+#include "conf/tune.h"
+#include "core/json.h"
+#include "core/names.h"
+
+enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			return e->code;
+		rc = json_is_string(v) ? conf_value_parse(k, json_string_value(v), NULL, c, e) :
+		    err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static bool is_default(const struct conf *c, const struct conf *deflt, const struct conf_key *k)
+{
+	json_t *here = conf_value_json(k, c), *there = conf_value_json(k, deflt);
+	bool same = here == there || (here && there && json_equal(here, there));
+
+	json_decref(here);
+	json_decref(there);
+	return same;
+}
+
+enum err_code conf_apply_unset(struct conf *c, const json_t *set, json_t **taken, struct err *e)
+{
+	json_t *mine = json_object();
+	enum err_code rc = ERR_OK;
+	struct conf deflt;
+	const char *name;
+	json_t *v;
+
+	conf_init(&deflt);
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			rc = ERR_CONFIG;
+		else if (is_default(c, &deflt, k))
+			json_object_set(mine, k->path, v);
+	}
+	conf_release(&deflt);
+	if (!rc)
+		rc = conf_apply(c, mine, e);
+	if (!rc && taken)
+		*taken = json_incref(mine);
+	json_decref(mine);
+	return rc;
+}
+
+static bool counts_members(const struct conf_key *k)
+{
+	return strcmp(k->path, "servers") == 0 || strcmp(k->path, "workers") == 0;
+}
+
+enum err_code conf_may_change(const json_t *set, struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+
+		if (!k)
+			return e->code;
+		if (!k->live)
+			return err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; ps-ctl list options --json tells which keys can", k->path);
+	}
+	return ERR_OK;
+}
+
+bool conf_holds_at_once(const json_t *set)
+{
+	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level", "on_worker_loss", "quota_bytes", "quota_pushes" };
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		bool at_once = false;
+
+		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+			at_once |= strcmp(name, keys[i]) == 0;
+		if (!at_once)
+			return false;
+	}
+	return true;
+}
+
+enum err_code conf_parse_adapt(const char *text, unsigned *keys, struct err *e)
+{
+	static const struct {
+		const char *name;
+		unsigned key;
+	} known[] = { { "backup", TUNE_BACKUP }, { "staleness", TUNE_STALENESS }, { "codec", TUNE_CODEC }, { "batch", TUNE_BATCH } };
+
+	*keys = 0;
+	for (const char *at = names_first(text); at; at = names_next(at)) {
+		size_t i = 0;
+
+		while (i < sizeof known / sizeof *known && !names_is(at, known[i].name))
+			i++;
+		if (i == sizeof known / sizeof *known)
+			return err_set(e, ERR_CONFIG, "adapt: must be none or a list of backup, staleness, codec and batch, got \"%.80s\"", text);
+		*keys |= known[i].key;
+	}
+	return ERR_OK;
+}
+
+enum err_code conf_copy_live(struct conf *c, const struct conf *from, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		json_t *v = k[i].live && !counts_members(&k[i]) ? conf_value_json(&k[i], from) : NULL;
+
+		if (v && (c->has_job || strncmp(k[i].path, "job.", 4) != 0))
+			rc = conf_value_read(&k[i], v, NULL, c, e);
+		json_decref(v);
+	}
+	return rc;
+}

@@ -1,0 +1,54 @@
+#include "conf/rule.h"
+
+#include <string.h>
+
+enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct err *e)
+{
+	const struct conf_job *job = &c->job;
+	struct optim_hyper *h = &out->hyper;
+
+	out->rule = optim_find(job->optimizer);
+	if (!out->rule)
+		return err_set(e, ERR_CONFIG, "there is no update rule \"%s\" here", job->optimizer);
+	out->rule->defaults(h);
+	h->lr = (float)job->lr;
+	h->momentum = (float)job->momentum;
+	h->beta1 = (float)job->beta1;
+	h->beta2 = (float)job->beta2;
+	if (job->eps > 0)
+		h->eps = (float)job->eps;
+	h->rho = (float)job->rho;
+	h->ftrl_beta = (float)job->ftrl_beta;
+	h->l1 = (float)job->l1;
+	h->l2 = (float)job->l2;
+	return schedule_parse(job->schedule, &out->schedule, e);
+}
+
+enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e)
+{
+	bool nesterov = strcmp(c->outer, "nesterov") == 0, adam = strcmp(c->outer, "adam") == 0;
+
+	/* A read-only cluster applies no gradients: take the rule without optimizer state. */
+	if (c->read_only)
+		nesterov = adam = false;
+	else if (c->local_steps < 2)
+		return conf_job_rule(c, out, e);
+	out->rule = optim_find(nesterov ? "nesterov" : adam ? "adam" : "sgd");
+	out->rule->defaults(&out->hyper);
+	out->hyper.lr = nesterov ? 0.7f : adam ? 0.3f : 1;
+	out->hyper.momentum = 0.9f;
+	if (adam)
+		out->hyper.eps = 0.1f;
+	out->hyper.l1 = out->hyper.l2 = 0;
+	return schedule_parse("constant", &out->schedule, e);
+}
+
+bool conf_shares_memory(const struct conf *c)
+{
+	return strcmp(c->transport, "shm") == 0 || (strcmp(c->transport, "auto") == 0 && !c->mem_limit);
+}
+
+uint64_t conf_step_examples(const struct conf *c)
+{
+	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps / (uint64_t)c->fragments;
+}

@@ -1,0 +1,31 @@
+#ifndef CONF_RULE_H
+#define CONF_RULE_H
+
+#include "conf/conf.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+
+/* Update rules as a cluster file configures them, and other values derived from several keys. Pure:
+ * no state, no threads. */
+struct conf_rule {
+	const struct optim_rule *rule;
+	struct optim_hyper hyper;       /* lr: before the schedule */
+	struct schedule schedule;
+};
+
+/* The rule of job.optimizer. Servers update with it, or with local_steps the workers do.
+ * ERR_CONFIG. */
+enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct err *e);
+/* The rule with which servers update: job.optimizer, or with local_steps the outer rule. The outer
+ * rule takes the way back from a worker's parameters to those it began with as the gradient:
+ * average (sgd, lr 1), nesterov (lr 0.7, momentum 0.9) or adam (lr 0.3, eps 0.1), as in Douillard
+ * et al., "DiLoCo", 2023. ERR_CONFIG. */
+enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e);
+
+/* Examples of one worker's step: all its batches from one push to the next. */
+uint64_t conf_step_examples(const struct conf *c);
+/* Do sessions on one host use shared memory? With transport auto they do not if mem_limit is
+ * set. */
+bool conf_shares_memory(const struct conf *c);
+
+#endif

@@ -1,0 +1,511 @@
+#include "coord/coord_state.h"
+
+#include <stdarg.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/utf8.h"
+
+/* With workers MIN:MAX, wait this long for more than MIN workers. */
+#define STRAGGLERS (2 * NSEC_PER_SEC)
+/* After a time without any server: when the first one is heard again, the others have this long. */
+#define ALL_BACK (5 * NSEC_PER_SEC)
+/* A server whose session broke has this long to make a new one. */
+#define COME_BACK (300 * NSEC_PER_MSEC)
+
+struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now)
+{
+	struct coord *c = mem_alloc(sizeof *c);
+
+	c->cfg = *cfg;
+	c->io = *io;
+	c->started = c->formed = now;
+	c->rev = c->stamp = 1;
+	c->server = mem_array(COORD_SERVERS_MAX, sizeof *c->server);
+	c->nservers = cfg->servers;
+	c->worker = mem_array(COORD_WORKERS_MAX, sizeof *c->worker);
+	c->relay = mem_array(COORD_RELAYS_MAX, sizeof *c->relay);
+	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++)
+		c->worker[i].relay = -1;
+	c->nworkers = cfg->workers;
+	c->changes_last = &c->changes;
+	c->cut = json_object();
+	c->barred = json_object();
+	c->evaluator = -1;
+	c->layout.generation = 1;
+	coord_settings_begin(c);
+	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
+	if (cfg->resume)
+		coord_resume_begin(c);
+	coord_progress(c, now);
+	return c;
+}
+
+void coord_free(struct coord *c)
+{
+	struct change *ch;
+
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->nservers; i++) {
+		json_decref(c->server[i].stats);
+		json_decref(c->server[i].about);
+	}
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		json_decref(c->worker[i].stats);
+		json_decref(c->worker[i].about);
+		json_decref(c->worker[i].probe);
+		free(c->worker[i].unfit);
+		free(c->worker[i].coming);
+	}
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		json_decref(c->relay[i].stats);
+		json_decref(c->relay[i].about);
+	}
+	while ((ch = c->changes)) {
+		c->changes = ch->next;
+		free(ch);
+	}
+	free(c->prop.change);
+	free(c->prop.answered);
+	coord_snap_end(c);
+	coord_members_release(c);
+	coord_place_drop_weights(c);
+	layout_release(&c->layout);
+	tasks_free(c->tasks);
+	json_decref(c->result);
+	json_decref(c->last_eval);
+	json_decref(c->facts);
+	coord_settings_release(c);
+	json_decref(c->cut);
+	json_decref(c->barred);
+	free(c->server);
+	free(c->worker);
+	free(c->relay);
+	free(c);
+}
+
+void coord_changed(struct coord *c)
+{
+	coord_ring_update(c);
+	c->rev++;
+	c->stamp++;
+	c->io.view_changed(c->io.ctx);
+}
+
+void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	utf8_vprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	c->io.event(c->io.ctx, kind, text);
+}
+
+static const char *const phase_name[] = { "forming", "running", "finishing", "done", "failed", "stopped" };
+
+const char *coord_phase_name(enum coord_phase p)
+{
+	return phase_name[p];
+}
+
+enum coord_phase coord_phase(const struct coord *c)
+{
+	return c->phase;
+}
+
+const char *coord_worker_state_name(enum coord_worker_state s)
+{
+	static const char *const name[] = { "empty", "joining", "active", "done", "lost", "left" };
+
+	return name[s];
+}
+
+unsigned coord_live_servers(const struct coord *c)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		n += c->server[i].live;
+	return n;
+}
+
+static unsigned count_present_workers(const struct coord *c)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		n += c->worker[i].state == WORKER_JOINING || c->worker[i].state == WORKER_ACTIVE;
+	return n;
+}
+
+/* Write the names of missing members to c->waiting: "server-1, worker-0 and 3 more". */
+static void describe_missing(struct coord *c)
+{
+	size_t at = 0;
+	unsigned shown = 0, left = 0;
+
+	c->waiting[0] = 0;
+	for (unsigned i = 0; i < c->nservers + c->nworkers; i++) {
+		bool server = i < c->nservers;
+		unsigned k = server ? i : i - c->nservers;
+
+		if (server ? c->server[k].live : !c->cfg.has_job || c->worker[k].state != WORKER_EMPTY)
+			continue;
+		if (shown++ >= 8) {
+			left++;
+			continue;
+		}
+		at += (size_t)snprintf(c->waiting + at, sizeof c->waiting - at, "%s%s-%u", at ? ", " : "",
+		    server ? "server" : "worker", k);
+	}
+	if (left)
+		snprintf(c->waiting + at, sizeof c->waiting - at, " and %u more", left);
+}
+
+static bool all_servers_acked_view(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].acked < c->rev)
+			return false;
+	return true;
+}
+
+void coord_enter(struct coord *c, enum coord_phase phase, int64_t now)
+{
+	c->phase = phase;
+	if (phase == COORD_RUNNING)
+		c->running_at = now;
+	if (phase >= COORD_FINISHING && !c->ended_at)
+		c->ended_at = now;
+	if (phase >= COORD_FINISHING)
+		coord_settings_refuse_pending(c);
+	c->waiting[0] = 0;
+	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s", c->cfg.has_job ? "job" : "cluster",
+	    coord_phase_name(phase), c->reason[0] ? ": " : "", c->reason);
+	coord_changed(c);
+}
+
+/* Are all workers present? With workers MIN:MAX, MIN of them suffice after a while. */
+static bool enough_workers_present(const struct coord *c, int64_t now)
+{
+	unsigned here = count_present_workers(c);
+
+	return here >= c->nworkers || (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > STRAGGLERS);
+}
+
+/* One step of the phase forming: wait until all members have joined; place the partitions; wait
+ * until every server has acknowledged its partitions and the ranks; then run. */
+static void advance_forming(struct coord *c, int64_t now)
+{
+	char before[sizeof c->waiting];
+
+	memcpy(before, c->waiting, sizeof before);
+	if (!c->placed) {
+		describe_missing(c);
+		if (coord_live_servers(c) < c->nservers ||
+		    (c->cfg.has_job && !enough_workers_present(c, now))) {
+			if (strcmp(before, c->waiting) != 0)
+				coord_changed(c);
+			return;
+		}
+		coord_place_tables(c);
+		c->layout.epoch++;
+		c->placed = true;
+		if (c->cfg.has_job) {
+			if (c->cfg.resume)
+				coord_resume_members(c);
+			coord_members_begin(c);
+			coord_job_begin_leases(c, coord_resume_saved_tasks(c));
+		}
+		coord_event(c, "layout", "epoch %u: %zu table%s over %u server%s", c->layout.epoch, c->layout.ntables,
+		    c->layout.ntables == 1 ? "" : "s", c->nservers, c->nservers == 1 ? "" : "s");
+		coord_changed(c);
+		return;
+	}
+	if (!all_servers_acked_view(c))
+		return;
+	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_JOINING)
+			c->worker[i].state = WORKER_ACTIVE;
+	coord_enter(c, COORD_RUNNING, now);
+}
+
+static void abandon_worker(struct coord *c, unsigned slot, const char *how, int64_t now)
+{
+	char why[300];
+
+	if (c->cfg.on_worker_loss == COORD_FAIL) {
+		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot, how);
+		coord_fail(c, why, now);
+		return;
+	}
+	coord_change_request(c, CHANGE_LEAVE, slot, WORKER_LOST);
+}
+
+static bool is_leave_pending(const struct coord *c, unsigned slot)
+{
+	bool is = c->prop.open && c->prop.change->kind == CHANGE_LEAVE && c->prop.change->slot == slot;
+
+	for (const struct change *ch = c->changes; ch; ch = ch->next)
+		is |= ch->kind == CHANGE_LEAVE && ch->slot == slot;
+	return is;
+}
+
+/* on_worker_loss was "wait" and is not any more: apply its new value to the workers that are still
+ * waited for. */
+static void abandon_waited_workers(struct coord *c, int64_t now)
+{
+	c->unwaited = false;
+	for (unsigned i = 0; i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at && !is_leave_pending(c, i))
+			abandon_worker(c, i, "it was waited for until on_worker_loss was set", now);
+}
+
+void coord_progress(struct coord *c, int64_t now)
+{
+	if (c->phase == COORD_FORMING)
+		advance_forming(c, now);
+	if (c->unwaited)
+		abandon_waited_workers(c, now);
+	if (c->phase == COORD_RUNNING && !c->prop.open)
+		coord_change_propose_next(c);
+	/* A joining server waits for every active worker to confirm the layout. The last of these
+	 * workers may have left or been lost just now. */
+	if (c->placed && !c->data_lost && c->phase < COORD_FAILED)
+		coord_place_finish_joins(c, now);
+	if (c->placed && !c->data_lost && c->phase < COORD_FAILED && (coord_place_repair(c, now) | coord_scale_release_servers(c)))
+		coord_changed(c);
+	if (c->phase == COORD_RUNNING || c->phase == COORD_FINISHING)
+		coord_job_check_end(c, now);
+}
+
+void coord_publish_view(struct coord *c)
+{
+	coord_changed(c);
+}
+
+uint64_t coord_rev(const struct coord *c)
+{
+	return c->rev;
+}
+
+void coord_stop(struct coord *c, const char *why, int64_t now)
+{
+	if (c->phase >= COORD_DONE)
+		return;
+	utf8_printf(c->reason, sizeof c->reason, "%s", why);
+	coord_enter(c, COORD_STOPPED, now);
+}
+
+void coord_end(struct coord *c)
+{
+	c->ended = true;
+	coord_changed(c);
+}
+
+bool coord_ended(const struct coord *c)
+{
+	return c->ended;
+}
+
+void coord_fail(struct coord *c, const char *why, int64_t now)
+{
+	if (c->phase >= COORD_DONE)
+		return;
+	utf8_printf(c->reason, sizeof c->reason, "%s", why);
+	coord_enter(c, COORD_FAILED, now);
+}
+
+/* ---- leases ----------------------------------------------------------- */
+
+bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
+{
+	if (now - seen <= limit)
+		return false;
+	/* The member is overdue even by the input processed so far, or the owner's loop has been
+	 * stuck for so long that nobody should wait for it. */
+	if (!c->heard || c->heard - seen > limit || now - seen > c->cfg.deadline / 2)
+		return true;
+	c->doubts = true;
+	return false;
+}
+
+void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
+{
+	struct coord_member_worker *w = &c->worker[slot];
+
+	w->lost_at = now;
+	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host, (long long)w->pid, how);
+	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
+	if (c->tasks)
+		tasks_return(c->tasks, slot);
+	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
+	if (c->phase == COORD_FORMING && !c->placed) {
+		w->state = WORKER_EMPTY;
+		coord_changed(c);
+		return;
+	}
+	/* The worker is waited for: it stays a member, and its step stays open. */
+	if (c->cfg.on_worker_loss == COORD_WAIT)
+		coord_changed(c);
+	else
+		abandon_worker(c, slot, how, now);
+}
+
+static void expire_worker_leases(struct coord *c, int64_t now)
+{
+	char how[120];
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		struct coord_member_worker *w = &c->worker[i];
+
+		if (w->state == WORKER_ACTIVE && w->lost_at && c->cfg.on_worker_loss == COORD_WAIT &&
+		    c->phase == COORD_RUNNING && now - w->lost_at > c->cfg.loss_wait) {
+			snprintf(how, sizeof how, "worker-%u did not come back within %lld s", i,
+			    (long long)(c->cfg.loss_wait / NSEC_PER_SEC));
+			coord_fail(c, how, now);
+			return;
+		}
+		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING && w->state != WORKER_DONE) ||
+		    w->lost_at || !coord_overdue(c, w->seen, c->cfg.lease, now))
+			continue;
+		if (w->state == WORKER_DONE) {
+			/* Its work is done; at most the final evaluation needs it */
+			w->state = WORKER_LEFT;
+			coord_changed(c);
+			continue;
+		}
+		snprintf(how, sizeof how, "not heard of for %lld ms, longer than its lease",
+		    (long long)((now - w->seen) / NSEC_PER_MSEC));
+		worker_lost(c, i, how, now);
+	}
+}
+
+/* Is the coordinator itself cut off? That is assumed when no server outside of its own process has
+ * been heard lately. Nobody would learn of a failover then, and the servers go on as they are. A
+ * single remote server counts only with replicas: it may be the last of a chain, and without it
+ * nothing is left to fail over to. */
+static bool is_cut_off(const struct coord *c, int64_t now)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		if (!c->server[i].live || c->server[i].own)
+			continue;
+		if (now - c->server[i].seen <= c->cfg.server_lost / 2)
+			return false;
+		n++;
+	}
+	return c->placed && n > (c->cfg.replicas < 2);
+}
+
+/* May the loss of a silent server be deferred? It may while the coordinator seems cut off, or if
+ * the server holds the only copy of a partition: its loss would end the job, so waiting costs
+ * nothing. Half of the deadline is the limit in both cases. */
+static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now)
+{
+	struct coord_member_server *s = &c->server[i];
+	uint32_t only = c->placed ? layout_count_sole_copies(&c->layout, i) : 0;
+
+	if ((!deaf && !only) || now - s->seen > c->cfg.deadline / 2)
+		return false;
+	if (!deaf && !s->awaited) {
+		coord_event(c, "silent", "server-%u (%s, pid %lld) is not heard of, and has the only copy of %u partition%s: "
+		    "waiting up to %lld s before it is taken for lost", i, s->host, (long long)s->pid, only, NUM_S(only),
+		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
+		s->awaited = true;
+	}
+	return true;
+}
+
+static void expire_silent_servers(struct coord *c, int64_t now)
+{
+	/* After being cut off, leave the other servers time to be heard, too. */
+	bool deaf = is_cut_off(c, now) || now < c->deaf_until, some = false;
+	char how[80];
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct coord_member_server *s = &c->server[i];
+
+		if (!s->live)
+			continue;
+		if (s->gone_at && now - s->gone_at > COME_BACK) {
+			server_lost(c, i, "its connection broke", now);
+		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
+			s->awaited = false;
+		} else if (is_loss_deferred(c, i, deaf, now)) {
+			some |= deaf;
+		} else {
+			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - s->seen) / NSEC_PER_MSEC));
+			server_lost(c, i, how, now);
+		}
+	}
+	if (some && !c->deaf)
+		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
+		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
+	if (some && is_cut_off(c, now))
+		c->deaf_until = now + ALL_BACK;
+	c->deaf = some;
+}
+
+void coord_input_processed_until(struct coord *c, int64_t until)
+{
+	c->heard = until;
+}
+
+bool coord_tick(struct coord *c, int64_t now)
+{
+	char how[660];
+
+	if (c->phase > COORD_DONE || c->ended)
+		return false;
+	c->doubts = false;
+	expire_silent_servers(c, now);
+	/* The servers of a job that is done serve its model: only their copies are kept up. */
+	if (c->phase == COORD_DONE) {
+		coord_progress(c, now);
+		return c->doubts;
+	}
+	coord_relays_check(c, now);
+	expire_worker_leases(c, now);
+	coord_stall_check(c, now);
+	coord_settings_check_applied(c);
+	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
+		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
+		    c->waiting[0] ? c->waiting : "the servers to take the layout over");
+		coord_fail(c, how, now);
+	}
+	coord_progress(c, now);
+	return c->doubts;
+}
+
+void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].incarnation == incarnation) {
+			c->server[i].seen = now;
+			c->server[i].own = true;
+		}
+}
+
+void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t now)
+{
+	struct coord_member_server *s;
+
+	if (self->kind == COORD_NOBODY)
+		coord_coming_gone(c, self->incarnation);
+	if (self->kind == COORD_RELAY && !self->deaf)
+		coord_relay_gone(c, self, now);
+	/* A worker's broken session proves nothing: it may come back within its lease. A living
+	 * server reconnects at once, so a short grace is enough. */
+	if (self->kind != COORD_SERVER || self->deaf)
+		return;
+	s = &c->server[self->index];
+	if (s->live && s->incarnation == self->incarnation)
+		s->gone_at = now;
+}

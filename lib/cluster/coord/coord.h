@@ -1,0 +1,318 @@
+#ifndef COORD_COORD_H
+#define COORD_COORD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+#include "layout/limits.h"
+
+struct task_change;
+
+/* The cluster's membership and decisions: who takes part, which server holds which partition,
+ * in which phase the job is, and from which step on a change holds.  A pure state machine:
+ * it has no clock, thread, lock or socket.  Each call takes the current time, monotonic, in
+ * nanoseconds; messages, log events and records leave through struct coord_io.  The owner
+ * (role/coordinator) serialises all calls with a lock of its own, and holds it while the
+ * functions of struct coord_io run.
+ *
+ * Phases of a job (enum coord_phase).  A cluster without a job stays in "running".
+ *
+ *   state       event                                                       next state
+ *   (none)      coord_new                                                   forming
+ *   forming     all servers and enough workers have joined: the partitions  forming
+ *               are placed and the members of the first step are fixed
+ *   forming     every living server has acknowledged that view              running
+ *   forming     nothing advanced for cfg.deadline                           failed
+ *   running     no worker is active or joining, no change is pending, and   finishing
+ *               at least one worker is done
+ *   running     the same, but no worker is done                             failed
+ *   running     a worker is lost and on_worker_loss is "fail", or is        failed
+ *               "wait:T" and T has passed
+ *   finishing   the evaluator has sent its "result"                         done
+ *   finishing   no worker that is done is left to evaluate                  failed
+ *   not over    a worker sends "fail", or a partition loses its last copy   failed
+ *   not over    coord_stop                                                  stopped
+ *   done        nothing changes the phase any more; the servers go on       done
+ *               serving the model, and lost copies are still replaced
+ *
+ * "Not over" stands for forming, running and finishing.  failed and stopped are final.
+ * coord_recover begins in the phase of the saved state; coord_end sets a flag beside the
+ * phase that tells all processes to exit.  The states of a worker, of a server and of a change
+ * are drawn in coord_state.h. */
+struct coord;
+
+#define COORD_ZONE 64                  /* size of a zone's name, with its NUL */
+
+/* The reaction to the loss of a worker (on_worker_loss). */
+enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
+
+/* The configuration of a cluster, as far as it concerns the coordinator. Pointers are borrowed and
+ * must outlive the coord. */
+struct coord_config {
+	const char *name, *cluster_id;
+	unsigned servers, workers;      /* how many make the cluster whole */
+	unsigned replicas;              /* wanted length of each partition's chain */
+	unsigned workers_min, workers_max;      /* bounds of `workers`; equal or 0: none */
+	bool has_job, bsp, deterministic;
+	enum coord_policy on_worker_loss;
+	int64_t loss_wait, lease, server_lost, deadline;        /* nanoseconds */
+	uint64_t batch, epochs, steps;  /* 0: no limit */
+	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */
+	const json_t *resume;
+	const char *resume_path;
+	/* Effective configuration, published in the view; borrowed */
+	json_t *config;
+};
+
+/* How effects leave the state machine. The functions run inside of coord_*() calls. They may read
+ * the coord (coord_row), but must not change it and must not wait for other threads. */
+struct coord_io {
+	void *ctx;
+	/* Send a message to one server, as a CTL record on its session. msg is borrowed. */
+	void (*to_server)(void *ctx, unsigned server, json_t *msg);
+	/* The view has changed: the owner sends coord_view() to every session soon. */
+	void (*view_changed)(void *ctx);
+	/* Report an event of event.def, for the log and GET /v1/events. */
+	void (*event)(void *ctx, const char *kind, const char *text);
+	/* A lease of data has changed. number counts these changes from 1 and goes on over
+	 * restarts. The leases can be restored from the last coord_save and all later changes. May
+	 * be NULL. */
+	void (*lease_changed)(void *ctx, uint64_t number, const struct task_change *change);
+};
+
+enum coord_phase { COORD_FORMING, COORD_RUNNING, COORD_FINISHING, COORD_DONE, COORD_FAILED, COORD_STOPPED };
+
+/* Create a coord in the phase forming, and free it. coord_free(NULL) is fine. */
+struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
+void coord_free(struct coord *c);
+
+/* The state from which another coordinator can go on (see coord_recover). It must be durable before
+ * any message that depends on it is sent. Returns a new reference. */
+json_t *coord_save(const struct coord *c);
+/* Does the saved state have placed partitions and a job that is not over? */
+bool coord_state_is_running(const json_t *state);
+/* Does the saved state have placed partitions, and is its job running or done? Then the servers
+ * still hold its model. */
+bool coord_state_has_model(const json_t *state);
+/* Is the saved state one of a cluster that was still waiting for its members? */
+bool coord_state_is_forming(const json_t *state);
+/* Load a saved state into a coord fresh from coord_new and go on in the next layout epoch. Every
+ * member of the saved state has one lease to reconnect. On ERR_CONFIG, ERR_FORMAT or ERR_PROTO the
+ * state cannot be used, and c must be freed. */
+enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, struct err *e);
+/* After coord_recover: repeat a change that lease_changed logged. Changes that the saved state
+ * already contains are skipped. False: the change does not follow from the state. */
+bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change);
+/* Make a fresh coord begin with a layout epoch and a generation above those of a saved state that
+ * is not recovered, so that processes of the old run are fenced. */
+void coord_begin_after(struct coord *c, const json_t *state);
+/* Two counters for the owner's persistence. coord_stamp grows whenever coord_save would return
+ * something else; coord_leases counts the changes of data leases, which do not change the view. */
+uint64_t coord_stamp(const struct coord *c);
+uint64_t coord_leases(const struct coord *c);
+/* Have the partitions been placed? Before that there is nothing to recover. */
+bool coord_is_placed(const struct coord *c);
+/* Number of tables that have not been dropped. */
+size_t coord_count_tables(const struct coord *c);
+
+/* Handle one request of a peer. msg.op is "server_join", "worker_join", "relay_join", "ack",
+ * "vote", "beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table", "facts" or
+ * another one that coord_message.c lists. `self` identifies the session: its server or worker
+ * number and its incarnation; a join fills it in. Returns the answer, a new object, or NULL with
+ * the error in e. For one-way requests it returns NULL and leaves e->code at ERR_OK. ERR_CLOSED:
+ * the owner closes the session, so that the peer joins again. ERR_FENCED: the process has lost its
+ * place, or knows a layout epoch that this coordinator does not: it must be started again. */
+struct coord_self {
+	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN, COORD_RELAY } kind;
+	unsigned index;
+	uint64_t incarnation;
+	const char *name, *key;         /* the peer's key, and its name in the key ring */
+	char host[64];
+	bool deaf;                      /* the peer gets no answers and will reconnect */
+};
+json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+/* Is this server alive, with this key and incarnation? COORD_ANY_SERVER: under any number. */
+#define COORD_ANY_SERVER UINT_MAX
+bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation);
+/* The peer's session has ended. A server or relay has a short time to reconnect; a worker has the
+ * rest of its lease. */
+void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t now);
+/* The server of this incarnation runs in the coordinator's own process and lives as long as that
+ * does, even if its heartbeats are late. The owner calls this regularly. */
+void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now);
+/* All input that arrived before "until" has been processed. A member's silence is measured up to
+ * that time and not up to now, so that a busy coordinator does not expire members whose heartbeats
+ * it has not read yet. Without a call, silence is measured up to now. */
+void coord_input_processed_until(struct coord *c, int64_t until);
+/* Check leases and deadlines; to be called about every 50 ms. True: a member has exceeded its
+ * limit, but unprocessed input may still prove it alive, so the owner should process its input
+ * soon. */
+bool coord_tick(struct coord *c, int64_t now);
+
+/* End the job as stopped, by a user, or as failed; `why` is its reason. Ignored once the job is
+ * over. */
+void coord_stop(struct coord *c, const char *why, int64_t now);
+/* Tell all processes to exit: after a stop, or when the user removes a job that is over. */
+void coord_end(struct coord *c);
+bool coord_ended(const struct coord *c);
+void coord_fail(struct coord *c, const char *why, int64_t now);
+
+/* The user `who` has revoked a key (as in struct coord_self); NULL: `name` is that of a token,
+ * which no member uses. Members with that key are lost at once. The next view carries the
+ * revocation, and sessions that servers close because of it are counted from now on. */
+void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now);
+/* Account for the sessions that the coordinator's own I/O threads have closed because of revoked
+ * keys. Servers and relays report theirs with the message "keys". */
+void coord_keys_checked(struct coord *c, const json_t *msg);
+/* Have all living servers, relays and the coordinator checked their sessions against key list
+ * number `made` or a later one? *checked counts those that have, `missing` gets the names of the
+ * others, and *cut is the number of sessions closed for `name`. */
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
+    json_t *missing);
+/* Find the living member that uses this key: id gets its name, as "worker-2", *age the time since
+ * it was last heard, in ns. False: no living member has it. */
+bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age);
+/* End the quarantine of a key: from a step to be voted on, its worker's gradients count again.
+ * ERR_NOTFOUND: the key is not in quarantine. */
+enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now, struct err *e);
+/* The reason why a key is in quarantine; NULL: it is not. */
+const char *coord_key_barred(const struct coord *c, const char *key);
+/* Publish a new revision of the view, because something that the owner adds to it (the keys) has
+ * changed. */
+void coord_publish_view(struct coord *c);
+uint64_t coord_rev(const struct coord *c);
+/* A number that differs between any two layouts: generation and layout epoch. */
+uint64_t coord_layout_number(const struct coord *c);
+
+enum coord_phase coord_phase(const struct coord *c);
+const char *coord_phase_name(enum coord_phase p);
+
+/* Change the wanted number of servers and workers (-1: keep it); empty one server; even out the
+ * load. ERR_USAGE, ERR_NOTFOUND; ERR_NOTREADY unless the phase is running. */
+enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
+/* Would coord_scale accept this? The errors are the same. */
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e);
+enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
+enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
+/* A live change of settings; all pointers are borrowed. config: the whole configuration afterwards;
+ * set: the keys that differ, with their values; what, who: text of the event and the user. */
+struct coord_setting {
+	const json_t *config, *set;
+	const char *what, *who;
+	bool at_once;                   /* the keys depend on no step: no vote is needed */
+	uint64_t at;                    /* the change must not hold before this step */
+	uint64_t batch;                 /* this and the following: as in coord_config */
+	bool bsp;
+	enum coord_policy on_worker_loss;
+	int64_t loss_wait;
+};
+/* Request a change of settings. The servers vote on the step from which it holds; coord_set_answer
+ * tells the outcome by the ticket. coord_status shows "settings" when the change is decided and
+ * "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS: another change
+ * is being decided. */
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e);
+/* Change settings before the partitions are placed: they hold from step 0 on, without a vote. */
+void coord_set_before_start(struct coord *c, const struct coord_setting *s);
+enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
+bool coord_is_deciding(const struct coord *c);
+bool coord_settings_have_room(const struct coord *c);
+/* A change of the tables while the cluster runs, decided like a change of settings. shape: for an
+ * add the whole table, for a grow its name and new number of rows, for a drop its name. */
+enum coord_table_op { COORD_TABLE_ADD, COORD_TABLE_GROW, COORD_TABLE_DROP };
+struct coord_table {
+	enum coord_table_op op;
+	const struct table *shape;
+	const char *who;
+};
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e);
+/* The configuration after the last decided change (borrowed), and all changes that are kept: an
+ * array of objects with step, number, set, what and who. */
+json_t *coord_present_config(const struct coord *c);
+json_t *coord_settings(const struct coord *c);
+/* By key: step (null: held at once) and user of older changes */
+json_t *coord_settings_past(const struct coord *c);
+int64_t coord_settings_made(const struct coord *c);
+bool coord_is_bsp(const struct coord *c);
+uint64_t coord_batch(const struct coord *c);            /* examples of one worker's step */
+bool coord_has_relays(const struct coord *c);
+/* Does the job's model have all tables of the list "w,b"? "none" is the empty list. False: unknown
+ * gets the name of one that it does not have. */
+bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64]);
+/* Does any table of the model have sparse rows? */
+bool coord_has_sparse(const struct coord *c);
+/* Store the owner's list of changes that are to be requested at later steps, so that it survives a
+ * restart. coord keeps the list and does not interpret it. */
+void coord_set_planned(struct coord *c, const json_t *list);
+json_t *coord_planned(const struct coord *c);           /* borrowed; NULL: none */
+
+/* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in
+ * "resting" how many rest. */
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
+/* Is the job paused, and do all its workers rest? Then *step is the step of which a checkpoint can
+ * be taken until they go on: in bsp the open step, otherwise the step of the fastest worker. */
+bool coord_is_at_rest(const struct coord *c, uint64_t *step);
+
+/* A checkpoint, driven by the owner: it begins a snapshot, polls its state after each message,
+ * has it written to a directory, and ends it.
+ *
+ *   state            event                                                next state
+ *   NONE             coord_snap_begin                                     ASKED
+ *   ASKED            every server asked has taken its snapshot            TAKEN
+ *   ASKED            a server has passed the step already                 LATE
+ *   TAKEN            coord_snap_write                                     WRITING
+ *   WRITING          every server asked has written its part              SAVED
+ *   any but NONE     a server reports a failure                           FAILED
+ *   any but NONE     the layout or the settings change                    BROKEN
+ *   any              coord_snap_end                                       NONE
+ *
+ * coord_snap_begin returns false when there is nothing to save: no partitions, or no job that
+ * runs. */
+enum coord_snap { SNAP_NONE, SNAP_ASKED, SNAP_TAKEN, SNAP_WRITING, SNAP_SAVED, SNAP_LATE, SNAP_BROKEN, SNAP_FAILED };
+bool coord_snap_begin(struct coord *c, uint64_t step);
+/* Marks of the next snapshot: `mark` is a number that no other snapshot has; `base` is the mark of
+ * the one that a delta checkpoint builds on, if the servers still have it; 0: none. */
+void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base);
+enum coord_snap coord_snap_state(const struct coord *c);
+void coord_snap_write(struct coord *c, const char *dir);
+void coord_snap_end(struct coord *c);
+uint64_t coord_snap_id(const struct coord *c);
+uint64_t coord_snap_step(const struct coord *c);
+/* The servers' newest step, when the snapshot is LATE. */
+uint64_t coord_snap_frontier(const struct coord *c);
+const char *coord_snap_message(const struct coord *c);  /* of a FAILED one: the reason */
+const json_t *coord_snap_descriptions(const struct coord *c);
+/* The part of the manifest that does not come from the servers; new reference. */
+json_t *coord_snap_head(const struct coord *c);
+/* Step of the fastest worker, implausible reports left out (core/steps.h) */
+uint64_t coord_frontier(const struct coord *c);
+
+/* Documents; all are new references. Processes need the view to work; the others answer requests of
+ * people (ps-http(7)). */
+json_t *coord_view(const struct coord *c);
+json_t *coord_status(const struct coord *c, int64_t now);
+/* The status, and the processes' figures added up: one line of metrics.jsonl. */
+json_t *coord_row(const struct coord *c, int64_t now);
+json_t *coord_servers(const struct coord *c, int64_t now);
+json_t *coord_workers(const struct coord *c, int64_t now);
+json_t *coord_relays(const struct coord *c, int64_t now);
+json_t *coord_tables(const struct coord *c);
+json_t *coord_layout(const struct coord *c);
+json_t *coord_tasks(const struct coord *c);
+json_t *coord_result(const struct coord *c, int64_t now);
+/* Why the job does not advance: an array of objects with id (the member that waits), for (the one
+ * that it waits for), step (null: none), since_seconds, because and remedy. */
+json_t *coord_why(const struct coord *c, int64_t now);
+
+/* Have every worker measure its links to the servers by a short transfer each, beside its work
+ * (session/probe.h). Returns the number of the measurement; requests that come soon after one
+ * another share it. */
+int64_t coord_probe(struct coord *c, int64_t now);
+/* The results so far: an object with number, age_seconds and workers, each with id, done and
+ * servers: id, address, stage, error, rtt_seconds, up_bytes_per_second, down_bytes_per_second. */
+json_t *coord_probes(const struct coord *c, int64_t now);
+
+#endif

@@ -1,0 +1,400 @@
+#include "coord/coord_state.h"
+
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/steps.h"
+
+/* Changes of membership, settings and tables hold from one step S on, the same for every server.
+ * The coordinator proposes S.  A server that has already accepted a push of step S or later says
+ * no and reports its frontier, the newest step that it has seen.  A server that says yes accepts
+ * no push of step S or later until it has seen the decision.  If all say yes, the view carries
+ * the change from S on; otherwise the next proposal lies beyond every frontier.  coord_state.h
+ * draws the stages. */
+
+/* ---- members ---------------------------------------------------------- */
+
+static void append_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch, const unsigned *slot, unsigned n)
+{
+	struct members *m;
+
+	c->members = mem_regrow(c->members, c->nmembers + 1, sizeof *c->members);
+	m = &c->members[c->nmembers++];
+	m->step = step;
+	m->at = at;
+	m->batch = batch;
+	m->n = n;
+	m->slot = mem_array(n + 1, sizeof *m->slot);
+	memcpy(m->slot, slot, n * sizeof *slot);
+	if (c->nmembers > MEMBERS_KEPT) {
+		free(c->members[0].slot);
+		memmove(c->members, c->members + 1, --c->nmembers * sizeof *c->members);
+		c->members_base++;
+	}
+}
+
+void coord_members_begin(struct coord *c)
+{
+	unsigned *slot = mem_array(c->nworkers + 1, sizeof *slot), n = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_JOINING)
+			slot[n++] = i;
+	append_members(c, c->first_step, c->first_at, c->cfg.batch, slot, n);
+	free(slot);
+}
+
+void coord_members_release(struct coord *c)
+{
+	for (unsigned i = 0; i < c->nmembers; i++)
+		free(c->members[i].slot);
+	free(c->members);
+}
+
+json_t *coord_members_to_json(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nmembers; i++) {
+		const struct members *m = &c->members[i];
+		json_t *slots = json_array();
+
+		for (unsigned k = 0; k < m->n; k++)
+			json_array_append_new(slots, json_integer(m->slot[k]));
+		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
+		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "batch", (json_int_t)m->batch, "slots", slots));
+	}
+	return list;
+}
+
+bool coord_members_from_json(struct coord *c, const json_t *list)
+{
+	const json_t *o, *slot;
+	size_t i, k;
+
+	if (!json_is_array(list) || json_array_size(list) > MEMBERS_KEPT)
+		return false;
+	json_array_foreach(list, i, o) {
+		const json_t *slots = json_object_get(o, "slots");
+		unsigned *in = mem_array(json_array_size(slots) + 1, sizeof *in);
+		bool known = true;
+
+		json_array_foreach(slots, k, slot) {
+			in[k] = (unsigned)json_integer_value(slot);
+			known &= in[k] < c->nworkers;
+		}
+		if (known)
+			append_members(c, (uint64_t)json_int(o, "step", 0), (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
+			    (uint64_t)json_int(o, "offset", 0) }, (uint64_t)json_int(o, "batch", (int64_t)c->cfg.batch), in,
+			    (unsigned)json_array_size(slots));
+		free(in);
+		if (!known)
+			return false;
+	}
+	return true;
+}
+
+/* Append the members from `step` on: those of the last entry, with or without `slot`. */
+static void append_changed_members(struct coord *c, uint64_t step, unsigned slot, bool in)
+{
+	const struct members *m = &c->members[c->nmembers - 1];
+	struct deal_shape shape = { c->examples, m->batch, m->n ? m->n : 1 };
+	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		bool was = false;
+
+		for (unsigned k = 0; k < m->n; k++)
+			was |= m->slot[k] == i;
+		if (i == slot ? in : was)
+			list[n++] = i;
+	}
+	append_members(c, step, at, c->cfg.batch, list, n);
+	free(list);
+}
+
+void coord_members_restart(struct coord *c, uint64_t step)
+{
+	if (c->nmembers)
+		append_changed_members(c, step, UINT_MAX, false);
+}
+
+static bool slot_is_member(const struct coord *c, unsigned slot)
+{
+	const struct members *m = &c->members[c->nmembers - 1];
+
+	for (unsigned k = 0; k < m->n; k++)
+		if (m->slot[k] == slot)
+			return true;
+	return false;
+}
+
+/* ---- proposals -------------------------------------------------------- */
+
+/* Remove the queued changes of this rank's older incarnations, so that a worker that joins again
+ * and again does not make the queue longer each time. */
+static void drop_overtaken_changes(struct coord *c, unsigned slot)
+{
+	struct change **p = &c->changes, *ch;
+
+	while ((ch = *p)) {
+		if (ch->kind < CHANGE_SET && ch->slot == slot && ch->incarnation != c->worker[slot].incarnation) {
+			*p = ch->next;
+			free(ch);
+		} else {
+			p = &ch->next;
+		}
+	}
+	c->changes_last = p;
+}
+
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot, enum coord_worker_state after)
+{
+	struct change *ch = mem_alloc(sizeof *ch);
+
+	if (kind < CHANGE_SET)
+		drop_overtaken_changes(c, slot);
+
+	ch->kind = kind;
+	ch->slot = slot;
+	ch->incarnation = c->worker[slot].incarnation;
+	ch->after = after;
+	*c->changes_last = ch;
+	c->changes_last = &ch->next;
+	c->stamp++;
+	return ch;
+}
+
+static json_t *proposal_to_json(const struct coord *c)
+{
+	const struct proposal *p = &c->prop;
+	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set", "table" };
+	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
+	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
+	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
+
+	if (p->change->kind == CHANGE_SET)
+		json_object_set(o, "set", (json_t *)(uintptr_t)coord_setting_proposed(c));
+	if (p->change->kind == CHANGE_TABLE)
+		json_object_set_new(o, "table", coord_table_proposed(c));
+	return o;
+}
+
+static void send_proposal(struct coord *c, uint64_t step)
+{
+	struct proposal *p = &c->prop;
+	json_t *msg;
+
+	p->id = ++c->next_proposal;
+	c->stamp++;
+	p->step = step;
+	p->yes = p->answers = p->asked = 0;
+	p->frontier = 0;
+	p->clock = UINT64_MAX;
+	memset(p->answered, 0, c->nservers * sizeof *p->answered);
+	msg = proposal_to_json(c);
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live) {
+			p->asked++;
+			c->io.to_server(c->io.ctx, i, msg);
+		}
+	json_decref(msg);
+}
+
+/* The server has a new session: repeat the question, because messages of the old session are
+ * lost. */
+void coord_change_ask_again(struct coord *c, unsigned server)
+{
+	json_t *msg;
+
+	if (!c->prop.open || c->prop.answered[server])
+		return;
+	msg = proposal_to_json(c);
+	c->io.to_server(c->io.ctx, server, msg);
+	json_decref(msg);
+}
+
+/* The step that a worker has reported. A worker that has reported none and is not active counts as
+ * step 0, because nobody waits for it. */
+static uint64_t reported_step(const struct coord_member_worker *w)
+{
+	return w->stats || w->state == WORKER_ACTIVE ? coord_worker_step(w) : 0;
+}
+
+/* The greatest reported step, without steps that are implausible beside the others'. */
+uint64_t coord_frontier(const struct coord *c)
+{
+	uint64_t top = c->first_step;
+	struct steps all = { 0 };
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		steps_add(&all, reported_step(&c->worker[i]), c->worker[i].state == WORKER_ACTIVE);
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		uint64_t step = reported_step(&c->worker[i]);
+
+		if (step > top && steps_believe(&all, step, c->worker[i].state == WORKER_ACTIVE, step))
+			top = step;
+	}
+	return top;
+}
+
+/* The step to propose first: beyond all reported steps, and not before a change already decided. */
+static uint64_t choose_proposal_step(const struct coord *c)
+{
+	uint64_t step = coord_frontier(c) + 1, last = c->nmembers ? c->members[c->nmembers - 1].step : 0;
+
+	return step > last ? step : last;
+}
+
+/* Is the change still wanted? A change of a worker is void once the rank has a newer
+ * incarnation. */
+static bool change_is_wanted(const struct coord *c, const struct change *ch)
+{
+	if (ch->kind == CHANGE_SET)
+		return c->wish != NULL;
+	if (ch->kind == CHANGE_TABLE)
+		return c->table_request != NULL;
+	return c->worker[ch->slot].incarnation == ch->incarnation;
+}
+
+void coord_change_propose_next(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+	uint64_t step;
+
+	while (c->changes && !p->open) {
+		struct change *ch = c->changes;
+
+		c->changes = ch->next;
+		if (!c->changes)
+			c->changes_last = &c->changes;
+		if (!change_is_wanted(c, ch)) {
+			free(ch);
+			continue;
+		}
+		free(p->change);
+		p->change = ch;
+		p->open = true;
+		p->rounds = 0;
+		if (!p->answered)
+			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
+		step = ch->kind == CHANGE_SET && coord_setting_earliest_step(c) > choose_proposal_step(c) ? coord_setting_earliest_step(c) : choose_proposal_step(c);
+		send_proposal(c, step);
+	}
+}
+
+static void decide_change(struct coord *c, uint64_t step)
+{
+	struct change *ch = c->prop.change;
+	struct coord_member_worker *w = &c->worker[ch->slot];
+
+	c->prop.open = false;
+	c->decided = c->prop.id;
+	if (!change_is_wanted(c, ch)) {
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_BAR || ch->kind == CHANGE_RELEASE) {
+		coord_watch_decided(c, ch, step);
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_SET || ch->kind == CHANGE_TABLE) {
+		if (ch->kind == CHANGE_SET)
+			coord_setting_decided(c, step);
+		else
+			coord_table_decided(c, step);
+		coord_changed(c);
+		return;
+	}
+	if (ch->kind == CHANGE_LEAVE) {
+		w->state = ch->after;
+		w->until = step;
+		if (c->tasks)           /* return the ranges that it leased during the vote */
+			tasks_return(c->tasks, ch->slot);
+		if (slot_is_member(c, ch->slot))
+			append_changed_members(c, step, ch->slot, false);
+	} else {
+		w->state = WORKER_ACTIVE;
+		w->from = step;
+		w->resumes = false;
+		/* Restarting a rank leaves the members as they are, except in a ring: there the
+		 * new process is another member, and all must know the step from which it takes
+		 * part. */
+		if (ch->kind == CHANGE_JOIN && (!slot_is_member(c, ch->slot) || c->reduces))
+			append_changed_members(c, step, ch->slot, true);
+	}
+	coord_event(c, "members", "worker-%u %s from step %llu on", ch->slot,
+	    ch->kind == CHANGE_LEAVE ? "is out" : "takes part", (unsigned long long)step);
+	coord_changed(c);
+}
+
+/* Decide or propose again, once every server that was asked has voted. */
+static void conclude_vote(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+
+	if (p->answers < p->asked)
+		return;
+	/* A resumed worker goes on at the step before the least clock of the servers: its push of
+	 * that step may have been lost with a primary. Servers that have the push treat the second
+	 * one as a duplicate. */
+	if (p->change->kind == CHANGE_RESUME)
+		decide_change(c, p->clock > c->first_step ? p->clock - 1 : p->clock);
+	else if (p->yes == p->asked)
+		decide_change(c, p->step);
+	else
+		/* Propose a step farther ahead each time, because fast workers move on during a
+		 * vote. */
+		send_proposal(c, p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+}
+
+void coord_change_vote(struct coord *c, unsigned server, const json_t *msg)
+{
+	struct proposal *p = &c->prop;
+	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
+	uint64_t clock = (uint64_t)json_int(msg, "clock", 0);
+
+	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
+		return;
+	FAIL_POINT("vote_heard");
+	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && json_str(msg, "refused", NULL)) {
+		p->open = false;
+		c->decided = p->id;
+		if (p->change->kind == CHANGE_SET)
+			coord_setting_refused(c, server, json_str(msg, "refused", ""));
+		else
+			table_refused(c, server, json_str(msg, "refused", ""));
+		return;
+	}
+	p->answered[server] = true;
+	p->answers++;
+	p->yes += json_flag(msg, "yes");
+	if (frontier > p->frontier)
+		p->frontier = frontier;
+	if (clock < p->clock)
+		p->clock = clock;
+	conclude_vote(c);
+}
+
+/* The new server has a vote, too: otherwise it could complete a step before it hears the
+ * decision. */
+void coord_change_server_joined(struct coord *c, unsigned server)
+{
+	if (!c->prop.open)
+		return;
+	c->prop.answered[server] = false;
+	c->prop.asked++;
+	coord_change_ask_again(c, server);
+}
+
+void coord_change_server_gone(struct coord *c)
+{
+	struct proposal *p = &c->prop;
+
+	if (!p->open)
+		return;
+	/* Ask the remaining servers again under a new number, so that old votes do not count. */
+	send_proposal(c, p->step > p->frontier ? p->step : p->frontier + 1);
+}

@@ -1,0 +1,232 @@
+#include "coord/coord_state.h"
+
+#include "core/clock.h"
+#include "core/json.h"
+
+/* Ranges of data that a worker leases in an epoch, about. Many make the last ones of an epoch
+ * short, so that workers end together; few make leasing rare. */
+#define LEASES_PER_WORKER 8
+
+/* A lease was given, finished or taken back. The owner must log this before any message that
+ * depends on it is sent. */
+static void forward_lease_change(void *ctx, const struct task_change *change)
+{
+	struct coord *c = ctx;
+
+	c->leases++;
+	if (c->io.lease_changed)
+		c->io.lease_changed(c->io.ctx, c->leases, change);
+}
+
+void coord_job_begin_leases(struct coord *c, const json_t *saved)
+{
+	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
+
+	if (!c->cfg.bsp || (c->cfg.resume && json_is_object(coord_resume_saved_tasks(c))))
+		c->leases_data = true;
+	if (!c->leases_data)
+		return;
+	range = range / c->cfg.batch * c->cfg.batch;
+	if (range < c->cfg.batch)
+		range = c->cfg.batch;
+	if (range > 64 * c->cfg.batch)
+		range = 64 * c->cfg.batch;
+	/* Leases of a saved state keep their range size, whatever the batch size is now. */
+	if (json_int(saved, "range", 0) > 0)
+		range = (uint64_t)json_int(saved, "range", 0);
+	c->tasks = tasks_new(c->examples, range, c->cfg.epochs);
+	tasks_watch(c->tasks, forward_lease_change, c);
+	if (c->cfg.resume)
+		coord_resume_tasks(c);
+}
+
+json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
+{
+	const json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"), *id;
+	uint64_t held[TASKS_HELD_MAX];
+	struct task t;
+	size_t i, n = 0;
+
+	if (!c->tasks) {
+		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
+		return NULL;
+	}
+	json_array_foreach(done, i, id)
+		tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
+	/* The worker lists the ranges that it holds. A range that is not among them was leased in
+	 * an answer that it never received: take it back. */
+	json_array_foreach(holds, i, id)
+		if (n < TASKS_HELD_MAX)
+			held[n++] = (uint64_t)json_integer_value(id);
+	if (json_is_array(holds))
+		tasks_keep(c->tasks, slot, held, n);
+	if (json_flag(msg, "more") && !tasks_may_lease(c->tasks, slot)) {
+		err_set(e, ERR_LIMIT, "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
+		    slot, TASKS_HELD_MAX);
+		return NULL;
+	}
+	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
+		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id, "epoch",
+		    (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end", (json_int_t)t.end);
+	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
+}
+
+uint64_t coord_leases(const struct coord *c)
+{
+	return c->leases;
+}
+
+bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change)
+{
+	/* The saved state contains this change. */
+	if (number <= c->leases)
+		return true;
+	if (number != c->leases + 1 || !c->tasks)
+		return false;
+	c->leases = number;
+	return tasks_replay(c->tasks, change);
+}
+
+void coord_job_worker_done(struct coord *c, unsigned slot)
+{
+	struct coord_member_worker *w = &c->worker[slot];
+
+	w->state = WORKER_DONE;
+	if (c->tasks)           /* job.steps may end the job within a range */
+		tasks_return(c->tasks, slot);
+	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(w->stats, "steps", 0));
+	coord_changed(c);
+}
+
+void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
+{
+	if (c->phase != COORD_FINISHING || (int)slot != c->evaluator || json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
+		return;
+	json_decref(c->result);
+	c->result = json_deep_copy(msg);
+	coord_enter(c, COORD_DONE, now);
+}
+
+static void count_worker_states(const struct coord *c, unsigned n[static 6])
+{
+	for (unsigned i = 0; i < c->nworkers; i++)
+		n[c->worker[i].state]++;
+}
+
+static void choose_evaluator(struct coord *c, int64_t now)
+{
+	if (c->evaluator >= 0 && c->worker[c->evaluator].state == WORKER_DONE)
+		return;
+	/* Prefer a worker that has the evaluation data. */
+	for (unsigned k = 0; k < 2 * c->nworkers; k++) {
+		unsigned i = k % c->nworkers;
+
+		if (c->worker[i].state == WORKER_DONE && (c->worker[i].evaluates || k >= c->nworkers)) {
+			c->evaluator = (int)i;
+			coord_changed(c);
+			return;
+		}
+	}
+	coord_fail(c, "every worker is gone before the final evaluation", now);
+}
+
+/* Leave the phase running when no worker is at work any more: to finishing if some are done, else
+ * to failed. In finishing, replace an evaluator that has gone. */
+void coord_job_check_end(struct coord *c, int64_t now)
+{
+	unsigned n[6] = { 0 };
+
+	if (!c->cfg.has_job)
+		return;
+	if (c->phase == COORD_FINISHING) {
+		choose_evaluator(c, now);
+		return;
+	}
+	count_worker_states(c, n);
+	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->prop.open || c->changes)
+		return;
+	if (!n[WORKER_DONE]) {
+		char why[400];
+
+		snprintf(why, sizeof why, "every worker is gone: nobody is left to train%s%s", c->last_lost[0] ? "; " : "", c->last_lost);
+		coord_fail(c, why, now);
+		return;
+	}
+	coord_enter(c, COORD_FINISHING, now);
+	choose_evaluator(c, now);
+}
+
+/* ---- the result ------------------------------------------------------- */
+
+struct totals {
+	uint64_t examples, pushed, pulled, ring, rows, held;
+	double loss, weight;
+};
+
+static void add_worker_totals(struct totals *t, const json_t *r)
+{
+	double examples = (double)json_int(r, "loss_examples", 0);
+
+	t->examples += (uint64_t)json_int(r, "examples", 0);
+	t->pushed += (uint64_t)json_int(r, "pushed_bytes", 0);
+	t->pulled += (uint64_t)json_int(r, "pulled_bytes", 0);
+	t->ring += (uint64_t)json_int(r, "ring_bytes", 0);
+	t->rows += (uint64_t)json_int(r, "rows_offered", 0);
+	t->held += (uint64_t)json_int(r, "rows_held", 0);
+	t->loss += json_num(r, "train_loss", 0) * examples;
+	t->weight += examples;
+}
+
+json_t *coord_result(const struct coord *c, int64_t now)
+{
+	struct totals t = { 0 };
+	int64_t end = c->ended_at ? c->ended_at : now;
+	json_t *r = json_event("result"), *eval;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST)
+			add_worker_totals(&t, w->stats);
+	}
+	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
+	if (c->reason[0])
+		json_object_set_new(r, "reason", json_string(c->reason));
+	json_object_set_new(r, "steps", json_integer((json_int_t)coord_step(c)));
+	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
+	json_object_set_new(r, "seconds", json_of_num(c->running_at ?
+	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	json_object_set_new(r, "train_loss", t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
+	eval = json_object_get(c->result ? c->result : c->last_eval, "eval");
+	json_object_set(r, "eval", eval ? eval : json_null());
+	json_object_set_new(r, "model_digest", c->result && json_object_get(c->result, "digest") ?
+	    json_incref(json_object_get(c->result, "digest")) : json_null());
+	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
+	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
+	if (c->nkept)
+		json_object_set_new(r, "settings", coord_settings(c));
+	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));
+	json_object_set_new(r, "rows_offered", json_integer((json_int_t)t.rows));
+	json_object_set_new(r, "rows_held", json_integer((json_int_t)t.held));
+	return r;
+}
+
+/* ---- a pause ---------------------------------------------------------------------------------- */
+
+enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
+{
+	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
+	/* A worker one step ahead would wait in the ring for the workers that rest. */
+	if (pause && c->reduces)
+		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
+	if (c->paused == pause)
+		return ERR_OK;
+	c->paused = pause;
+	c->pauses += pause;
+	c->paused_at = now;
+	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
+	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	coord_changed(c);
+	return ERR_OK;
+}

@@ -1,0 +1,293 @@
+#include "coord/coord_state.h"
+
+#include "core/json.h"
+
+static void copy_join_text(char *out, size_t n, const json_t *msg, const char *key)
+{
+	snprintf(out, n, "%s", json_str(msg, key, ""));
+}
+
+/* ---- servers ---------------------------------------------------------- */
+
+/* Choose the number of a joining server: the one that it asks for, or the last one of this key, or
+ * one that was never used, or that of a lost server. -1: there is none. */
+static int choose_server_number(const struct coord *c, const char *key, int64_t wanted)
+{
+	int empty = -1, lost = -1;
+
+	if (wanted >= 0)
+		return wanted < (int64_t)c->nservers && !c->server[wanted].live ? (int)wanted : -1;
+	for (unsigned i = c->nservers; i-- > 0;) {
+		const struct coord_member_server *s = &c->server[i];
+
+		if (s->live)
+			continue;
+		if (s->ever && strcmp(s->key, key) == 0)
+			return (int)i;
+		if (s->ever)
+			lost = (int)i;
+		else
+			empty = (int)i;
+	}
+	return empty >= 0 ? empty : lost;
+}
+
+/* Reattach a server or worker that has lost only its session. Returns the answer, or NULL when the
+ * peer is new. */
+static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t now)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].incarnation == self->incarnation &&
+		    strcmp(c->server[i].key, self->key) == 0) {
+			self->kind = COORD_SERVER;
+			self->index = i;
+			c->server[i].seen = now;
+			c->server[i].gone_at = 0;
+			coord_change_ask_again(c, i);
+			return json_pack("{s:i}", "index", (int)i);
+		}
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].incarnation == self->incarnation && strcmp(c->worker[i].key, self->key) == 0) {
+			self->kind = COORD_WORKER;
+			self->index = i;
+			c->worker[i].seen = now;
+			return json_pack("{s:i}", "slot", (int)i);
+		}
+	return NULL;
+}
+
+/* Does the peer come from a layout epoch that this coordinator does not know? Then its partitions
+ * and its step belong to an older run, and it must start afresh. */
+static bool is_from_unknown_epoch(const struct coord *c, const json_t *msg, struct err *e)
+{
+	int64_t epoch = json_int(msg, "epoch", 0);
+
+	if (!epoch || (c->placed && epoch <= c->layout.epoch))
+		return false;
+	err_set(e, ERR_FENCED, "the coordinator has begun anew and knows nothing of epoch %lld: start this process once more",
+	    (long long)epoch);
+	return true;
+}
+
+/* A process of the same key asks for the number of a living server: the old process was restarted
+ * before its silence was noticed. */
+static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted, int64_t now)
+{
+	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
+	    strcmp(c->server[wanted].key, self->key) == 0)
+		server_lost(c, (unsigned)wanted, "it was started again", now);
+}
+
+json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	json_t *back = rejoin_session(c, self, now);
+	struct coord_member_server *s;
+	int at;
+
+	if (back || is_from_unknown_epoch(c, msg, e))
+		return back;
+	drop_replaced_server(c, self, json_int(msg, "index", -1), now);
+	at = choose_server_number(c, self->key, json_int(msg, "index", -1));
+	if (at < 0) {
+		err_set(e, ERR_NOTREADY, "the cluster has all its %u server%s: no place for one more", c->nservers,
+		    c->nservers == 1 ? "" : "s");
+		return NULL;
+	}
+	if (c->phase > COORD_DONE || c->ended || c->data_lost) {
+		err_set(e, ERR_NOTREADY, "the job is %s: no server is wanted any more", coord_phase_name(c->phase));
+		return NULL;
+	}
+	s = &c->server[at];
+	s->live = s->ever = true;
+	s->leaving = s->called = s->released = false;
+	c->rebalance |= c->placed;
+	s->incarnation = self->incarnation;
+	s->seen = now;
+	s->gone_at = 0;
+	s->acked = s->keys_made = 0;
+	s->own = false;
+	s->shunned = s->shun_for = 0;
+	json_decref(s->stats);
+	s->stats = NULL;
+	s->pid = json_int(msg, "pid", 0);
+	snprintf(s->name, sizeof s->name, "server-%d", at);
+	snprintf(s->key, sizeof s->key, "%s", self->key);
+	copy_join_text(s->host, sizeof s->host, msg, "host");
+	copy_join_text(s->tcp, sizeof s->tcp, msg, "tcp");
+	copy_join_text(s->unix_path, sizeof s->unix_path, msg, "unix");
+	copy_join_text(s->zone, sizeof s->zone, msg, "zone");
+	coord_place_number_zones(c);
+	self->kind = COORD_SERVER;
+	self->index = (unsigned)at;
+	coord_change_server_joined(c, (unsigned)at);
+	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host, (long long)s->pid);
+	coord_changed(c);
+	return json_pack("{s:i}", "index", at);
+}
+
+bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if ((index == i || index == COORD_ANY_SERVER) && c->server[i].live && c->server[i].incarnation == incarnation &&
+		    strcmp(c->server[i].key, key) == 0)
+			return true;
+	return false;
+}
+
+/* ---- tables ----------------------------------------------------------- */
+
+enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
+{
+	if (shape->sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
+		return err_set(e, ERR_CONFIG, "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
+		    "must be none", shape->name);
+	return ERR_OK;
+}
+
+static enum err_code add_job_tables(struct coord *c, const json_t *tables, struct err *e)
+{
+	const json_t *item;
+	size_t i, before = c->layout.ntables;
+	enum err_code rc;
+
+	json_array_foreach(tables, i, item) {
+		struct table shape, *t;
+
+		rc = table_from_json(item, &shape, e);
+		if (rc)
+			return rc;
+		rc = coord_table_fits_job(c, &shape, e);
+		if (!rc && shape.sparse)
+			rc = row_policy_parse(json_str(c->cfg.config, "sparse", "none"), &shape.policy, e);
+		if (rc)
+			return rc;
+		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
+			return err_set(e, ERR_CONFIG, "the model of the running job has no table \"%s\"", shape.name);
+		rc = layout_add(&c->layout, &shape, &t, e);
+		if (rc)
+			return rc;
+	}
+	if (c->placed && c->layout.ntables > before) {
+		coord_place_tables(c);
+		c->layout.epoch++;
+		coord_changed(c);
+	}
+	return ERR_OK;
+}
+
+json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e)
+{
+	if (add_job_tables(c, json_object_get(msg, "tables"), e))
+		return NULL;
+	return json_pack("{s:I}", "rev", (json_int_t)c->rev);
+}
+
+/* ---- workers ---------------------------------------------------------- */
+
+static bool slot_is_open(const struct coord_member_worker *w)
+{
+	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT || w->lost_at;
+}
+
+/* The rank that the worker asks for, or the first open one; -1 with an error if it cannot join. */
+static int choose_worker_slot(struct coord *c, const struct coord_self *self, int64_t wanted, struct err *e)
+{
+	if (wanted >= (int64_t)c->nworkers) {
+		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u worker%s", (long long)wanted,
+		    c->nworkers, c->nworkers == 1 ? "" : "s");
+		return -1;
+	}
+	if (wanted >= 0) {
+		const struct coord_member_worker *w = &c->worker[wanted];
+
+		if (slot_is_open(w) || strcmp(w->key, self->key) == 0)
+			return (int)wanted;
+		err_set(e, ERR_EXISTS, "slot %lld is held by %s (%s, pid %lld), which has another key",
+		    (long long)wanted, w->name, w->host, (long long)w->pid);
+		return -1;
+	}
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (slot_is_open(&c->worker[i]))
+			return (int)i;
+	err_set(e, ERR_LIMIT, c->nworkers == 1 ? "the only worker slot is taken" : "all %u worker slots are taken", c->nworkers);
+	return -1;
+}
+
+static enum err_code check_worker_join(struct coord *c, const json_t *msg, struct err *e)
+{
+	uint64_t examples = (uint64_t)json_int(msg, "examples", 0);
+
+	if (!c->cfg.has_job)
+		return err_set(e, ERR_NOTREADY, "nobody trains here: the cluster's file has no \"job\", or read_only");
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
+		    c->reason[0] ? ": " : "", c->reason);
+	if (examples == 0)
+		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
+	if (c->examples && c->examples != examples)
+		return err_set(e, ERR_CONFIG, "this worker's data has %llu examples, the others' has %llu: "
+		    "all workers must read the same data", (unsigned long long)examples,
+		    (unsigned long long)c->examples);
+	return add_job_tables(c, json_object_get(msg, "tables"), e);
+}
+
+/* Keep the facts of the data from the first worker; all workers read the same data. */
+static void store_data_facts(struct coord *c, const json_t *facts)
+{
+	if (!c->facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
+		c->facts = json_deep_copy(facts);
+}
+
+json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	struct coord_member_worker *w;
+	json_t *back = rejoin_session(c, self, now);
+	bool member;
+	int slot;
+
+	if (back)
+		return back;
+	if (is_from_unknown_epoch(c, msg, e) || check_worker_join(c, msg, e))
+		return NULL;
+	slot = choose_worker_slot(c, self, json_int(msg, "slot", -1), e);
+	if (slot < 0)
+		return NULL;
+	c->examples = (uint64_t)json_int(msg, "examples", 0);
+	c->unfit[0] = 0;
+	store_data_facts(c, json_object_get(msg, "facts"));
+	w = &c->worker[slot];
+	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
+	member = w->state == WORKER_ACTIVE;
+	if (c->tasks)
+		tasks_return(c->tasks, (unsigned)slot);
+	w->incarnation = self->incarnation;
+	w->seen = now;
+	w->lost_at = 0;
+	w->evaluates = json_flag(msg, "evaluates");
+	w->pid = json_int(msg, "pid", 0);
+	w->state = WORKER_JOINING;
+	w->go = w->called = w->quit = false;
+	free(w->unfit);
+	free(w->coming);
+	w->unfit = w->coming = NULL;
+	json_decref(w->probe);
+	/* The figures of the rank's previous process do not apply to this one. */
+	json_decref(w->stats);
+	w->probe = w->stats = NULL;
+	w->epoch = 0;
+	snprintf(w->name, sizeof w->name, "worker-%d", slot);
+	snprintf(w->key, sizeof w->key, "%s", self->key);
+	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
+	coord_watch_joined(c, (unsigned)slot, now);
+	copy_join_text(w->host, sizeof w->host, msg, "host");
+	copy_join_text(w->zone, sizeof w->zone, msg, "zone");
+	coord_ring_join(w, json_object_get(msg, "ring"));
+	coord_relay_choose(c, (unsigned)slot);
+	self->kind = COORD_WORKER;
+	self->index = (unsigned)slot;
+	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host, (long long)w->pid);
+	if (c->phase == COORD_RUNNING || c->placed)
+		coord_change_request(c, member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot, WORKER_ACTIVE);
+	coord_changed(c);
+	return json_pack("{s:i}", "slot", slot);
+}

@@ -1,0 +1,108 @@
+#include "coord/coord_state.h"
+
+#include "core/clock.h"
+#include "core/json.h"
+
+/* Revoked keys: members that use one are lost at once, and the sessions that servers close because
+ * of it are counted. */
+
+static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
+{
+	struct coord_member_worker *w = &c->worker[slot];
+
+	/* Messages of this worker that are still under way must not revive it. */
+	w->quit = true;
+	if (w->state == WORKER_DONE) {
+		w->state = WORKER_LEFT;
+		coord_changed(c);
+	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at && c->phase < COORD_DONE) {
+		worker_lost(c, slot, "its key was revoked", now);
+	}
+}
+
+void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now)
+{
+	coord_event(c, "revoked", "the key of %s is revoked, by %s", name, who);
+	json_object_set_new(c->cut, name, json_integer(0));
+	if (!key)
+		return;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0)
+			drop_revoked_worker(c, i, now);
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && !c->server[i].own && strcmp(c->server[i].key, key) == 0)
+			server_lost(c, i, "its key was revoked", now);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			relay_lost(c, i, "its key was revoked");
+	coord_progress(c, now);
+}
+
+void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg)
+{
+	uint64_t told = (uint64_t)json_int(msg, "made", 0);
+	const char *name;
+	json_t *n;
+
+	if (told > *made)
+		*made = told;
+	/* Count only names that were revoked here, so that a server cannot make this table grow. */
+	json_object_foreach(json_object_get(msg, "cut"), name, n)
+		if (json_object_get(c->cut, name))
+			json_object_set_new(c->cut, name, json_integer(json_int(c->cut, name, 0) + json_integer_value(n)));
+}
+
+void coord_keys_checked(struct coord *c, const json_t *msg)
+{
+	coord_keys_report(c, &c->keys_made, msg);
+}
+
+static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind, unsigned i)
+{
+	char id[24];
+
+	snprintf(id, sizeof id, "%s-%u", kind, i);
+	if (settled)
+		++*checked;
+	else
+		json_array_append_new(missing, json_string(id));
+}
+
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
+    json_t *missing)
+{
+	*checked = 0;
+	*cut = json_int(c->cut, name, 0);
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live)
+			record_key_check(missing, checked, (c->server[i].own ? c->keys_made : c->server[i].keys_made) >= made, "server", i);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live)
+			record_key_check(missing, checked, c->relay[i].keys_made >= made, "relay", i);
+	return c->keys_made >= made && json_array_size(missing) == 0;
+}
+
+static bool report_key_holder(char id[static 32], int64_t *age, const char *kind, unsigned i, int64_t since)
+{
+	snprintf(id, 32, "%s-%u", kind, i);
+	*age = since;
+	return true;
+}
+
+bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age)
+{
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if (w->incarnation && !w->lost_at && w->state >= WORKER_JOINING && w->state <= WORKER_DONE &&
+		    strcmp(w->key, key) == 0)
+			return report_key_holder(id, age, "worker", i, now - w->seen);
+	}
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && strcmp(c->server[i].key, key) == 0)
+			return report_key_holder(id, age, "server", i, now - c->server[i].seen);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			return report_key_holder(id, age, "relay", i, now - c->relay[i].seen);
+	return false;
+}

@@ -1,0 +1,373 @@
+#include "coord/coord_state.h"
+
+#include "core/clock.h"
+#include "core/json.h"
+
+/* Relays, and which worker pushes through which relay. Zones are paths: zone dc1/rack2 lies in zone
+ * dc1. Assignments change only together with the layout epoch, so that all processes judge the
+ * members of a relay's sum by the same view. */
+
+/* A relay whose session broke has this long to make a new one. */
+#define COME_BACK (300 * NSEC_PER_MSEC)
+
+/* ---- the nearest relay ----------------------------------------------------------- */
+
+/* The relay of exactly this zone with the fewest workers, without incarnation `shunned`; -1:
+ * none. */
+static int find_relay_in_zone(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+{
+	unsigned load[COORD_RELAYS_MAX] = { 0 };
+	int best = -1;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].relay >= 0)
+			load[c->worker[i].relay]++;
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
+
+		if (r->live && r->incarnation != shunned && strlen(r->zone) == len && strncmp(r->zone, zone, len) == 0 &&
+		    (best < 0 || load[i] < load[best]))
+			best = (int)i;
+	}
+	return best;
+}
+
+/* Length of the path of the enclosing zone; 0: there is none. */
+static size_t outer_zone_length(const char *zone, size_t len)
+{
+	while (len && zone[len - 1] != '/')
+		len--;
+	return len ? len - 1 : 0;
+}
+
+static int find_nearest_relay(const struct coord *c, const char *zone, size_t len, uint64_t shunned)
+{
+	int found = -1;
+
+	for (; len && found < 0; len = outer_zone_length(zone, len))
+		found = find_relay_in_zone(c, zone, len, shunned);
+	return found;
+}
+
+static bool worker_wants_relay(const struct coord_member_worker *w)
+{
+	return w->state == WORKER_JOINING || w->state == WORKER_ACTIVE;
+}
+
+/* Choose a relay for a worker. It keeps the one that it has, while that is alive and reachable.
+ * True: its relay has changed. */
+static bool assign_worker(struct coord *c, struct coord_member_worker *w)
+{
+	int before = w->relay;
+
+	if (w->relay >= 0 && (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->shunned || !worker_wants_relay(w)))
+		w->relay = -1;
+	if (w->relay < 0 && worker_wants_relay(w))
+		w->relay = find_nearest_relay(c, w->zone, strlen(w->zone), w->shunned);
+	return w->relay != before;
+}
+
+/* Choose the relay of an enclosing zone that this relay sends to. It is never one of its own zone,
+ * so there are no cycles. */
+static bool assign_relay(struct coord *c, struct coord_member_relay *r)
+{
+	int before = r->upstream;
+
+	r->upstream = r->live ? find_nearest_relay(c, r->zone, outer_zone_length(r->zone, strlen(r->zone)), r->shunned) : -1;
+	return r->upstream != before;
+}
+
+/* Assign all workers and relays anew. If that changes anything after placement, the layout epoch
+ * grows. */
+static void reassign_relays(struct coord *c)
+{
+	bool changed = false;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		changed |= assign_worker(c, &c->worker[i]);
+	for (unsigned i = 0; i < c->nrelays; i++)
+		changed |= assign_relay(c, &c->relay[i]);
+	if (changed && c->placed)
+		c->layout.epoch++;
+	coord_changed(c);
+}
+
+void coord_relay_choose(struct coord *c, unsigned slot)
+{
+	struct coord_member_worker *w = &c->worker[slot];
+
+	w->relay = -1;
+	w->shunned = 0;
+	if (assign_worker(c, w) && c->placed)
+		c->layout.epoch++;
+}
+
+/* ---- coming and going ------------------------------------------------------------- */
+
+/* Choose the number of a joining relay: the last one of this key, or a free one; -1: none is
+ * free. */
+static int find_relay_place(const struct coord *c, const char *key)
+{
+	int free = c->nrelays < COORD_RELAYS_MAX ? (int)c->nrelays : -1;
+
+	for (unsigned i = c->nrelays; i-- > 0;)
+		if (!c->relay[i].live)
+			free = (int)i;
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (!c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			return (int)i;
+	return free;
+}
+
+bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
+{
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		struct coord_member_relay *r = &c->relay[i];
+
+		if (!r->live || r->incarnation != self->incarnation || strcmp(r->key, self->key) != 0)
+			continue;
+		self->kind = COORD_RELAY;
+		self->index = i;
+		r->seen = now;
+		r->gone_at = 0;
+		return true;
+	}
+	return false;
+}
+
+static enum err_code check_relay_join(const struct coord *c, const char *zone, struct err *e)
+{
+	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
+	    c->cfg.deterministic ? "the job is not deterministic" :
+	    c->reduces ? "via is servers" :
+	    strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none" :
+	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" :
+	    /* Workers would be at different fragments, and pushes of different fragments cannot be
+	     * summed. */
+	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1" : NULL;
+
+	if (why)
+		return err_set(e, ERR_CONFIG, "a relay sums the pushes of a step: it is of use only where %s", why);
+	if (!*zone || strlen(zone) >= COORD_ZONE || *zone == '/' || zone[strlen(zone) - 1] == '/' || strstr(zone, "//"))
+		return err_set(e, ERR_CONFIG, "zone: a relay serves the workers of a zone: must be a name, or several with / between "
+		    "them, of up to %d characters, got \"%s\"", COORD_ZONE - 1, zone);
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s: no relay is wanted any more", coord_phase_name(c->phase));
+	return ERR_OK;
+}
+
+void relay_lost(struct coord *c, unsigned i, const char *how)
+{
+	struct coord_member_relay *r = &c->relay[i];
+
+	r->live = false;
+	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host, (long long)r->pid, how);
+	reassign_relays(c);
+}
+
+/* A process of the same key joins: the old relay was restarted before its silence was noticed. */
+static void drop_replaced_relay(struct coord *c, const char *key)
+{
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
+			relay_lost(c, i, "it was started again");
+}
+
+json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+{
+	const char *zone = json_str(msg, "zone", "");
+	struct coord_member_relay *r;
+	int at;
+
+	if (coord_relay_rejoin(c, self, now))
+		return json_pack("{s:i}", "relay", (int)self->index);
+	if (check_relay_join(c, zone, e))
+		return NULL;
+	drop_replaced_relay(c, self->key);
+	at = find_relay_place(c, self->key);
+	if (at < 0) {
+		err_set(e, ERR_LIMIT, "there are %u relays already", COORD_RELAYS_MAX);
+		return NULL;
+	}
+	if (at == (int)c->nrelays)
+		c->nrelays++;
+	r = &c->relay[at];
+	json_decref(r->stats);
+	json_decref(r->about);
+	*r = (struct coord_member_relay){ .live = true, .incarnation = self->incarnation, .seen = now, .pid = json_int(msg, "pid", 0),
+		.upstream = -1 };
+	snprintf(r->key, sizeof r->key, "%s", self->key);
+	snprintf(r->zone, sizeof r->zone, "%s", zone);
+	snprintf(r->host, sizeof r->host, "%s", json_str(msg, "host", ""));
+	snprintf(r->tcp, sizeof r->tcp, "%s", json_str(msg, "tcp", ""));
+	snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(msg, "unix", ""));
+	self->kind = COORD_RELAY;
+	self->index = (unsigned)at;
+	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at, r->host, (long long)r->pid, r->zone);
+	reassign_relays(c);
+	return json_pack("{s:i}", "relay", at);
+}
+
+/* Is the report about the relay `theirs` that the peer has now, and from the present layout
+ * epoch? */
+static bool is_current_miss(const struct coord *c, const json_t *msg, int theirs)
+{
+	return theirs >= 0 && json_int(msg, "relay", -1) == theirs && (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
+}
+
+static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay, const json_t *msg)
+{
+	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
+	    json_str(msg, "message", "it could not be reached"));
+	reassign_relays(c);
+}
+
+void relay_missed(struct coord *c, unsigned slot, const json_t *msg)
+{
+	struct coord_member_worker *w = &c->worker[slot];
+	int relay = w->relay;
+
+	if (!is_current_miss(c, msg, relay))
+		return;
+	w->shunned = c->relay[relay].incarnation;
+	report_relay_missed(c, "worker", slot, relay, msg);
+}
+
+static void handle_upstream_missed(struct coord *c, unsigned i, const json_t *msg)
+{
+	struct coord_member_relay *r = &c->relay[i];
+	int relay = r->upstream;
+
+	if (!is_current_miss(c, msg, relay))
+		return;
+	r->shunned = c->relay[relay].incarnation;
+	report_relay_missed(c, "relay", i, relay, msg);
+}
+
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
+{
+	struct coord_member_relay *r = &c->relay[self->index];
+
+	if (self->kind != COORD_RELAY || r->incarnation != self->incarnation || !r->live)
+		return false;
+	r->seen = now;
+	r->gone_at = 0;
+	json_keep(&r->stats, msg, "stats");
+	json_keep(&r->about, msg, "about");
+	return true;
+}
+
+void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now)
+{
+	struct coord_member_relay *r = &c->relay[self->index];
+
+	if (r->live && r->incarnation == self->incarnation)
+		r->gone_at = now;
+}
+
+bool coord_has_relays(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nrelays; i++)
+		if (c->relay[i].live)
+			return true;
+	return false;
+}
+
+void coord_relays_check(struct coord *c, int64_t now)
+{
+	char how[80];
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
+
+		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
+			relay_lost(c, i, "its connection broke");
+		} else if (r->live && coord_overdue(c, r->seen, c->cfg.server_lost, now)) {
+			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - r->seen) / NSEC_PER_MSEC));
+			relay_lost(c, i, how);
+		}
+	}
+}
+
+json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
+{
+	if (strcmp(op, "leave") == 0)
+		relay_lost(c, self->index, "it leaves");
+	else if (strcmp(op, "keys") == 0)
+		coord_keys_report(c, &c->relay[self->index].keys_made, msg);
+	else if (strcmp(op, "relay_missed") == 0)
+		handle_upstream_missed(c, self->index, msg);
+	else
+		err_set(e, ERR_PROTO, "no such operation for a relay");
+	return NULL;
+}
+
+/* ---- documents -------------------------------------------------------------------- */
+
+json_t *coord_relays_to_json(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
+
+		json_array_append_new(list, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "live", r->live, "host", r->host,
+		    "zone", r->zone, "tcp", r->tcp, "unix", r->unix_path, "key", r->key, "upstream", r->upstream, "incarnation",
+		    json_of_u64(r->incarnation)));
+	}
+	return list;
+}
+
+bool coord_relays_from_json(struct coord *c, const json_t *list, int64_t seen)
+{
+	const json_t *o;
+	size_t i;
+
+	if (json_array_size(list) > COORD_RELAYS_MAX)
+		return false;
+	json_array_foreach(list, i, o) {
+		struct coord_member_relay *r = &c->relay[i];
+
+		*r = (struct coord_member_relay){ .live = json_flag(o, "live"), .incarnation = json_u64s(o, "incarnation", 0), .seen = seen,
+			.upstream = (int)json_int(o, "upstream", -1) };
+		if (r->upstream < -1 || r->upstream >= (int)json_array_size(list))
+			return false;
+		snprintf(r->key, sizeof r->key, "%s", json_str(o, "key", ""));
+		snprintf(r->zone, sizeof r->zone, "%s", json_str(o, "zone", ""));
+		snprintf(r->host, sizeof r->host, "%s", json_str(o, "host", ""));
+		snprintf(r->tcp, sizeof r->tcp, "%s", json_str(o, "tcp", ""));
+		snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(o, "unix", ""));
+	}
+	c->nrelays = (unsigned)json_array_size(list);
+	for (i = 0; i < c->nworkers; i++)
+		if (c->worker[i].relay < -1 || c->worker[i].relay >= (int)c->nrelays)
+			return false;
+	return true;
+}
+
+json_t *coord_relays(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
+		json_t *o = json_event("relay");
+		unsigned workers = 0;
+		char id[24];
+
+		for (unsigned k = 0; k < c->nworkers; k++)
+			workers += c->worker[k].relay == (int)i;
+		snprintf(id, sizeof id, "relay-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(r->live ? "live" : "lost"));
+		json_object_set_new(o, "zone", json_string(r->zone));
+		json_object_set_new(o, "workers", json_integer(workers));
+		json_object_set_new(o, "upstream", r->upstream < 0 ? json_null() : json_sprintf("relay-%d", r->upstream));
+		json_object_set_new(o, "pid", json_integer(r->pid));
+		json_object_set_new(o, "host", json_string(r->host));
+		json_object_set_new(o, "listen", json_string(r->tcp));
+		coord_row_add_figures(o, r->stats, r->about, (double)(now - r->seen) / (double)NSEC_PER_SEC);
+		json_array_append_new(list, o);
+	}
+	return list;
+}

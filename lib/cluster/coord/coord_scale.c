@@ -1,0 +1,197 @@
+#include "coord/coord_state.h"
+
+#include "core/json.h"
+#include "layout/place.h"
+
+/* Changing the number of servers and workers while the job runs. New members are only called for:
+ * the supervisor, or a person with a join file, starts them. Surplus servers hand over their
+ * partitions and leave; surplus workers leave after a step. */
+
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e)
+{
+	int64_t most = c->reduces ? COORD_RING_MAX : COORD_WORKERS_MAX;
+
+	if (c->phase != COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled", c->cfg.has_job ? "job" : "cluster",
+		    coord_phase_name(c->phase));
+	if (servers > COORD_SERVERS_MAX || servers == 0)
+		return err_set(e, ERR_USAGE, "servers: must be from 1 to %u, got %lld", COORD_SERVERS_MAX, (long long)servers);
+	if (workers > most || workers == 0)
+		return err_set(e, ERR_USAGE, "workers: must be from 1 to %lld%s, got %lld", (long long)most,
+		    c->reduces ? " with via allreduce" : "", (long long)workers);
+	if (workers > 0 && !c->cfg.has_job)
+		return err_set(e, ERR_USAGE, "this cluster has no job: it has no workers");
+	if (workers > 0 && c->cfg.deterministic)
+		return err_set(e, ERR_USAGE, "a deterministic job keeps its %u worker%s", c->cfg.workers,
+		    c->cfg.workers == 1 ? "" : "s");
+	if (workers > 0 && c->cfg.workers_max > c->cfg.workers_min &&
+	    (workers < c->cfg.workers_min || workers > c->cfg.workers_max))
+		return err_set(e, ERR_USAGE, "workers: must be from %u to %u, as the cluster file says, got %lld", c->cfg.workers_min,
+		    c->cfg.workers_max, (long long)workers);
+	return ERR_OK;
+}
+
+static void scale_servers(struct coord *c, unsigned n)
+{
+	c->cfg.servers = n;
+	if (n > c->nservers)
+		c->nservers = n;
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct coord_member_server *s = &c->server[i];
+
+		s->leaving = i >= n && s->live;
+		s->called = i < n && !s->live;
+	}
+	c->rebalance = true;
+}
+
+static void scale_workers(struct coord *c, unsigned n)
+{
+	c->cfg.workers = n;
+	if (n > c->nworkers)
+		c->nworkers = n;
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		struct coord_member_worker *w = &c->worker[i];
+		bool here = w->state == WORKER_ACTIVE || w->state == WORKER_JOINING;
+
+		w->go = i >= n && here;
+		w->called = i < n && !here && w->state != WORKER_DONE;
+	}
+}
+
+enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e)
+{
+	enum err_code rc = coord_may_scale(c, servers, workers, e);
+
+	if (rc)
+		return rc;
+	if (servers > 0)
+		scale_servers(c, (unsigned)servers);
+	if (workers > 0)
+		scale_workers(c, (unsigned)workers);
+	coord_event(c, "scale", "scaling to %u server%s and %u worker%s", c->cfg.servers, c->cfg.servers == 1 ? "" : "s",
+	    c->cfg.workers, c->cfg.workers == 1 ? "" : "s");
+	coord_changed(c);
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e)
+{
+	unsigned others = 0;
+
+	if (c->phase != COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be drained", c->cfg.has_job ? "job" : "cluster",
+		    coord_phase_name(c->phase));
+	if (server >= c->nservers || !c->server[server].live)
+		return err_set(e, ERR_NOTFOUND, "there is no living server-%u", server);
+	for (unsigned i = 0; i < c->nservers; i++)
+		others += i != server && c->server[i].live && !c->server[i].leaving;
+	if (!others)
+		return err_set(e, ERR_USAGE, "server-%u is the only one: there is nobody to take what it holds", server);
+	c->server[server].leaving = true;
+	coord_event(c, "drain", "server-%u gives up what it holds", server);
+	coord_changed(c);
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
+{
+	json_t *msg;
+
+	if (!coord_drain(c, server, now, NULL))
+		return;
+	/* No other server can take its partitions, so waiting is useless: let it leave now. */
+	msg = json_pack("{s:s}", "op", "leave");
+	c->io.to_server(c->io.ctx, server, msg);
+	json_decref(msg);
+}
+
+enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
+{
+	if (c->phase != COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be rebalanced", c->cfg.has_job ? "job" : "cluster",
+		    coord_phase_name(c->phase));
+	c->rebalance = true;
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+/* ---- servers that leave ------------------------------------------------------------ */
+
+static bool server_holds_partitions(const struct coord *c, unsigned server)
+{
+	for (size_t i = 0; i < c->layout.ntables; i++)
+		for (size_t k = 0; k < c->layout.table[i].nruns; k++) {
+			const struct run *r = &c->layout.table[i].run[k];
+
+			if (run_chain_index(r, server) >= 0 || r->joining == server)
+				return true;
+		}
+	return false;
+}
+
+bool coord_scale_release_servers(struct coord *c)
+{
+	json_t *msg = json_pack("{s:s}", "op", "leave");
+	bool some = false;
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct coord_member_server *s = &c->server[i];
+
+		if (!s->live || !s->leaving || server_holds_partitions(c, i))
+			continue;
+		c->io.to_server(c->io.ctx, i, msg);
+		s->live = s->leaving = s->ever = false;
+		s->released = true;
+		s->gone_at = 0;
+		coord_change_server_gone(c);
+		coord_event(c, "server_left", "server-%u has given up what it held, and leaves", i);
+		some = true;
+	}
+	json_decref(msg);
+	return some;
+}
+
+static void append_member_id(json_t *list, const char *kind, unsigned i)
+{
+	char id[24];
+
+	snprintf(id, sizeof id, "%s-%u", kind, i);
+	json_array_append_new(list, json_string(id));
+}
+
+json_t *coord_scale_called(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].called)
+			append_member_id(list, "server", i);
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].called)
+			append_member_id(list, "worker", i);
+	return list;
+}
+
+json_t *coord_scale_released(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].released)
+			append_member_id(list, "server", i);
+	return list;
+}
+
+bool coord_scale_in_progress(const struct coord *c)
+{
+	bool some = c->rebalance;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		some |= c->server[i].live && c->server[i].leaving;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		some |= c->worker[i].go && c->worker[i].state == WORKER_ACTIVE;
+	return some;
+}

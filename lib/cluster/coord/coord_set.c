@@ -1,0 +1,503 @@
+#include "coord/coord_state.h"
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/names.h"
+
+/* Settings that change while the job runs. Those that the computation depends on are decided for a
+ * step, like members (coord_change.c), and published in the view, because each step has its own.
+ * The others hold at once. */
+
+static void setting_free(struct setting *s)
+{
+	if (!s)
+		return;
+	json_decref(s->set);
+	json_decref(s->config);
+	free(s);
+}
+
+void coord_settings_begin(struct coord *c)
+{
+	c->base = json_incref(c->cfg.config);
+}
+
+void coord_settings_release(struct coord *c)
+{
+	for (unsigned i = 0; i < c->nkept; i++)
+		setting_free(c->kept[i]);
+	setting_free(c->wish);
+	free(c->table_request);
+	json_decref(c->base);
+	json_decref(c->planned);
+	json_decref(c->past);
+}
+
+/* Record who has set each key of s, and from which step on. Takes the reference to step. */
+static void record_past_setting(struct coord *c, const struct setting *s, json_t *step)
+{
+	const char *key;
+	json_t *v;
+
+	if (!c->past)
+		c->past = json_object();
+	json_object_foreach(s->set, key, v)
+		json_object_set_new(c->past, key, json_pack("{s:O, s:s}", "step", step, "who", s->who));
+	json_decref(step);
+}
+
+/* The end of the job is no live setting: it comes from the configuration that the job begins
+ * with. */
+static void apply_job_end(struct coord *c, const json_t *config)
+{
+	const json_t *job = json_object_get(config, "job");
+
+	c->cfg.epochs = (uint64_t)json_int(job, "epochs", (json_int_t)c->cfg.epochs);
+	c->cfg.steps = (uint64_t)json_int(job, "steps", (json_int_t)c->cfg.steps);
+}
+
+/* Make s the present settings: the configuration and the values derived from it. */
+static void apply_setting(struct coord *c, const struct setting *s)
+{
+	c->cfg.config = s->config;
+	c->cfg.batch = s->now.batch;
+	c->cfg.bsp = s->now.bsp;
+	apply_job_end(c, s->config);
+	c->unwaited |= c->cfg.on_worker_loss == COORD_WAIT && s->now.on_worker_loss != COORD_WAIT;
+	c->cfg.on_worker_loss = s->now.on_worker_loss;
+	c->cfg.loss_wait = s->now.loss_wait;
+}
+
+static void append_setting(struct coord *c, struct setting *s)
+{
+	if (c->nkept == SETTINGS_KEPT) {
+		struct setting *first = c->kept[0];
+
+		json_decref(c->base);
+		c->base = json_incref(first->config);
+		c->base_number = first->number;
+		record_past_setting(c, first, json_integer((json_int_t)first->step));
+		setting_free(first);
+		memmove(c->kept, c->kept + 1, --c->nkept * sizeof *c->kept);
+	}
+	c->kept[c->nkept++] = s;
+	apply_setting(c, s);
+}
+
+static struct setting *setting_new(const struct coord_setting *from)
+{
+	struct setting *s = mem_alloc(sizeof *s);
+
+	s->set = json_deep_copy(from->set);
+	s->config = json_deep_copy(from->config);
+	s->now = *from;
+	s->now.set = NULL;
+	s->now.config = NULL;
+	snprintf(s->what, sizeof s->what, "%s", from->what);
+	snprintf(s->who, sizeof s->who, "%s", from->who);
+	s->now.what = s->now.who = NULL;
+	return s;
+}
+
+static void apply_setting_at_once(struct coord *c, const struct coord_setting *from)
+{
+	struct setting *s = setting_new(from);
+
+	record_past_setting(c, s, json_null());
+	/* The newest decided settings get these keys, too, so that later changes are based on
+	 * them. */
+	if (!c->nkept) {
+		json_decref(c->base);
+		c->base = json_incref(s->config);
+		apply_setting(c, s);
+	} else {
+		json_decref(c->kept[c->nkept - 1]->config);
+		c->kept[c->nkept - 1]->config = json_incref(s->config);
+		c->kept[c->nkept - 1]->now = s->now;
+		apply_setting(c, c->kept[c->nkept - 1]);
+	}
+	c->cfg.config = c->nkept ? c->kept[c->nkept - 1]->config : c->base;
+	coord_event(c, "set", "%s, by %s, at once", s->what, s->who);
+	setting_free(s);
+	coord_changed(c);
+}
+
+/* May one more change be decided? Not if that would drop a membership or settings entry that the
+ * slowest worker still needs. */
+bool coord_settings_have_room(const struct coord *c)
+{
+	uint64_t slowest = UINT64_MAX;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_ACTIVE && coord_worker_step(&c->worker[i]) < slowest)
+			slowest = coord_worker_step(&c->worker[i]);
+	return !coord_is_deciding(c) && !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
+	    !(c->nkept == SETTINGS_KEPT && c->kept[0]->step > slowest);
+}
+
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e)
+{
+	if (c->phase == COORD_FORMING && !s->at_once)
+		return err_set(e, ERR_NOTREADY, "the job is still forming: ps-ctl wait --for ready, then set");
+	if (c->phase > COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
+	if (coord_is_deciding(c) || (!s->at_once && !coord_settings_have_room(c)))
+		return err_set(e, ERR_EXISTS, coord_is_deciding(c) ? "another change is being decided" : "so many changes are still to come that nobody could keep them");
+	*ticket = ++c->tickets;
+	if (s->at_once) {
+		apply_setting_at_once(c, s);
+		c->settled_ticket = *ticket;
+		coord_progress(c, now);
+		return ERR_OK;
+	}
+	c->wish = setting_new(s);
+	coord_change_request(c, CHANGE_SET, 0, WORKER_EMPTY);
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+void coord_set_before_start(struct coord *c, const struct coord_setting *from)
+{
+	struct setting *s = setting_new(from);
+
+	s->number = ++c->nsettings;
+	c->settings_step = -1;
+	append_setting(c, s);
+	coord_event(c, "set", "%s, by %s, to begin with", s->what, s->who);
+	coord_changed(c);
+}
+
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
+{
+	const struct outcome *o = &c->outcome[ticket % OUTCOMES_KEPT];
+
+	if (ticket > c->settled_ticket)
+		return COORD_PENDING;
+	if (o->ticket == ticket && o->why[0]) {
+		err_set(e, ERR_CONFIG, "%s", o->why);
+		return COORD_REFUSED;
+	}
+	*step = o->ticket == ticket ? o->step : 0;
+	return COORD_AGREED;
+}
+
+bool coord_is_deciding(const struct coord *c)
+{
+	return c->wish || c->table_request;
+}
+
+uint64_t coord_setting_earliest_step(const struct coord *c)
+{
+	return c->wish ? c->wish->now.at : 0;
+}
+
+const json_t *coord_setting_proposed(const struct coord *c)
+{
+	return c->wish ? c->wish->set : NULL;
+}
+
+void coord_ticket_refused(struct coord *c, const char *why)
+{
+	struct outcome *o = &c->outcome[c->tickets % OUTCOMES_KEPT];
+
+	*o = (struct outcome){ .ticket = c->tickets };
+	snprintf(o->why, sizeof o->why, "%s", why);
+	c->settled_ticket = c->tickets;
+}
+
+void coord_ticket_decided(struct coord *c, uint64_t step)
+{
+	c->outcome[c->tickets % OUTCOMES_KEPT] = (struct outcome){ .ticket = c->tickets, .step = step };
+	c->settled_ticket = c->tickets;
+}
+
+void coord_settings_refuse_pending(struct coord *c)
+{
+	if (!coord_is_deciding(c))
+		return;
+	coord_ticket_refused(c, "the job was over before it was decided");
+	setting_free(c->wish);
+	free(c->table_request);
+	c->wish = NULL;
+	c->table_request = NULL;
+}
+
+void coord_setting_refused(struct coord *c, unsigned server, const char *why)
+{
+	char said[300];
+
+	snprintf(said, sizeof said, "server-%u has no room for it: %.220s", server, why);
+	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, said);
+	coord_ticket_refused(c, said);
+	setting_free(c->wish);
+	c->wish = NULL;
+	coord_changed(c);
+}
+
+/* The data is leased from `step` on, if the mode now is ssp or asp: begin where the deal of bsp is
+ * at that step. */
+static void begin_leases_at(struct coord *c, uint64_t step)
+{
+	const struct members *m = c->nmembers ? &c->members[c->nmembers - 1] : NULL;
+	struct deal_shape shape;
+	struct deal_pos at;
+
+	if (c->tasks || c->cfg.bsp || !m)
+		return;
+	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
+	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	c->leased_from = step;
+	coord_job_begin_leases(c, NULL);
+	tasks_begin_at(c->tasks, at.epoch, at.offset);
+}
+
+void coord_setting_decided(struct coord *c, uint64_t step)
+{
+	struct setting *s = c->wish;
+
+	c->wish = NULL;
+	if (!s)
+		return;
+	s->step = step;
+	s->number = ++c->nsettings;
+	c->settings_step = -1;
+	coord_ticket_decided(c, step);
+	append_setting(c, s);
+	begin_leases_at(c, step);
+	coord_members_restart(c, step);
+	coord_event(c, "set", "%s, by %s, from step %llu on", s->what, s->who, (unsigned long long)step);
+}
+
+void coord_settings_check_applied(struct coord *c)
+{
+	int64_t last = -1;
+
+	if (c->settings_step >= 0 || !c->nsettings)
+		return;
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_ACTIVE)
+			continue;
+		if (json_int(w->stats, "settings", 0) < c->nsettings)
+			return;
+		if (json_int(w->stats, "settings_step", 0) > last)
+			last = json_int(w->stats, "settings_step", 0);
+	}
+	/* No worker takes steps: the settings hold from their decided step on. */
+	if (last < 0 && (c->cfg.has_job || !c->nkept))
+		return;
+	if (last < 0)
+		last = (int64_t)c->kept[c->nkept - 1]->step;
+	c->settings_step = last;
+	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
+	coord_changed(c);
+}
+
+/* ---- for the view, the state and people ---------------------------------------------------- */
+
+int64_t coord_settings_made(const struct coord *c)
+{
+	return c->nsettings;
+}
+
+bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64])
+{
+	const struct table *t;
+
+	for (const char *at = names_first(list); at; at = names_next(at)) {
+		snprintf(unknown, 64, "%.*s", (int)strcspn(at, ","), at);
+		t = layout_find(&c->layout, unknown);
+		if (!t || t->added)
+			return false;
+	}
+	return true;
+}
+
+bool coord_has_sparse(const struct coord *c)
+{
+	for (size_t i = 0; i < c->layout.ntables; i++)
+		if (c->layout.table[i].sparse && !c->layout.table[i].added)
+			return true;
+	return false;
+}
+
+void coord_set_planned(struct coord *c, const json_t *list)
+{
+	json_decref(c->planned);
+	c->planned = json_deep_copy(list);
+	c->stamp++;
+}
+
+json_t *coord_planned(const struct coord *c)
+{
+	return c->planned;
+}
+
+uint64_t coord_batch(const struct coord *c)
+{
+	return c->cfg.batch;
+}
+
+bool coord_is_bsp(const struct coord *c)
+{
+	return c->cfg.bsp;
+}
+
+json_t *coord_present_config(const struct coord *c)
+{
+	return c->cfg.config;
+}
+
+static json_t *setting_to_row(const struct setting *s)
+{
+	return json_pack("{s:I, s:I, s:O, s:s, s:s}", "step", (json_int_t)s->step, "number", (json_int_t)s->number, "set", s->set,
+	    "what", s->what, "who", s->who);
+}
+
+/* The settings that processes need but that do not depend on a step. */
+static json_t *select_stepless_keys(const json_t *config)
+{
+	static const char *const keys[] = { "log_level", "quota_bytes", "quota_pushes" };
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (json_object_get(config, keys[i]))
+			json_object_set(o, keys[i], json_object_get(config, keys[i]));
+	return o;
+}
+
+void coord_settings_to_view(const struct coord *c, json_t *v)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->kept[i]->step, "number",
+		    (json_int_t)c->kept[i]->number, "set", c->kept[i]->set));
+	json_object_set(v, "config", c->base);
+	json_object_set_new(v, "settings_base", json_integer(c->base_number));
+	json_object_set_new(v, "regimes", list);
+	json_object_set_new(v, "settings", json_integer(c->nsettings));
+	json_object_set_new(v, "now", select_stepless_keys(c->cfg.config));
+}
+
+json_t *coord_settings_past(const struct coord *c)
+{
+	return json_deep_copy(c->past);
+}
+
+json_t *coord_settings(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, setting_to_row(c->kept[i]));
+	return list;
+}
+
+static const json_t *config_at_step(const struct coord *c, uint64_t step)
+{
+	const json_t *config = c->base;
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		if (c->kept[i]->step <= step)
+			config = c->kept[i]->config;
+	return config;
+}
+
+const json_t *coord_settings_at(const struct coord *c, uint64_t step)
+{
+	/* Outside of bsp each worker counts its own steps: the newest settings hold. */
+	return config_at_step(c, c->cfg.bsp ? step : UINT64_MAX);
+}
+
+const char *coord_mode_at(const struct coord *c, uint64_t step)
+{
+	return json_str(config_at_step(c, step), "sync", "bsp");
+}
+
+static json_t *setting_to_state(const struct setting *s)
+{
+	json_t *o = setting_to_row(s);
+
+	json_object_set(o, "config", s->config);
+	json_object_set_new(o, "batch", json_integer((json_int_t)s->now.batch));
+	json_object_set_new(o, "bsp", json_boolean(s->now.bsp));
+	json_object_set_new(o, "on_worker_loss", json_integer(s->now.on_worker_loss));
+	json_object_set_new(o, "loss_wait", json_integer(s->now.loss_wait));
+	json_object_set_new(o, "at", json_integer((json_int_t)s->now.at));
+	return o;
+}
+
+static struct setting *setting_from_state(const json_t *o)
+{
+	struct coord_setting from = { .config = json_object_get(o, "config"), .set = json_object_get(o, "set"),
+		.what = json_str(o, "what", ""), .who = json_str(o, "who", ""), .batch = (uint64_t)json_int(o, "batch", 1),
+		.bsp = json_flag(o, "bsp"), .on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
+		.loss_wait = json_int(o, "loss_wait", 0), .at = (uint64_t)json_int(o, "at", 0) };
+	struct setting *s;
+
+	if (!json_is_object(from.config) || !json_is_object(from.set) || !from.batch)
+		return NULL;
+	s = setting_new(&from);
+	s->step = (uint64_t)json_int(o, "step", 0);
+	s->number = json_int(o, "number", 0);
+	return s;
+}
+
+void coord_settings_to_state(const struct coord *c, json_t *state)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nkept; i++)
+		json_array_append_new(list, setting_to_state(c->kept[i]));
+	json_object_set_new(state, "settings", list);
+	json_object_set(state, "settings_config", c->base);
+	json_object_set_new(state, "settings_base", json_integer(c->base_number));
+	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
+	json_object_set_new(state, "settings_now", json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "bsp", c->cfg.bsp,
+	    "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait", (json_int_t)c->cfg.loss_wait));
+	if (c->past)
+		json_object_set(state, "settings_past", c->past);
+	if (c->planned)
+		json_object_set(state, "planned", c->planned);
+	if (c->wish)
+		json_object_set_new(state, "setting", setting_to_state(c->wish));
+}
+
+bool coord_settings_from_state(struct coord *c, const json_t *state)
+{
+	const json_t *o, *wish = json_object_get(state, "setting");
+	struct setting *s;
+	size_t i;
+
+	if (json_is_object(json_object_get(state, "settings_config"))) {
+		json_decref(c->base);
+		c->base = json_deep_copy(json_object_get(state, "settings_config"));
+		c->cfg.config = c->base;
+		apply_job_end(c, c->base);
+	}
+	c->base_number = json_int(state, "settings_base", 0);
+	c->nsettings = json_int(state, "settings_made", 0);
+	c->settings_step = -1;
+	c->planned = json_deep_copy(json_object_get(state, "planned"));
+	json_array_foreach(json_object_get(state, "settings"), i, o) {
+		s = setting_from_state(o);
+		if (!s)
+			return false;
+		append_setting(c, s);
+	}
+	c->past = json_deep_copy(json_object_get(state, "settings_past"));
+	if (json_is_object(json_object_get(state, "settings_now"))) {
+		const json_t *now = json_object_get(state, "settings_now");
+
+		c->cfg.batch = (uint64_t)json_int(now, "batch", (json_int_t)c->cfg.batch);
+		c->cfg.bsp = json_flag(now, "bsp");
+		c->cfg.on_worker_loss = (enum coord_policy)json_int(now, "on_worker_loss", 0);
+		c->cfg.loss_wait = json_int(now, "loss_wait", 0);
+	}
+	/* Its change is in the saved queue and will be proposed again. */
+	c->wish = wish ? setting_from_state(wish) : NULL;
+	return !wish || c->wish;
+}

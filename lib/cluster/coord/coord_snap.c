@@ -1,0 +1,209 @@
+#include "coord/coord_state.h"
+
+#include "core/json.h"
+#include "core/mem.h"
+
+/* Checkpoints: every server that is the tail of a chain takes a snapshot of its partitions between
+ * two steps, and then writes it. A change of the layout breaks the checkpoint, and the owner may
+ * begin another one. coord.h draws the states. */
+
+static bool server_is_a_tail(const struct layout *l, unsigned server)
+{
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			const struct run *r = &l->table[i].run[k];
+
+			if (r->nchain && r->chain[r->nchain - 1] == server)
+				return true;
+		}
+	return false;
+}
+
+static void send_snap_op(struct coord *c, const char *op, const char *dir)
+{
+	struct snap *s = &c->snap;
+	json_t *msg = json_pack("{s:s, s:I, s:I, s:s}", "op", op, "id", (json_int_t)s->id, "step", (json_int_t)s->step, "dir", dir);
+
+	json_object_set_new(msg, "mark", json_of_u64(s->mark));
+	json_object_set_new(msg, "base", json_of_u64(s->base));
+	s->answers = 0;
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (s->asked[i])
+			c->io.to_server(c->io.ctx, i, msg);
+	json_decref(msg);
+}
+
+void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
+{
+	c->snap.mark = mark;
+	c->snap.base = base;
+}
+
+bool coord_snap_begin(struct coord *c, uint64_t step)
+{
+	struct snap *s = &c->snap;
+
+	if (!c->placed || (c->phase != COORD_RUNNING && c->phase != COORD_FINISHING))
+		return false;
+	coord_snap_end(c);
+	s->id++;
+	s->step = s->frontier = step;
+	s->epoch = c->layout.epoch;
+	s->settings = c->nsettings;
+	s->state = SNAP_ASKED;
+	s->nasked = 0;
+	for (unsigned i = 0; i < c->nservers; i++) {
+		s->asked[i] = c->server[i].live && server_is_a_tail(&c->layout, i);
+		s->nasked += s->asked[i];
+	}
+	s->clocks = json_object();
+	s->descriptions = json_array();
+	/* Save the leases before any server takes its snapshot. A worker reports a range as done
+	 * when its pushes are acknowledged, so every snapshot contains the ranges that are done
+	 * now. A range finished later may be missing in a snapshot, and is trained on again after a
+	 * resume. */
+	s->tasks = c->tasks ? tasks_to_json(c->tasks) : NULL;
+	send_snap_op(c, "snapshot", "");
+	return s->nasked > 0;
+}
+
+void coord_snap_write(struct coord *c, const char *dir)
+{
+	c->snap.state = SNAP_WRITING;
+	send_snap_op(c, "save", dir);
+}
+
+void coord_snap_end(struct coord *c)
+{
+	struct snap *s = &c->snap;
+
+	if (s->state != SNAP_NONE)
+		send_snap_op(c, "snapshot_end", "");
+	s->state = SNAP_NONE;
+	json_decref(s->clocks);
+	json_decref(s->descriptions);
+	json_decref(s->tasks);
+	s->clocks = s->descriptions = s->tasks = NULL;
+}
+
+enum coord_snap coord_snap_state(const struct coord *c)
+{
+	const struct snap *s = &c->snap;
+
+	return s->state != SNAP_NONE && (s->epoch != c->layout.epoch || s->settings != c->nsettings) ? SNAP_BROKEN : s->state;
+}
+
+uint64_t coord_snap_id(const struct coord *c)
+{
+	return c->snap.id;
+}
+
+uint64_t coord_snap_step(const struct coord *c)
+{
+	return c->snap.step;
+}
+
+uint64_t coord_snap_frontier(const struct coord *c)
+{
+	return c->snap.frontier;
+}
+
+const json_t *coord_snap_descriptions(const struct coord *c)
+{
+	return c->snap.descriptions;
+}
+
+const char *coord_snap_message(const struct coord *c)
+{
+	return c->snap.message;
+}
+
+/* Merge the clocks of one server: for each rank, the least of all servers counts. */
+static void merge_least_clocks(struct snap *s, const json_t *clocks)
+{
+	const char *slot;
+	json_t *clock;
+
+	json_object_foreach((json_t *)clocks, slot, clock) {
+		const json_t *had = json_object_get(s->clocks, slot);
+
+		if (!had || json_integer_value(clock) < json_integer_value(had))
+			json_object_set(s->clocks, slot, clock);
+	}
+}
+
+void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg)
+{
+	struct snap *s = &c->snap;
+	const char *state = json_str(msg, "state", "");
+	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
+
+	if ((uint64_t)json_int(msg, "id", 0) != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
+		return;
+	if (frontier > s->frontier)
+		s->frontier = frontier;
+	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
+		s->state = SNAP_LATE;
+	} else if (strcmp(state, "failed") == 0) {
+		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server, json_str(msg, "message", ""));
+		s->state = SNAP_FAILED;
+	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED) {
+		merge_least_clocks(s, json_object_get(msg, "clocks"));
+		if (++s->answers == s->nasked)
+			s->state = SNAP_TAKEN;
+	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING) {
+		json_array_append(s->descriptions, json_object_get(msg, "description"));
+		if (++s->answers == s->nasked)
+			s->state = SNAP_SAVED;
+	}
+}
+
+/* ---- the rest of the manifest ------------------------------------------------------- */
+
+static json_t *snap_slots(const struct coord *c)
+{
+	json_t *list = json_array(), *clock;
+	const char *slot;
+
+	json_object_foreach(c->snap.clocks, slot, clock) {
+		unsigned long i = strtoul(slot, NULL, 10);
+		bool done = i < c->nworkers && c->worker[i].state == WORKER_DONE;
+
+		json_array_append_new(list, json_pack("{s:I, s:O, s:b}", "slot", (json_int_t)i, "clock", clock, "done", done));
+	}
+	return list;
+}
+
+/* In bsp: the position in the data at the snapshot's step. Null without members. */
+static json_t *snap_deal_position(const struct coord *c)
+{
+	const struct members *m = NULL;
+	struct deal_shape shape;
+	struct deal_pos at;
+
+	for (unsigned i = 0; i < c->nmembers; i++)
+		if (c->members[i].step <= c->snap.step)
+			m = &c->members[i];
+	if (!m)
+		return json_null();
+	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
+	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
+	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset", (json_int_t)at.offset);
+}
+
+json_t *coord_snap_head(const struct coord *c)
+{
+	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->examples, "deal", snap_deal_position(c), "tasks", c->snap.tasks);
+	const json_t *config = coord_settings_at(c, c->snap.step), *job = json_object_get(config, "job");
+	const json_t *eval = json_object_get(c->last_eval, "eval");
+	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
+	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables", layout_tables(&c->layout), "name", c->cfg.name,
+	    "config", config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
+	    json_str(config, "sync", "bsp"), "slots", snap_slots(c), "data", data);
+
+	if (c->facts)
+		json_object_set(data, "facts", c->facts);
+	if (eval)
+		json_object_set(head, "eval", (json_t *)eval);
+	return head;
+}

@@ -1,0 +1,540 @@
+#ifndef COORD_COORD_STATE_H
+#define COORD_COORD_STATE_H
+
+/* The inside of struct coord, shared by coord*.c and by nothing else.  Like coord.h: no threads,
+ * and the owner's lock covers all of it.
+ *
+ * States of a worker, one for each rank (enum coord_worker_state).  A rank's incarnation is that of
+ * the process which joined last; older ones are fenced.
+ *
+ *   state            event                                                   next state
+ *   EMPTY            worker_join                                             JOINING
+ *   JOINING          phase forming ends                                      ACTIVE
+ *   JOINING          its JOIN or RESUME change is decided                    ACTIVE
+ *   JOINING          it is lost before the partitions are placed             EMPTY
+ *   JOINING, ACTIVE  it is lost, and the LEAVE change that follows is        LOST
+ *                    decided (on_worker_loss "shrink")
+ *   ACTIVE           it is lost (on_worker_loss "wait:T"): lost_at is set,   ACTIVE
+ *                    its step stays open, and its next message clears
+ *                    lost_at
+ *   ACTIVE           "leave", and the LEAVE change that follows is decided   LEFT
+ *   JOINING, ACTIVE  "done"                                                  DONE
+ *   DONE             its lease expires, or its key is revoked                LEFT
+ *   LOST, LEFT       worker_join                                             JOINING
+ *   lost_at is set   worker_join of a replacement                            JOINING
+ *   any              worker_join for this rank with the key that holds it    JOINING
+ *
+ * "Lost" means: silent for longer than its lease, it gave up, its key was revoked, or it kept
+ * others waiting for too long (coord_stall.c).  With on_worker_loss "fail" the job fails instead.
+ *
+ * States of a server:
+ *
+ *   state            event                                                   next state
+ *   absent           server_join                                             live
+ *   live             heartbeats stop, or its session stays broken            lost
+ *   live             drained, scaled away, or it asks to leave               leaving
+ *   leaving          it holds no partition any more                          released
+ *   leaving          heartbeats stop, or its session stays broken            lost
+ *   lost, released   server_join                                             live
+ *
+ * Fields: live = live or leaving; ever = live, leaving or lost.
+ *
+ * Stages of a change (struct change, struct proposal; coord_change.c).  One change at a time is
+ * proposed; the others wait in the queue `changes`.
+ *
+ *   state            event                                                   next state
+ *   (none)           a join, leave or loss, a quarantine, coord_set or       requested
+ *                    coord_table: coord_change_request
+ *   requested        the phase is running, no proposal is open, and it is    proposed
+ *                    the first in the queue: step S is sent to all servers
+ *   requested        the rank has a newer incarnation, or the request is     dropped
+ *                    void: coord_change_propose_next skips it
+ *   proposed         a server votes yes or no                                proposed
+ *   proposed         a server joins: it is asked, too                        proposed
+ *   proposed         a server is lost or released: all are asked again,      proposed
+ *                    under a new number
+ *   proposed         a server refuses a setting or table for lack of room    refused
+ *   proposed         the last server has voted                               voted
+ *   voted            all said yes (or the change is a RESUME, which needs    decided
+ *                    only the servers' clocks)
+ *   voted            a server said no: another step beyond all frontiers     proposed
+ *                    is sent, under a new number
+ *   decided          the view with step S is published; servers and          applied
+ *                    workers change when they come to S
+ *
+ * For settings, coord_settings_check_applied notices when every worker reports that it has applied them. */
+#include "coord/coord.h"
+#include "coord/tasks.h"
+#include "layout/deal.h"
+#include "layout/layout.h"
+
+/* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
+ * contains, and the figures of a last message, an evaluation or a result. In bytes. */
+#define FACTS_MAX (64u << 10)
+#define FIGURES_MAX (16u << 10)
+
+/* Membership entries kept in the view. A worker needs those from its own step on, so the slowest
+ * worker bounds what may be dropped (coord_settings_have_room). */
+#define MEMBERS_KEPT 16u
+
+/* A server, by its number. `seen` and all other times are in ns, on the caller's clock. */
+struct coord_member_server {
+	bool live, ever;
+	uint64_t incarnation, acked;    /* acked: the view revision that it has applied */
+	/* Number of the key list that it has checked its sessions against */
+	uint64_t keys_made;
+	/* seen: last heard. gone_at: when its session broke; 0: it stands */
+	int64_t seen, gone_at;
+	/* It gets no new copies before `shunned`, because another server could not reach it.
+	 * shun_for: length of that time, which doubles with each report (coord_place.c). */
+	int64_t shunned, shun_for;
+	bool leaving, released;         /* see the states of a server above */
+	bool called;                    /* a scaling wants it, and it has not joined yet */
+	bool own;                       /* runs in the coordinator's own process */
+	/* An event has told that it is silent and still waited for */
+	bool awaited;
+	int64_t pid;
+	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
+	json_t *stats, *about;
+};
+
+/* A relay, by its number. Relays have only two states, live and lost. */
+struct coord_member_relay {
+	bool live;
+	uint64_t incarnation, keys_made;
+	int64_t seen, gone_at, pid;
+	int upstream;                   /* the relay that it sends its sums to; -1: the servers */
+	uint64_t shunned;               /* incarnation of a relay that it could not reach */
+	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
+	json_t *stats, *about;
+};
+
+/* A worker's place in the ring of a job whose workers sum dense tables (via allreduce). */
+struct coord_ring_seat {
+	uint64_t incarnation;           /* 0: not in the ring */
+	char tcp[160], unix_path[160];
+	/* Addresses of the rank's newest process, which may not be in the ring yet */
+	char next_tcp[160], next_unix[160];
+};
+
+enum coord_worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WORKER_LOST, WORKER_LEFT };
+
+/* A worker, by its rank. state and lost_at are drawn above. */
+struct coord_member_worker {
+	enum coord_worker_state state;
+	bool evaluates;                 /* it has read the evaluation data */
+	/* go: told to leave. called: wanted by a scaling, not joined yet */
+	bool go, called;
+	bool quit;                      /* it has given up: a late heartbeat does not revive it */
+	uint32_t epoch;                 /* newest layout epoch that it has confirmed */
+	/* `from` is the step at which the checkpoint left this rank. */
+	bool resumes;
+	/* from: first step of this incarnation. until: first step without it, when LOST or LEFT. */
+	uint64_t incarnation, from, until;
+	int64_t seen, lost_at;
+	int64_t pid;
+	char name[64], key[64], host[64], zone[COORD_ZONE];
+	char key_name[64];              /* its key's name in authorized_keys */
+	/* Quarantine: its pushes do not count from step `barred` on and before step `barred_until`
+	 * (UINT64_MAX: until it is released; 0: no quarantine). barred_at: when it began. */
+	uint64_t barred, barred_until;
+	int64_t barred_at;
+	/* Seconds for which servers have delayed its pushes, because of its quota. */
+	double quota_seconds;
+	int64_t quota_since, quota_at;  /* the present run of delays: its begin and its last one */
+	uint64_t stood_at;              /* its step at the last check (coord_stall.c) */
+	int64_t stood;                  /* how long others have waited for it at that step, in ns */
+	/* Refused pushes that an event has told of, and when. */
+	uint64_t refused;
+	int64_t refused_at;
+	int relay;                      /* the relay that it pushes through; -1: none */
+	uint64_t shunned;               /* incarnation of a relay that it could not reach */
+	struct coord_ring_seat ring;
+	json_t *stats;                  /* figures of its last heartbeat, or of its last message */
+	/* About the process and its host, from its last heartbeat */
+	json_t *about;
+	json_t *probe;                  /* results of its last link measurement (coord_probe.c) */
+	/* Why the last process meant for this rank could not join; or NULL */
+	char *unfit;
+	/* Host of a process that is about to join this rank; or NULL */
+	char *coming;
+	uint64_t coming_as;             /* incarnation of that process */
+};
+
+/* The ranks that take part from a step on, until the step of the next entry. `at` is the position
+ * in the training data at that step. */
+struct members {
+	uint64_t step;                  /* the ranks that take part from this step on */
+	struct deal_pos at;
+	uint64_t batch;                 /* examples of each rank at a step */
+	unsigned *slot, n;
+};
+
+enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE, CHANGE_SET, CHANGE_TABLE };
+
+/* A requested change. slot and incarnation identify the worker; SET and TABLE have
+ * their contents in coord.wish and coord.table_request. */
+struct change {
+	struct change *next;
+	enum coord_change_kind kind;
+	unsigned slot;
+	uint64_t incarnation;
+	enum coord_worker_state after;        /* state after a LEAVE: LOST or LEFT */
+};
+
+/* The one proposed change. `id` grows with each round of votes, so that late votes of an earlier
+ * round do not count. rounds: rounds that ended without agreement. */
+struct proposal {
+	bool open;
+	uint64_t id, step;
+	struct change *change;
+	unsigned asked, yes, answers;
+	uint64_t frontier, clock;       /* greatest frontier and least clock of the votes so far */
+	unsigned rounds;
+	bool *answered;                 /* by server */
+};
+
+/* Settings kept in the view. No worker is so far behind that it needs older ones. */
+#define SETTINGS_KEPT 32u
+#define OUTCOMES_KEPT 16u
+
+/* Decided settings, or requested ones; then step and number are not set yet. */
+struct setting {
+	uint64_t step;                  /* the step from which on they hold */
+	int64_t number;
+	json_t *set, *config;           /* the changed keys; the whole configuration afterwards */
+	struct coord_setting now;       /* its typed values */
+	char what[600], who[64];
+};
+
+/* The present snapshot; coord.h draws its states. asked: the servers that take part. */
+struct snap {
+	enum coord_snap state;
+	uint64_t id, step, frontier;
+	uint64_t mark, base;            /* see coord_snap_marks */
+	/* Number of the settings at its begin; a change breaks the snapshot */
+	int64_t settings;
+	uint32_t epoch;
+	unsigned nasked, answers;
+	bool asked[COORD_SERVERS_MAX];
+	json_t *clocks, *descriptions;
+	json_t *tasks;                  /* the data leases at its begin; or NULL */
+	char message[300];
+};
+
+struct coord {
+	struct coord_config cfg;
+	struct coord_io io;
+	enum coord_phase phase;
+	char reason[600];
+	char waiting[600];              /* the members that are missing; "": none */
+	char last_lost[300];            /* the worker lost last, and the reason */
+	/* A worker without a fixed rank that could not join, and the reason */
+	char unfit[400];
+	int64_t probe, probed_at;       /* last measurement of all links: its number and time */
+	json_t *facts;                  /* facts of the data, from the first worker; or NULL */
+	uint64_t rev, stamp;
+	int64_t started, running_at, ended_at;
+	int64_t formed;                 /* while forming: the time of the last progress */
+	struct layout layout;
+	bool placed, ended;
+	bool deaf;                      /* an event has told that no server is heard */
+	bool doubts;                    /* the result of coord_tick */
+	int64_t heard;                  /* see coord_input_processed_until; 0: it was never called */
+	int64_t deaf_until;
+	/* A partition has no copy left; only a checkpoint has its values */
+	bool data_lost;
+	struct coord_member_server *server;   /* COORD_SERVERS_MAX entries */
+	/* Zone numbers of the servers: layout.zone points here */
+	uint16_t zone[COORD_SERVERS_MAX];
+	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
+	unsigned nservers, nworkers, nrelays;   /* entries in use */
+	json_t *base;                   /* the configuration before kept[0] */
+	int64_t base_number;
+	struct setting *kept[SETTINGS_KEPT];
+	unsigned nkept;
+	struct setting *wish;           /* the requested settings that are being decided; or NULL */
+	/* The requested table change that is being decided; or NULL */
+	struct table_request *table_request;
+	uint64_t tabled;                /* view revision of the last table change */
+	uint64_t tickets, settled_ticket;
+	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
+	 * decided on. */
+	struct outcome { uint64_t ticket, step; char why[300]; } outcome[OUTCOMES_KEPT];
+	/* By key: step (null: at once) and user of settings no longer kept */
+	json_t *past;
+	json_t *planned;
+	int64_t nsettings;              /* number of the newest settings */
+	/* Step by which all workers use the newest settings; -1: not yet */
+	int64_t settings_step;
+	/* on_worker_loss is no longer "wait", and lost workers may be pending */
+	bool unwaited;
+	bool paused;                    /* workers are told to rest before their next step */
+	int64_t stalls_at;              /* when coord_stall.c checked last */
+	/* Number of the pause; heartbeats of resting workers repeat it */
+	int64_t pauses;
+	int64_t paused_at;
+	char paused_by[64];
+	/* Workers sum dense tables among themselves (via allreduce) */
+	bool reduces;
+	uint32_t ring_gone;             /* how many workers have left the ring so far */
+	bool rebalance;                 /* even out the load when no copy is under way */
+	/* Weights of the partitions while the load is evened out; or NULL */
+	uint64_t **weight;
+	size_t nweight;                 /* tables */
+	struct coord_member_worker *worker;   /* COORD_WORKERS_MAX entries */
+	uint64_t examples;              /* examples of the training data, as the workers report */
+	struct members *members;
+	unsigned nmembers, members_base;
+	uint64_t first_step;            /* the step that the job begins with */
+	struct deal_pos first_at;
+	struct change *changes, **changes_last;
+	struct proposal prop;
+	uint64_t next_proposal, decided;
+	/* The data is leased from step leased_from on; once leased, it stays so. */
+	bool leases_data;
+	uint64_t leased_from;
+	struct tasks *tasks;
+	uint64_t leases;                /* number of the last lease change; goes on over restarts */
+	struct snap snap;
+	/* As in coord_member_server, for the coordinator's own process */
+	uint64_t keys_made;
+	json_t *barred;                 /* keys in quarantine: {"name","because"} */
+	json_t *cut;                    /* number of sessions closed, by revoked name */
+	/* Rank of the worker that evaluates the model; -1: none yet */
+	int evaluator;
+	json_t *result, *last_eval;     /* last reports of the evaluator */
+};
+
+/* coord.c: the phases, and the leases of members */
+/* Publish a new revision of the view, and mark the saved state as changed. */
+void coord_changed(struct coord *c);
+/* Report an event; kind is one of event.def. */
+void coord_event(struct coord *c, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Enter a phase: note the time, tell an event, and publish the view. */
+void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
+/* Do everything that the present state allows: form, propose the next change, finish joins and
+ * repair chains, end the job. Called after each message and at each tick. */
+void coord_progress(struct coord *c, int64_t now);
+unsigned coord_live_servers(const struct coord *c);
+/* The state's name in documents, as "active". */
+const char *coord_worker_state_name(enum coord_worker_state s);
+/* Has a member, last heard at `seen`, been silent for longer than `limit` (ns)? Silence counts up
+ * to coord_input_processed_until. If it may only seem so, because input is still unprocessed, the result is false
+ * and coord_tick returns true. */
+bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
+/* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
+void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
+
+/* coord_place.c: which server holds which partition, while the cluster runs */
+/* Place the partitions that have no run yet, in the coord's layout or in a given one. */
+void coord_place_tables(struct coord *c);
+void coord_place_tables_in(const struct coord *c, struct layout *l);
+/* Take a server as lost: drop it from all chains, repair them, and begin an open vote anew. If a
+ * partition has lost its last copy, the job fails. The layout epoch grows. */
+void server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
+/* Start copies for chains that are too short, and balance. True: the layout has changed. */
+bool coord_place_repair(struct coord *c, int64_t now);
+/* Forget the weights; the next balancing weighs the partitions again. */
+void coord_place_drop_weights(struct coord *c);
+/* Let joining servers that have their copies become tails, once all active workers have confirmed
+ * the layout epoch. */
+void coord_place_finish_joins(struct coord *c, int64_t now);
+/* Handle "copied" and "unreachable": server `from` has sent all copies to a joining server; it
+ * cannot reach the next server of a chain. Messages of another layout epoch are ignored. */
+void coord_place_server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+void coord_place_server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+
+/* Renumber the zones for the layout, after a server has joined. */
+void coord_place_number_zones(struct coord *c);
+
+/* coord_scale.c */
+/* Let servers leave that hold nothing any more; true: there were some */
+bool coord_scale_release_servers(struct coord *c);
+/* The members that a scaling waits for, and the servers that have handed over everything: arrays of
+ * names, as "worker-2". New references. */
+json_t *coord_scale_called(const struct coord *c);
+json_t *coord_scale_released(const struct coord *c);
+/* Handle "leave" of a server: it hands over its partitions first, if another server can take
+ * them. */
+void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now);
+/* Is a member leaving, or the load still to be evened out? */
+bool coord_scale_in_progress(const struct coord *c);
+
+/* coord_change.c: one change at a time, decided by a vote of the servers (see the table above) */
+/* Request a change: append it to the queue. `after` is used by LEAVE only. The result is
+ * borrowed. */
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot, enum coord_worker_state after);
+/* Propose the first change of the queue that is still wanted, if no proposal is open. */
+void coord_change_propose_next(struct coord *c);
+/* Repeat an open question to a server that has a new session and has not voted. */
+void coord_change_ask_again(struct coord *c, unsigned server);
+/* Count a server's vote; the last one decides, or leads to another proposal. Votes with another
+ * number than the open proposal's are ignored. */
+void coord_change_vote(struct coord *c, unsigned server, const json_t *msg);
+/* Keep an open vote complete: a server has joined; a server that was asked is gone. */
+void coord_change_server_joined(struct coord *c, unsigned server);
+void coord_change_server_gone(struct coord *c);
+/* Fix the members of the first step: all workers that are JOINING. */
+void coord_members_begin(struct coord *c);
+/* Begin a new membership entry at `step` with the same ranks and the present batch size. */
+void coord_members_restart(struct coord *c, uint64_t step);
+/* Free the membership entries; write them to the saved state and the view; read them. False: the
+ * list is malformed. */
+void coord_members_release(struct coord *c);
+json_t *coord_members_to_json(const struct coord *c);
+bool coord_members_from_json(struct coord *c, const json_t *list);
+
+/* coord_snap.c */
+/* Handle a server's answer about a snapshot. Answers about an older one are ignored. */
+void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg);
+
+/* coord_resume.c: begin where a checkpoint was taken */
+/* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
+ * step; then the data leases. */
+void coord_resume_begin(struct coord *c);
+void coord_resume_members(struct coord *c);
+void coord_resume_tasks(struct coord *c);
+/* NULL or JSON null: its data was not leased */
+const json_t *coord_resume_saved_tasks(const struct coord *c);
+
+/* coord_keys.c */
+/* Handle "keys": the sender has checked its sessions against key list msg.made, and closed some.
+ * *made is its counter in struct coord_member_server or coord_member_relay. */
+void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg);
+
+/* coord_watch.c */
+/* Hooks: a server's figures have arrived; a quarantine or its end was decided; a worker has
+ * joined. */
+void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now);
+void coord_watch_decided(struct coord *c, const struct change *ch, uint64_t step);
+void coord_watch_joined(struct coord *c, unsigned slot, int64_t now);
+/* Have servers delayed its pushes lately, because of its quota? */
+bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
+/* Is the worker in quarantine now? And the reason, as text. */
+bool coord_watch_is_quarantined(const struct coord_member_worker *w);
+const char *coord_watch_quarantine_reason(const struct coord *c, const struct coord_member_worker *w);
+
+/* coord_stall.c */
+/* Treat workers that keep others waiting for too long as lost; called at every tick. */
+void coord_stall_check(struct coord *c, int64_t now);
+
+/* coord_job.c: data, completion, result */
+/* Handle "lease": end and take back leases, and lease one more range if asked to. Returns the
+ * answer, or NULL and e. */
+json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
+/* The job's step, as status and result show it. */
+uint64_t coord_step(const struct coord *c);
+/* The step that a worker is at: the one it has reported, but at least the one it began at. */
+uint64_t coord_worker_step(const struct coord_member_worker *w);
+/* Add a member's last figures to a row for people, and the difference of its clock from ours
+ * (seconds ahead). seen_seconds: age of those figures. */
+void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds);
+/* Is `what` the worker's activity ("wait", "compute", ...), according to its last heartbeat? */
+bool coord_worker_does(const struct coord_member_worker *w, const char *what);
+/* A worker at `step` waits for workers that are below the returned step; 0: for none. */
+uint64_t coord_needed_step(const struct coord *c, uint64_t step);
+/* Explain to worker `asker` which worker keeps it waiting before `step`; "" when none does. */
+void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n);
+/* Handle "done": the worker has finished its work. */
+void coord_job_worker_done(struct coord *c, unsigned slot);
+/* Handle "result": ignored unless it comes from the evaluator in the phase finishing. */
+void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
+/* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
+ * NULL. */
+void coord_job_begin_leases(struct coord *c, const json_t *saved);
+/* End the running phase when no worker is left at work; choose an evaluator when finishing. */
+void coord_job_check_end(struct coord *c, int64_t now);
+
+/* coord_set.c */
+/* Begin with the settings of the configuration; free all settings. */
+void coord_settings_begin(struct coord *c);
+void coord_settings_release(struct coord *c);
+/* The job is over: refuse requests that are still undecided. */
+void coord_settings_refuse_pending(struct coord *c);
+/* New figures have arrived: check whether all workers use the newest settings now. */
+void coord_settings_check_applied(struct coord *c);
+/* The settings that are being decided: the earliest step allowed; the changed keys; a server has
+ * refused them; they are decided for `step`. */
+uint64_t coord_setting_earliest_step(const struct coord *c);
+const json_t *coord_setting_proposed(const struct coord *c);
+void coord_setting_refused(struct coord *c, unsigned server, const char *why);
+void coord_setting_decided(struct coord *c, uint64_t step);
+/* The configuration in force at a step (borrowed). */
+const json_t *coord_settings_at(const struct coord *c, uint64_t step);
+/* The synchronization mode in force at a step: "bsp", "ssp:3", "asp". Unlike coord_settings_at, a mode
+ * decided for a later step does not change the answer. */
+const char *coord_mode_at(const struct coord *c, uint64_t step);
+/* Write the settings to the view; write them to the saved state; read them from it (false:
+ * malformed). */
+void coord_settings_to_view(const struct coord *c, json_t *view);
+void coord_settings_to_state(const struct coord *c, json_t *state);
+bool coord_settings_from_state(struct coord *c, const json_t *state);
+
+/* Record the outcome of the last ticket: refused, or decided for a step. */
+void coord_ticket_refused(struct coord *c, const char *why);
+void coord_ticket_decided(struct coord *c, uint64_t step);
+
+/* coord_table.c: the same stages, for a table change */
+/* The proposed change as the servers need it to judge the room (JSON null: no server needs room); a
+ * server has refused it; it is decided for `step`. */
+json_t *coord_table_proposed(const struct coord *c);
+void table_refused(struct coord *c, unsigned server, const char *why);
+void coord_table_decided(struct coord *c, uint64_t step);
+/* Write a pending table change to the saved state; read it. */
+void coord_tables_to_state(const struct coord *c, json_t *state);
+void coord_tables_from_state(struct coord *c, const json_t *state);
+
+/* coord_relay.c */
+/* Handle "relay_join": the answer, or NULL and e. */
+json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+/* Reattach a relay that has lost only its session. True: self is filled in. */
+bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
+/* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
+void coord_relay_choose(struct coord *c, unsigned slot);
+/* A worker could not reach its relay: choose another one for it. */
+void relay_missed(struct coord *c, unsigned slot, const json_t *msg);
+/* Handle a relay's heartbeat. False: self is no living relay. */
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now);
+/* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not reconnect. */
+void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
+/* Handle the operations of a relay: "leave", "keys", "relay_missed". Always returns NULL. */
+json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
+/* Take relays as lost whose session stays broken or whose heartbeats stop. */
+void coord_relays_check(struct coord *c, int64_t now);
+/* Take a relay as lost, and assign its workers to others. */
+void relay_lost(struct coord *c, unsigned relay, const char *how);
+/* Write the relays to the view and the saved state; read them (false: malformed). Members read
+ * count as heard at `seen`. */
+json_t *coord_relays_to_json(const struct coord *c);
+bool coord_relays_from_json(struct coord *c, const json_t *list, int64_t seen);
+
+/* A process that was about to join has closed its session before it did. */
+void coord_coming_gone(struct coord *c, uint64_t incarnation);
+
+/* coord_probe.c */
+/* Move the results of a link measurement from a heartbeat's figures into w->probe. */
+void coord_probe_heard(struct coord_member_worker *w, json_t *stats);
+/* Add the number of the current measurement, if any, to the view. */
+void coord_probe_to_view(const struct coord *c, json_t *view);
+
+/* coord_ring.c */
+/* Update the ring's members after any change of the workers. */
+void coord_ring_update(struct coord *c);
+/* The ring as the view shows it; note a joining worker's addresses; write a seat to the saved
+ * state, and read it. */
+json_t *coord_ring_to_view(const struct coord *c);
+void coord_ring_join(struct coord_member_worker *w, const json_t *msg);
+json_t *coord_ring_to_state(const struct coord_ring_seat *r);
+void coord_ring_from_state(struct coord_member_worker *w, const json_t *o);
+
+/* coord_join.c */
+/* Handle "server_join", "worker_join" and the "table" request of a user: the answer, or NULL and e.
+ * self is filled in. */
+json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e);
+/* ERR_CONFIG: the job's aggregation cannot handle this table. */
+enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
+
+#endif

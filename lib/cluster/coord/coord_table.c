@@ -1,0 +1,261 @@
+#include "coord/coord_state.h"
+
+#include <math.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "layout/place.h"
+
+/* Tables that are added, grown and dropped while the cluster runs. A change holds from a step that
+ * the servers agree on, like members and settings (coord_change.c), so that all copies of a new
+ * partition count steps from the same one. Only added tables can change; the others belong to the
+ * job's model. */
+
+struct table_request {
+	enum coord_table_op op;
+	struct table shape;             /* grow: its name and rows; drop: its name */
+	char who[64];
+};
+
+/* ---- on a layout --------------------------------------------------------------------- */
+
+/* Apply a table change to a layout. *first: partitions from this number on are new. After a failure
+ * `l` may be partly changed. */
+static enum err_code apply_table_change(const struct coord *c, struct layout *l, const struct table_request *w, uint64_t step, uint32_t *first,
+    struct err *e)
+{
+	const struct table *had = layout_find(l, w->shape.name);
+	struct table shape = w->shape, *t;
+
+	*first = 0;
+	/* A cluster without a job counts no steps. */
+	shape.since = c->cfg.has_job ? step : 0;
+	if (w->op == COORD_TABLE_ADD)
+		return had ? err_set(e, ERR_CONFIG, "there is a table \"%s\" already", shape.name) : layout_add(l, &shape, &t, e);
+	if (!had)
+		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", shape.name);
+	if (!had->added)
+		return err_set(e, ERR_CONFIG, "table \"%s\" belongs to the job's model: only what ps-ctl table add has made can %s", had->name,
+		    w->op == COORD_TABLE_GROW ? "grow" : "be dropped");
+	*first = had->nparts;
+	if (w->op == COORD_TABLE_GROW)
+		return layout_grow(l, shape.name, shape.rows, shape.since, e);
+	layout_drop(l, shape.name);
+	return ERR_OK;
+}
+
+/* Make a layout that contains only the changed table, as it would be placed. False: no server needs
+ * room for the change. */
+static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *first)
+{
+	json_t *now = layout_to_json(&c->layout);
+	struct layout l, one = { .ntables = 1 };
+	const struct table *t = NULL;
+
+	if (!layout_from_json(now, &l, NULL)) {
+		l.zone = c->layout.zone;
+		if (!apply_table_change(c, &l, c->table_request, 0, first, NULL)) {
+			coord_place_tables_in(c, &l);
+			t = layout_find(&l, c->table_request->shape.name);
+		}
+		if (t) {
+			json_t *j;
+
+			one.table = (struct table *)(uintptr_t)t;
+			j = layout_to_json(&one);
+			json_object_set_new(json_array_get(json_object_get(j, "tables"), 0), "id", json_integer(0));
+			t = layout_from_json(j, out, NULL) ? NULL : t;
+			json_decref(j);
+		}
+		layout_release(&l);
+	}
+	json_decref(now);
+	return t != NULL;
+}
+
+/* For each server, the number of servers on its host, which share the host's memory. */
+static json_t *count_host_sharers(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		json_int_t n = 0;
+
+		for (unsigned k = 0; k < c->nservers; k++)
+			n += c->server[k].live && strcmp(c->server[k].host, c->server[i].host) == 0;
+		json_array_append_new(list, json_integer(n));
+	}
+	return list;
+}
+
+json_t *coord_table_proposed(const struct coord *c)
+{
+	struct layout one;
+	uint32_t first;
+	json_t *o;
+
+	if (!c->table_request || !lay_out_trial(c, &one, &first))
+		return json_null();
+	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first, "sharing", count_host_sharers(c));
+	layout_release(&one);
+	return o;
+}
+
+/* ---- requested, decided
+ * ----------------------------------------------------------------------- */
+
+/* Has every server acknowledged the last table change? A server must not skip a shape. */
+static bool all_servers_acked_tables(const struct coord *c)
+{
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && c->server[i].acked < c->tabled)
+			return false;
+	return true;
+}
+
+static bool is_first_of_host(const struct coord *c, unsigned server)
+{
+	for (unsigned i = 0; i < server; i++)
+		if (c->server[i].live && strcmp(c->server[i].host, c->server[server].host) == 0)
+			return false;
+	return true;
+}
+
+/* A cheap check before the table is laid out: do the servers together have memory for its
+ * values? */
+static enum err_code check_table_fits(const struct coord *c, const struct table *t, struct err *e)
+{
+	const struct table *had = layout_find(&c->layout, t->name);
+	double left = 0, bytes = (double)t->rows * (had ? had->cols : t->cols ? t->cols : 1) * sizeof(float);
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (c->server[i].live && is_first_of_host(c, i))
+			left += json_num(c->server[i].about, "memory_available_bytes", (double)INFINITY);
+	if (t->sparse || bytes <= left)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "rows: table \"%s\" takes %.0f bytes at least, and the servers have %.0f bytes left", t->name, bytes, left);
+}
+
+static enum err_code check_table_change(const struct coord *c, const struct table_request *w, struct err *e)
+{
+	json_t *now = layout_to_json(&c->layout);
+	struct layout l;
+	uint32_t first;
+	enum err_code rc = layout_from_json(now, &l, e);
+
+	json_decref(now);
+	if (rc)
+		return rc;
+	rc = apply_table_change(c, &l, w, 0, &first, e);
+	layout_release(&l);
+	return rc;
+}
+
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e)
+{
+	struct table_request w = { .op = t->op, .shape = *t->shape };
+	enum err_code rc;
+
+	if (c->phase != COORD_RUNNING)
+		return err_set(e, ERR_NOTREADY, "the %s is %s: tables change while it runs", c->cfg.has_job ? "job" : "cluster",
+		    coord_phase_name(c->phase));
+	rc = coord_table_fits_job(c, &w.shape, e);
+	if (!rc)
+		rc = check_table_fits(c, &w.shape, e);
+	if (rc)
+		return rc;
+	if (coord_is_deciding(c) || !all_servers_acked_tables(c))
+		return err_set(e, ERR_EXISTS, "another change is being decided");
+	w.shape.added = true;
+	snprintf(w.who, sizeof w.who, "%s", t->who);
+	rc = check_table_change(c, &w, e);
+	if (rc)
+		return rc;
+	c->table_request = mem_alloc(sizeof w);
+	*c->table_request = w;
+	*ticket = ++c->tickets;
+	coord_change_request(c, CHANGE_TABLE, 0, WORKER_EMPTY);
+	coord_progress(c, now);
+	return ERR_OK;
+}
+
+static void report_table_change(struct coord *c, const struct table_request *w, uint64_t step)
+{
+	const struct table *t = &w->shape;
+	char from[48] = "";
+
+	if (c->cfg.has_job)
+		snprintf(from, sizeof from, ", from step %llu on", (unsigned long long)step);
+	if (w->op == COORD_TABLE_DROP)
+		coord_event(c, "table", "table %s is dropped, by %s%s", t->name, w->who, from);
+	else if (w->op == COORD_TABLE_GROW)
+		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name, (unsigned long long)t->rows, w->who, from);
+	else
+		coord_event(c, "table", "table %s is there, %s, %llu x %u, by %s%s", t->name, t->sparse ? "sparse" : "dense",
+		    (unsigned long long)t->rows, t->cols, w->who, from);
+}
+
+void coord_table_decided(struct coord *c, uint64_t step)
+{
+	struct table_request *w = c->table_request;
+	struct err e = { 0 };
+	uint32_t first;
+
+	c->table_request = NULL;
+	/* The tables may have changed since the request, so the change is checked again. */
+	if (check_table_change(c, w, &e)) {
+		coord_ticket_refused(c, e.msg);
+	} else {
+		apply_table_change(c, &c->layout, w, step, &first, NULL);
+		coord_place_drop_weights(c);
+		coord_place_tables(c);
+		c->layout.epoch++;
+		coord_ticket_decided(c, step);
+		report_table_change(c, w, step);
+	}
+	free(w);
+	coord_changed(c);
+	c->tabled = c->rev;
+}
+
+void table_refused(struct coord *c, unsigned server, const char *why)
+{
+	char said[300];
+
+	snprintf(said, sizeof said, "server-%u has no room for it: %.240s", server, why);
+	coord_event(c, "table_refused", "table %s, by %s: %s", c->table_request->shape.name, c->table_request->who, said);
+	coord_ticket_refused(c, said);
+	free(c->table_request);
+	c->table_request = NULL;
+	coord_changed(c);
+}
+
+/* ---- over a restart ------------------------------------------------------------------------------ */
+
+void coord_tables_to_state(const struct coord *c, json_t *state)
+{
+	const struct table_request *w = c->table_request;
+
+	if (w)
+		json_object_set_new(state, "table", json_pack("{s:i, s:o, s:s}", "op", (int)w->op, "shape", table_to_json(&w->shape), "who",
+		    w->who));
+}
+
+void coord_tables_from_state(struct coord *c, const json_t *state)
+{
+	const json_t *o = json_object_get(state, "table"), *shape = json_object_get(o, "shape");
+	int64_t op = json_int(o, "op", -1);
+	struct table_request w = { 0 };
+
+	/* Which servers have acknowledged the last change is not saved: assume that none has. */
+	c->tabled = c->rev;
+	if (op < COORD_TABLE_ADD || op > COORD_TABLE_DROP || (op == COORD_TABLE_ADD && table_from_json(shape, &w.shape, NULL)))
+		return;
+	w.op = (enum coord_table_op)op;
+	snprintf(w.shape.name, sizeof w.shape.name, "%s", json_str(shape, "name", ""));
+	w.shape.rows = (uint64_t)json_int(shape, "rows", 0);
+	w.shape.added = true;
+	snprintf(w.who, sizeof w.who, "%s", json_str(o, "who", ""));
+	c->table_request = mem_alloc(sizeof w);
+	*c->table_request = w;
+}

@@ -1,0 +1,409 @@
+#include "coord/coord_state.h"
+
+#include <math.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/steps.h"
+#include "core/version.h"
+#include "layout/place.h"
+
+/* ---- the view that servers and workers follow
+ * --------------------------------------------------- */
+
+static json_t *view_servers(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+
+		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "id", s->name, "live",
+		    s->live, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "key", s->key,
+		    "incarnation", json_of_u64(s->incarnation)));
+	}
+	return list;
+}
+
+static json_t *view_workers(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+		json_t *row = json_pack("{s:s}", "state", coord_worker_state_name(w->state));
+
+		/* There may be thousands of ranks: an empty one has no other fields. */
+		if (w->incarnation)
+			json_object_set_new(row, "incarnation", json_of_u64(w->incarnation));
+		if (w->key[0])
+			json_object_set_new(row, "key", json_string(w->key));
+		if (w->state == WORKER_JOINING)
+			json_object_set_new(row, "first", json_boolean(c->placed && c->phase == COORD_FORMING));
+		if (w->resumes)
+			json_object_set_new(row, "resumes", json_true());
+		if (w->from)
+			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
+		if (w->until)
+			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
+		if (w->barred_until) {
+			json_object_set_new(row, "barred", json_of_u64(w->barred));
+			json_object_set_new(row, "barred_until", json_of_u64(w->barred_until));
+		}
+		if (w->relay >= 0)
+			json_object_set_new(row, "relay", json_integer(w->relay));
+		if (w->go)
+			json_object_set_new(row, "go", json_true());
+		json_array_append_new(list, row);
+	}
+	return list;
+}
+
+uint64_t coord_layout_number(const struct coord *c)
+{
+	return (uint64_t)c->layout.generation << 32 | c->layout.epoch;
+}
+
+json_t *coord_view(const struct coord *c)
+{
+	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev", (json_int_t)c->rev,
+	    "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase", coord_phase_name(c->phase), "reason",
+	    c->reason, "waiting_for", c->waiting);
+
+	json_object_set_new(v, "ended", json_boolean(c->ended));
+	coord_settings_to_view(c, v);
+	if (c->paused)
+		json_object_set_new(v, "paused", json_integer(c->pauses));
+	/* Only the first servers load the checkpoint; later ones get copies from other servers. */
+	if (c->cfg.resume_path && c->phase == COORD_FORMING)
+		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
+	coord_probe_to_view(c, v);
+	json_object_set_new(v, "servers", view_servers(c));
+	json_object_set_new(v, "workers", view_workers(c));
+	if (c->nrelays)
+		json_object_set_new(v, "relays", coord_relays_to_json(c));
+	if (c->reduces)
+		json_object_set_new(v, "ring", coord_ring_to_view(c));
+	json_object_set_new(v, "layout", layout_to_json(&c->layout));
+	json_object_set_new(v, "members", coord_members_to_json(c));
+	if (c->leases_data)
+		json_object_set_new(v, "leased_from", json_integer((json_int_t)c->leased_from));
+	json_object_set_new(v, "members_base", json_integer(c->members_base));
+	json_object_set_new(v, "examples", json_integer((json_int_t)c->examples));
+	json_object_set_new(v, "decided", json_integer((json_int_t)c->decided));
+	json_object_set_new(v, "evaluator", json_integer(c->evaluator));
+	return v;
+}
+
+/* ---- for people: GET /v1/... ------------------------------------------ */
+
+uint64_t coord_worker_step(const struct coord_member_worker *w)
+{
+	int64_t step = json_int(w->stats, "step", 0);
+
+	/* Ignore a value that cannot be a step. */
+	return step > 0 && (uint64_t)step < STEPS_END && (uint64_t)step > w->from ? (uint64_t)step : w->from;
+}
+
+/* Does the worker count for the job's step? One that came when no work was left does not. */
+static bool worker_counts_for_step(const struct coord_member_worker *w, bool to_the_end)
+{
+	if (to_the_end)
+		return w->state == WORKER_ACTIVE || (w->state == WORKER_DONE && coord_worker_step(w) > 0);
+	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && coord_worker_step(w) > 0;
+}
+
+/* The least step of the workers that are active or done, or else of all that ever trained. */
+uint64_t coord_step(const struct coord *c)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		uint64_t least = UINT64_MAX;
+
+		for (unsigned i = 0; i < c->nworkers; i++)
+			if (worker_counts_for_step(&c->worker[i], pass == 0) && coord_worker_step(&c->worker[i]) < least)
+				least = coord_worker_step(&c->worker[i]);
+		if (least != UINT64_MAX)
+			return least;
+	}
+	return 0;
+}
+
+static double sum_worker_stat(const struct coord *c, const char *key)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		sum += json_num(c->worker[i].stats, key, 0);
+	return sum;
+}
+
+static double mean_train_loss(const struct coord *c)
+{
+	double sum = 0, weight = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		double n = json_num(c->worker[i].stats, "loss_examples", 0);
+
+		sum += n * json_num(c->worker[i].stats, "train_loss", 0);
+		weight += n;
+	}
+	return weight > 0 ? sum / weight : (double)NAN;
+}
+
+static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		n += c->worker[i].state == s;
+	return n;
+}
+
+bool coord_worker_does(const struct coord_member_worker *w, const char *what)
+{
+	return w->state == WORKER_ACTIVE && strcmp(json_str(w->stats, "doing", ""), what) == 0;
+}
+
+static bool worker_rests(const struct coord *c, const struct coord_member_worker *w)
+{
+	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pauses;
+}
+
+/* Workers that rest before a step, and those that wait for a worker that rests. */
+static unsigned count_resting(const struct coord *c)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned n = 0;
+
+	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+		if (worker_rests(c, &c->worker[i]) && coord_worker_step(&c->worker[i]) < least)
+			least = coord_worker_step(&c->worker[i]);
+	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+		n += worker_rests(c, &c->worker[i]) ||
+		    (coord_worker_does(&c->worker[i], "wait") && least < coord_needed_step(c, coord_worker_step(&c->worker[i])));
+	return n;
+}
+
+bool coord_is_at_rest(const struct coord *c, uint64_t *step)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned active = 0;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		if (c->worker[i].state != WORKER_ACTIVE)
+			continue;
+		active++;
+		if (coord_worker_step(&c->worker[i]) < least)
+			least = coord_worker_step(&c->worker[i]);
+	}
+	if (!active || count_resting(c) < active)
+		return false;
+	*step = strcmp(coord_mode_at(c, least), "bsp") == 0 ? least : coord_frontier(c);
+	return true;
+}
+
+/* All members have joined, and some servers have not loaded their partitions yet: name them. */
+static void report_placing_servers(const struct coord *c, json_t *status)
+{
+	char text[300] = "";
+	size_t at = 0;
+
+	for (unsigned i = 0; c->phase == COORD_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text; i++)
+		if (c->server[i].live && c->server[i].acked < c->rev)
+			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u", at ? ", " : "", i);
+	if (at) {
+		snprintf(text + at, sizeof text - at, " to take over what %s to hold", strchr(text, ',') ? "they are" : "it is");
+		json_object_set_new(status, "waiting_for", json_string(text));
+	}
+}
+
+json_t *coord_status(const struct coord *c, int64_t now)
+{
+	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
+	const json_t *eval = json_object_get(last, "eval");
+	int64_t end = c->ended_at ? c->ended_at : now;
+	uint64_t moving, all;
+	json_t *s = json_event("cluster");
+
+	json_object_set_new(s, "rev", json_integer((json_int_t)c->rev));
+	json_object_set_new(s, "version", json_string(PSKIT_VERSION));
+	json_object_set_new(s, "protocol", json_integer(PSKIT_PROTOCOL));
+	json_object_set_new(s, "name", json_string(c->cfg.name));
+	json_object_set_new(s, "state", json_string(coord_phase_name(c->phase)));
+	json_object_set_new(s, "reason", json_string(c->reason));
+	json_object_set_new(s, "waiting_for", json_string(c->waiting));
+	report_placing_servers(c, s);
+	json_object_set_new(s, "tables", json_integer((json_int_t)coord_count_tables(c)));
+	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", "bsp")));
+	json_object_set_new(s, "model", json_string(json_str(job, "model", "")));
+	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
+	json_object_set_new(s, "generation", json_integer(c->layout.generation));
+	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
+	json_object_set_new(s, "servers_wanted", json_integer(c->cfg.servers));
+	place_progress(&c->layout, &moving, &all);
+	json_object_set_new(s, "called", coord_scale_called(c));
+	json_object_set_new(s, "released", coord_scale_released(c));
+	json_object_set_new(s, "scaling", json_boolean(coord_scale_in_progress(c)));
+	json_object_set_new(s, "data_lost", json_boolean(c->data_lost));
+	json_object_set_new(s, "replicas", json_integer(c->cfg.replicas));
+	json_object_set_new(s, "partitions", json_integer((json_int_t)all));
+	json_object_set_new(s, "partitions_moving", json_integer((json_int_t)moving));
+	json_object_set_new(s, "workers", json_integer(count_workers(c, WORKER_ACTIVE)));
+	json_object_set_new(s, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
+	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
+	json_object_set_new(s, "step", json_integer((json_int_t)coord_step(c)));
+	json_object_set_new(s, "steps_total", json_integer((json_int_t)sum_worker_stat(c, "steps_total") /
+	    (json_int_t)(c->nworkers ? c->nworkers : 1)));
+	json_object_set_new(s, "examples", json_integer((json_int_t)sum_worker_stat(c, "examples")));
+	json_object_set_new(s, "train_loss", json_of_num(mean_train_loss(c)));
+	json_object_set_new(s, "examples_per_second", json_of_num(sum_worker_stat(c, "examples_per_second")));
+	json_object_set_new(s, "settings", json_integer(c->nsettings));
+	json_object_set_new(s, "settings_step", c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
+	json_object_set_new(s, "paused", json_boolean(c->paused));
+	json_object_set_new(s, "resting", json_integer(count_resting(c)));
+	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum_worker_stat(c, "pushed_bytes")));
+	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum_worker_stat(c, "pulled_bytes")));
+	json_object_set_new(s, "seconds", json_of_num(c->running_at ?
+	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	if (eval) {
+		json_object_set(s, "eval", (json_t *)eval);
+		json_object_set(s, "eval_step", json_object_get(last, "step"));
+	}
+	return s;
+}
+
+void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds)
+{
+	double theirs = json_num(about, "clock_seconds", 0), ours = (double)clock_wall() / (double)NSEC_PER_SEC;
+
+	json_object_set_new(row, "seen_seconds", json_of_num(seen_seconds));
+	/* The coordinator's own fields have precedence. */
+	json_object_update_missing(row, (json_t *)(uintptr_t)stats);
+	json_object_update_missing(row, (json_t *)(uintptr_t)about);
+	if (theirs > 0)
+		json_object_set_new(row, "clock_skew_seconds", json_of_num(theirs + seen_seconds - ours));
+}
+
+json_t *coord_servers(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+		char id[24];
+		json_t *o = json_event("server");
+
+		snprintf(id, sizeof id, "server-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(s->live ? "live" : s->ever ? "lost" : "absent"));
+		json_object_set_new(o, "pid", json_integer(s->pid));
+		json_object_set_new(o, "host", json_string(s->host));
+		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "zone", json_string(s->zone));
+		json_object_set_new(o, "listen", json_string(s->tcp));
+		coord_row_add_figures(o, s->stats, s->about, s->ever ? (double)(now - s->seen) / (double)NSEC_PER_SEC : 0);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *coord_workers(const struct coord *c, int64_t now)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+		char id[24];
+		json_t *o = json_event("worker");
+
+		snprintf(id, sizeof id, "worker-%u", i);
+		json_object_set_new(o, "id", json_string(id));
+		json_object_set_new(o, "state", json_string(w->lost_at ? "lost" :
+		    w->state == WORKER_ACTIVE && coord_watch_is_quarantined(w) ? "quarantined" : coord_worker_state_name(w->state)));
+		json_object_set_new(o, "quota_seconds", json_real(w->quota_seconds));
+		json_object_set_new(o, "quarantine", coord_watch_is_quarantined(w) ? json_string(coord_watch_quarantine_reason(c, w)) : json_null());
+		json_object_set_new(o, "pid", json_integer(w->pid));
+		json_object_set_new(o, "host", json_string(w->host));
+		json_object_set_new(o, "step", json_integer((json_int_t)json_int(w->stats, "step", 0)));
+		json_object_set_new(o, "listen", json_string("-"));
+		coord_row_add_figures(o, w->stats, w->about, w->incarnation ? (double)(now - w->seen) / (double)NSEC_PER_SEC : 0);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+/* Add the servers' figures of a sparse table to its row. */
+static void add_table_stats(const struct coord *c, const struct table *t, json_t *row)
+{
+	json_t *sums = json_object();
+	const char *key;
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const json_t *list = json_object_get(c->server[i].stats, "tables"), *o;
+		json_t *n;
+		size_t k;
+
+		json_array_foreach(list, k, o) {
+			if (!c->server[i].live || json_int(o, "id", -1) != t->id)
+				continue;
+			json_object_foreach((json_t *)(uintptr_t)o, key, n)
+				json_object_set_new(sums, key, json_integer(json_int(sums, key, 0) + json_integer_value(n)));
+		}
+	}
+	json_object_set_new(row, "live_rows", json_integer(json_int(sums, "rows", 0)));
+	json_object_del(sums, "rows");
+	json_object_del(sums, "id");
+	json_object_update(row, sums);
+	json_decref(sums);
+}
+
+json_t *coord_tables(const struct coord *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->layout.ntables; i++) {
+		const struct table *t = &c->layout.table[i];
+		char policy[POLICY_TEXT];
+		json_t *o;
+
+		if (t->dropped)
+			continue;
+		o = json_event("table");
+		json_object_set_new(o, "id", json_string(t->name));
+		json_object_set_new(o, "type", json_string(t->sparse ? "sparse" : "dense"));
+		json_object_set_new(o, "rows", json_integer((json_int_t)t->rows));
+		json_object_set_new(o, "cols", json_integer(t->cols));
+		json_object_set_new(o, "partitions", json_integer(t->nparts));
+		json_object_set_new(o, "added", json_boolean(t->added));
+		row_policy_text(&t->policy, policy);
+		json_object_set_new(o, "policy", t->sparse ? json_string(policy) : json_null());
+		json_object_set_new(o, "live_rows", json_integer((json_int_t)t->rows));
+		json_object_set_new(o, "bytes", json_integer((json_int_t)(t->sparse ? 0 : table_elements(t) * sizeof(float))));
+		if (t->sparse)
+			add_table_stats(c, t, o);
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+json_t *coord_layout(const struct coord *c)
+{
+	json_t *o = json_event("layout"), *l = layout_to_json(&c->layout);
+
+	json_object_update(o, l);
+	json_decref(l);
+	return o;
+}
+
+json_t *coord_tasks(const struct coord *c)
+{
+	uint64_t done = 0, leased = 0, all = 0;
+	json_t *o = json_event("tasks");
+
+	if (c->tasks)
+		tasks_count(c->tasks, &done, &leased, &all);
+	json_object_set_new(o, "done", json_integer((json_int_t)done));
+	json_object_set_new(o, "leased", json_integer((json_int_t)leased));
+	json_object_set_new(o, "total", all && all != UINT64_MAX ? json_integer((json_int_t)all) : json_null());
+	return o;
+}

@@ -1,0 +1,443 @@
+#include "coord/why.h"
+
+#include <stdarg.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
+#include "core/utf8.h"
+
+/* Why the job does not advance: which member waits for which, since when, for what reason, and what
+ * a person can do about it. The sources are the heartbeats and the coordinator's own state. */
+
+/* Shorter waits, in seconds, belong to any step. */
+#define WORTH_A_WORD 0.2
+
+void why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
+{
+	json_t *o = json_event("why");
+	char because[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	utf8_vprintf(because, sizeof because, fmt, ap);
+	va_end(ap);
+	json_object_set_new(o, "id", json_string(r->who));
+	json_object_set_new(o, "for", json_string(r->whom));
+	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
+	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
+	json_object_set_new(o, "because", json_string(because));
+	json_object_set_new(o, "remedy", json_string(remedy));
+	json_array_append_new(y->list, o);
+}
+
+double why_since(const struct why *y, int64_t t)
+{
+	return t ? (double)(y->now - t) / (double)NSEC_PER_SEC : 0;
+}
+
+/* Has the member been silent for several heartbeats? Its process is stopped, or it is cut off. */
+static bool is_member_silent(const struct why *y, int64_t seen)
+{
+	return y->now - seen > y->c->cfg.server_lost * 2 / 3;
+}
+
+/* ---- missing members ------------------------------------------------------------------ */
+
+static void explain_missing_server(struct why *y, unsigned i, const char *who)
+{
+	const struct coord_member_server *s = &y->c->server[i];
+	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, s->ever ? s->seen : y->c->started) };
+	char id[24];
+
+	snprintf(id, sizeof id, "server-%u", i);
+	r.whom = id;
+	if (s->ever)
+		why_add(y, &r, "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
+		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
+	else
+		why_add(y, &r, "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
+		    "it has not come yet");
+}
+
+enum remedy { COME, MEND_SLOT, MEND_JOINED, COME_BACK };
+
+/* Remedies by the kind of worker: ps-work; ps-work with a program (job.exec); a program that uses
+ * the library (pskit(3)). */
+#define OWN ", where COMMAND is the job's own worker (pskit(3))"
+static const char *const remedies[3][4] = {
+	{ [COME] = "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+	    [MEND_SLOT] = "mend that, and start it again: ps-work train -C DIR --slot K",
+	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
+	    [COME_BACK] = "start it again: ps-work train -C DIR --slot K, or --join FILE" },
+	{ [COME] = "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND --join FILE elsewhere (ps-ctl "
+	    "invite --role worker)",
+	    [MEND_SLOT] = "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
+	    [MEND_JOINED] = "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
+	    [COME_BACK] = "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
+	{ [COME] = "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: ps-ctl invite --role worker)" OWN,
+	    [MEND_SLOT] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN,
+	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
+	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN },
+};
+
+/* The remedy for a missing worker, for the kind of worker that this job has. */
+static const char *worker_start_remedy(const struct coord *c, enum remedy which)
+{
+	const json_t *job = json_object_get(c->cfg.config, "job");
+
+	if (strcmp(json_str(job, "model", ""), "custom") != 0)
+		return remedies[0][which];
+	return remedies[strcmp(json_str(job, "exec", "none"), "none") != 0 ? 1 : 2][which];
+}
+
+static void explain_missing_worker(struct why *y, unsigned i, const char *who)
+{
+	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, y->c->started) };
+	char id[24];
+
+	snprintf(id, sizeof id, "worker-%u", i);
+	r.whom = id;
+	if (y->c->worker[i].coming)
+		why_add(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		    "it is %s, and reads its data", y->c->worker[i].coming);
+	else if (y->c->worker[i].unfit)
+		why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s", y->c->worker[i].unfit);
+	else if (y->c->unfit[0])
+		why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED), "one has come, and cannot begin %s", y->c->unfit);
+	else
+		why_add(y, &r, worker_start_remedy(y->c, COME), "it has not come yet");
+}
+
+/* All members have joined: a server may still be loading its partitions. */
+static void explain_placing(struct why *y, unsigned i)
+{
+	const struct coord_member_server *s = &y->c->server[i];
+	char id[24];
+
+	snprintf(id, sizeof id, "server-%u", i);
+	if (s->acked < y->c->rev)
+		why_add(y, &(struct reason){ "the start", id, -1, why_since(y, y->c->formed) }, "this passes by itself; ps-ctl logs tells what it does",
+		    "it takes over what it is to hold");
+}
+
+static void explain_forming(struct why *y)
+{
+	const struct coord *c = y->c;
+
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (!c->server[i].live)
+			explain_missing_server(y, i, "the start");
+		else if (c->placed)
+			explain_placing(y, i);
+	for (unsigned i = 0; c->cfg.has_job && i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_EMPTY)
+			explain_missing_worker(y, i, "the start");
+}
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+static const char *worker_activity(const struct coord_member_worker *w)
+{
+	return json_str(w->stats, "doing", "");
+}
+
+static double activity_seconds(const struct why *y, const struct coord_member_worker *w)
+{
+	return json_num(w->stats, "doing_seconds", 0) + why_since(y, w->seen);
+}
+
+uint64_t coord_needed_step(const struct coord *c, uint64_t step)
+{
+	const char *sync = coord_mode_at(c, step);
+	uint64_t stale;
+
+	if (strcmp(sync, "bsp") == 0)
+		return step;
+	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) && step > stale ? step - stale : 0;
+}
+
+/* The worker farthest behind, of those below step `below`, other than `but`, that go through
+ * `relay` (ANY: any of them); among equals, one that does not wait itself. -1: there is none. */
+#define ANY INT_MAX
+static int find_slowest_worker(const struct coord *c, uint64_t below, unsigned but, int relay)
+{
+	int best = -1;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+		const struct coord_member_worker *b = best < 0 ? NULL : &c->worker[best];
+
+		if (w->state != WORKER_ACTIVE || coord_worker_step(w) >= below || i == but || (relay != ANY && w->relay != relay))
+			continue;
+		if (!b || coord_worker_step(w) < coord_worker_step(b) ||
+		    (coord_worker_step(w) == coord_worker_step(b) && coord_worker_does(b, "wait") && !coord_worker_does(w, "wait")))
+			best = (int)i;
+	}
+	return best;
+}
+
+static void explain_worker(struct why *y, struct reason *r, unsigned i)
+{
+	const struct coord_member_worker *w = &y->c->worker[i];
+	double quiet = why_since(y, w->seen), busy = activity_seconds(y, w);
+	long long step = (long long)coord_worker_step(w);
+	char id[24];
+
+	snprintf(id, sizeof id, "worker-%u", i);
+	r->whom = id;
+	if (w->lost_at)
+		why_add(y, r, worker_start_remedy(y->c, COME_BACK), "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
+	else if (is_member_silent(y, w->seen))
+		why_add(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
+		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost", w->host, (long long)w->pid, quiet,
+		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
+	else if (coord_worker_does(w, "compute"))
+		why_add(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
+	else if (coord_worker_does(w, "data"))
+		why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
+	else if (coord_worker_does(w, "push"))
+		why_add(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
+	else if (coord_worker_does(w, "evaluate"))
+		why_add(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
+	else
+		why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *worker_activity(w) ? ": " : "", worker_activity(w));
+}
+
+/* Explain a wait by a server that is lost or silent. False: there is none. */
+static bool explain_silent_server(struct why *y, struct reason *r)
+{
+	const struct coord *c = y->c;
+	char id[24];
+
+	for (unsigned i = 0; i < c->nservers; i++) {
+		const struct coord_member_server *s = &c->server[i];
+
+		snprintf(id, sizeof id, "server-%u", i);
+		r->whom = id;
+		if (s->ever && !s->live) {
+			why_add(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
+			return true;
+		}
+		if (s->live && !s->own && is_member_silent(y, s->seen)) {
+			why_add(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
+			    (long long)s->pid, why_since(y, s->seen));
+			return true;
+		}
+	}
+	return false;
+}
+
+static void explain_servers(struct why *y, struct reason *r)
+{
+	const struct coord *c = y->c;
+
+	if (explain_silent_server(y, r))
+		return;
+	r->whom = "the servers";
+	if (c->prop.open)
+		why_add(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
+	else
+		why_add(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
+}
+
+/* Explain a wait by a silent relay on the way to the servers. False: there is none. */
+static bool explain_relays(struct why *y, struct reason *r, int relay)
+{
+	for (unsigned hops = 0; relay >= 0 && hops < COORD_RELAYS_MAX; relay = y->c->relay[relay].upstream, hops++) {
+		const struct coord_member_relay *m = &y->c->relay[relay];
+		char id[24];
+
+		if (m->live && !is_member_silent(y, m->seen))
+			continue;
+		snprintf(id, sizeof id, "relay-%d", relay);
+		r->whom = id;
+		why_add(y, r, "look whether it is stopped or cut off; when it is lost its workers go on without it",
+		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host, (long long)m->pid, m->zone, why_since(y, m->seen));
+		return true;
+	}
+	return false;
+}
+
+/* Explain why a worker or relay, which sends through `relay` (-1: none), waits at step r->step. */
+static void explain_wait(struct why *y, struct reason *r, int relay)
+{
+	uint64_t need = coord_needed_step(y->c, (uint64_t)r->step);
+	int who;
+
+	/* Most workers wait for the same step, so the slowest one is looked up once. */
+	if (!y->slow_known || y->slow_need != need) {
+		y->slow_known = true;
+		y->slow_need = need;
+		y->slow = find_slowest_worker(y->c, need, UINT_MAX, ANY);
+	}
+	who = y->slow;
+
+	/* The slowest worker only waits itself: a silent server is the better explanation. */
+	if (who >= 0 && coord_worker_does(&y->c->worker[who], "wait") && !is_member_silent(y, y->c->worker[who].seen) && explain_silent_server(y, r))
+		return;
+	if (who >= 0)
+		explain_worker(y, r, (unsigned)who);
+	else if (!explain_relays(y, r, relay))
+		explain_servers(y, r);
+}
+
+/* Does the worker wait, according to a recent heartbeat? An old one does not tell. */
+static bool is_worker_waiting(const struct why *y, const struct coord_member_worker *w)
+{
+	return w->state == WORKER_ACTIVE && coord_worker_does(w, "wait") && activity_seconds(y, w) >= WORTH_A_WORD &&
+	    y->now - w->seen <= y->c->cfg.server_lost / 3;
+}
+
+static void explain_waiting_worker(struct why *y, unsigned i)
+{
+	const struct coord_member_worker *w = &y->c->worker[i];
+	struct reason r = { .step = (int64_t)coord_worker_step(w), .seconds = activity_seconds(y, w) };
+	char id[24];
+
+	if (!is_worker_waiting(y, w))
+		return;
+	snprintf(id, sizeof id, "worker-%u", i);
+	r.who = id;
+	explain_wait(y, &r, w->relay);
+}
+
+/* Explain what a relay waits for. It can send a step's sum when all its workers have pushed, and
+ * answer them when all other workers have: its own workers are looked at first. */
+static void explain_waiting_relay(struct why *y, unsigned i)
+{
+	const struct coord *c = y->c;
+	const struct coord_member_relay *m = &c->relay[i];
+	struct reason r = { .step = -1 };
+	char id[24];
+	int who;
+
+	for (unsigned k = 0; k < c->nworkers; k++) {
+		const struct coord_member_worker *w = &c->worker[k];
+
+		if (w->relay != (int)i || !is_worker_waiting(y, w) || (r.step >= 0 && (int64_t)coord_worker_step(w) > r.step))
+			continue;
+		r.step = (int64_t)coord_worker_step(w);
+		r.seconds = activity_seconds(y, w);
+	}
+	if (!m->live || r.step < 0 || is_member_silent(y, m->seen))
+		return;
+	snprintf(id, sizeof id, "relay-%u", i);
+	r.who = id;
+	who = find_slowest_worker(c, coord_needed_step(c, (uint64_t)r.step), UINT_MAX, (int)i);
+	if (who >= 0)
+		explain_worker(y, &r, (unsigned)who);
+	else
+		explain_wait(y, &r, m->upstream);
+}
+
+void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n)
+{
+	struct why y = { .c = c, .now = now, .list = json_array() };
+	struct reason r = { .who = "", .step = (int64_t)step };
+	int who = find_slowest_worker(c, coord_needed_step(c, step), asker, ANY);
+	const json_t *o;
+
+	out[0] = 0;
+	if (who >= 0) {
+		const struct coord_member_worker *w = &c->worker[who];
+
+		explain_worker(&y, &r, (unsigned)who);
+		o = json_array_get(y.list, 0);
+		snprintf(out, n, "worker-%d (%s, pid %lld) is at step %llu: %s; %s", who, w->host, (long long)w->pid,
+		    (unsigned long long)coord_worker_step(w), json_str(o, "because", ""), json_str(o, "remedy", ""));
+	}
+	json_decref(y.list);
+}
+
+/* ---- all reasons
+ * ---------------------------------------------------------------------------------- */
+
+static void explain_quarantines(struct why *y)
+{
+	const struct coord *c = y->c;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+		char id[24], whom[100];
+
+		if (w->state != WORKER_ACTIVE || !coord_watch_is_quarantined(w))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
+		why_add(y, &(struct reason){ id, whom, (int64_t)coord_worker_step(w), why_since(y, w->barred_at) }, "look at its data before you do",
+		    "it is in quarantine from step %llu on: %s", (unsigned long long)w->barred, coord_watch_quarantine_reason(c, w));
+	}
+}
+
+static void explain_quotas(struct why *y)
+{
+	const struct coord *c = y->c;
+	char bytes[16], id[24];
+
+	num_human((double)json_int(c->cfg.config, "quota_bytes", 0), bytes);
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		if (w->state != WORKER_ACTIVE || !coord_watch_is_delayed(w, y->now))
+			continue;
+		snprintf(id, sizeof id, "worker-%u", i);
+		why_add(y, &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w), why_since(y, w->quota_since) },
+		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
+		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server", id, bytes,
+		    (long long)json_int(c->cfg.config, "quota_pushes", 0));
+	}
+}
+
+static void explain_running(struct why *y)
+{
+	const struct coord *c = y->c;
+	char id[24];
+
+	if (c->paused)
+		why_add(y, &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c), why_since(y, c->paused_at) }, "ps-ctl resume",
+		    "the job is paused, by %s", c->paused_by);
+	for (unsigned i = 0; i < c->nservers; i++)
+		if (!c->server[i].live && (c->server[i].called || (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
+			explain_missing_server(y, i, c->server[i].called ? "the scaling" : "the second copies");
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct coord_member_worker *w = &c->worker[i];
+
+		snprintf(id, sizeof id, "worker-%u", i);
+		if (w->state == WORKER_EMPTY && w->called)
+			explain_missing_worker(y, i, "the scaling");
+		else if (w->state == WORKER_JOINING)
+			why_add(y, &(struct reason){ id, "the servers", -1, why_since(y, w->seen) }, "this passes by itself",
+			    "they settle from which step on it takes part");
+		else if (!c->paused)
+			explain_waiting_worker(y, i);
+	}
+	for (unsigned i = 0; !c->paused && i < c->nrelays; i++)
+		explain_waiting_relay(y, i);
+	if (!c->paused)
+		why_stragglers(y);
+	explain_quotas(y);
+	explain_quarantines(y);
+}
+
+static void explain_finishing(struct why *y)
+{
+	for (unsigned i = 0; i < y->c->nworkers; i++)
+		if (y->c->worker[i].state == WORKER_ACTIVE)
+			explain_worker(y, &(struct reason){ .who = "the end", .step = (int64_t)coord_worker_step(&y->c->worker[i]),
+			    .seconds = activity_seconds(y, &y->c->worker[i]) }, i);
+}
+
+json_t *coord_why(const struct coord *c, int64_t now)
+{
+	struct why y = { .c = c, .now = now, .list = json_array() };
+
+	if (c->phase == COORD_FORMING)
+		explain_forming(&y);
+	else if (c->phase == COORD_RUNNING && c->cfg.has_job)
+		explain_running(&y);
+	else if (c->phase == COORD_FINISHING)
+		explain_finishing(&y);
+	return y.list;
+}

@@ -1,0 +1,31 @@
+#ifndef COORD_WHY_H
+#define COORD_WHY_H
+
+/* The inside of coord_why, shared by coord_why.c and coord_why_slow.c: a list of reasons that is
+ * filled row by row. No state survives a call; the owner's lock covers the coord. */
+#include "coord/coord_state.h"
+
+struct why {
+	const struct coord *c;
+	int64_t now;
+	json_t *list;
+	bool slow_known;                /* `slow` is the slowest worker below slow_need */
+	uint64_t slow_need;
+	int slow;
+};
+
+struct reason {
+	const char *who, *whom;
+	int64_t step;                   /* -1: none */
+	double seconds;
+};
+
+/* Append a row: r says which member waits for which; fmt gives the reason, remedy what to do. */
+__attribute__((format(printf, 4, 5))) void why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...);
+/* Seconds from t to now; 0 if t is 0. */
+double why_since(const struct why *y, int64_t t);
+
+/* coord_why_slow.c: workers that are slow at every step, even if nobody waits just now. */
+void why_stragglers(struct why *y);
+
+#endif

@@ -1,0 +1,491 @@
+#include "layout/layout.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "math/hash.h"
+
+#define HASHED 256u             /* row ids hashed at a time */
+/* Limit of a sparse row's width: a row and its id fit into one record, with room to spare. */
+#define SPARSE_COLS_MAX 65536u
+
+void layout_release(struct layout *l)
+{
+	for (size_t i = 0; i < l->ntables; i++)
+		free(l->table[i].run);
+	free(l->table);
+	free(l->index);
+	*l = (struct layout){ 0 };
+}
+
+/* ---- names ---------------------------------------------------------------- */
+
+/* The name's place in the index, or the empty place for it. Hash: FNV-1a,
+ * http://www.isthe.com/chongo/tech/comp/fnv/ */
+static size_t find_index_slot(const struct layout *l, const char *name)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+	size_t at;
+
+	for (const char *s = name; *s; s++)
+		h = (h ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+	at = (h ^ h >> 32) & (l->nindex - 1);
+	while (l->index[at] && strcmp(l->table[l->index[at] - 1].name, name) != 0)
+		at = (at + 1) & (l->nindex - 1);
+	return at;
+}
+
+/* Enter the names of all tables from number `from` on. */
+static void index_tables_from(struct layout *l, size_t from)
+{
+	for (size_t i = from; i < l->ntables; i++)
+		if (!l->table[i].dropped)
+			l->index[find_index_slot(l, l->table[i].name)] = (uint16_t)(i + 1);
+}
+
+/* Enter the last table's name. At most half of the places are used, so searches are short. */
+static void index_last_table(struct layout *l)
+{
+	size_t from = l->ntables - 1;
+
+	if (l->nindex < 2 * l->ntables) {
+		l->nindex = l->nindex ? l->nindex * 2 : 16;
+		free(l->index);
+		l->index = mem_array(l->nindex, sizeof *l->index);
+		from = 0;
+	}
+	index_tables_from(l, from);
+}
+
+static void remove_table(struct layout *l, struct table *t)
+{
+	/* The dropped table keeps its number but needs almost no memory for a partition. */
+	t->dropped = true;
+	t->rows = t->sparse ? 0 : 1;
+	t->npieces = 0;
+	t->nparts = table_count_parts(t);
+	free(t->run);
+	t->run = NULL;
+	t->nruns = 0;
+	memset(l->index, 0, l->nindex * sizeof *l->index);
+	index_tables_from(l, 0);
+}
+
+bool layout_drop(struct layout *l, const char *name)
+{
+	struct table *t = (struct table *)(uintptr_t)layout_find(l, name);
+
+	if (t)
+		remove_table(l, t);
+	return t != NULL;
+}
+
+/* ---- tables --------------------------------------------------------------- */
+
+void layout_reserve(struct layout *l)
+{
+	l->cap = UINT16_MAX;
+	l->table = mem_array(l->cap, sizeof *l->table);
+}
+
+/* Is t the table that `had` was, at most grown or dropped since? */
+static bool is_same_table(const struct table *had, const struct table *t)
+{
+	return strcmp(had->name, t->name) == 0 && (t->dropped ||
+	    (!had->dropped && had->sparse == t->sparse && had->cols == t->cols && had->nparts <= t->nparts));
+}
+
+static void update_table(struct layout *l, struct table *had, struct table *t)
+{
+	had->rows = t->rows;
+	had->nparts = t->nparts;
+	had->since = t->since;
+	memcpy(had->piece, t->piece, sizeof had->piece);
+	had->npieces = t->npieces;
+	free(had->run);
+	had->run = t->run;
+	had->nruns = t->nruns;
+	t->run = NULL;
+	if (t->dropped && !had->dropped)
+		remove_table(l, had);
+}
+
+bool layout_update(struct layout *l, struct layout *fresh)
+{
+	bool same = fresh->ntables >= l->ntables;
+
+	for (size_t i = 0; same && i < l->ntables; i++)
+		same = is_same_table(&l->table[i], &fresh->table[i]);
+	if (!same) {
+		layout_release(fresh);
+		return false;
+	}
+	l->epoch = fresh->epoch;
+	l->generation = fresh->generation;
+	for (size_t i = 0; i < fresh->ntables; i++) {
+		struct table *t = &fresh->table[i], *old;
+
+		if (i >= l->ntables)
+			layout_add(l, t, &old, NULL);
+		update_table(l, &l->table[i], t);
+	}
+	layout_release(fresh);
+	return true;
+}
+
+enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e)
+{
+	struct table *t = shape->dropped ? NULL : (struct table *)layout_find(l, shape->name);
+
+	if (t) {
+		if (t->sparse != shape->sparse || t->cols != shape->cols || (!t->sparse && t->rows != shape->rows))
+			return err_set(e, ERR_EXISTS, "table \"%s\" is %s %llu x %u here, not %s %llu x %u",
+			    t->name, t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols,
+			    shape->sparse ? "sparse" : "dense", (unsigned long long)shape->rows, shape->cols);
+		*out = t;
+		return ERR_OK;
+	}
+	if (l->ntables == UINT16_MAX - 1)
+		return err_set(e, ERR_LIMIT, "no room for table \"%s\": there are %zu already", shape->name, l->ntables);
+	if (l->ntables == l->cap) {
+		l->cap = l->cap ? l->cap * 2 : 16;
+		l->table = mem_regrow(l->table, l->cap, sizeof *l->table);
+	}
+	t = &l->table[l->ntables];
+	*t = *shape;
+	t->id = (uint16_t)l->ntables++;
+	t->nparts = table_count_parts(t);
+	t->run = NULL;
+	t->nruns = 0;
+	index_last_table(l);
+	*out = t;
+	return ERR_OK;
+}
+
+const struct table *layout_find(const struct layout *l, const char *name)
+{
+	uint16_t found = l->nindex ? l->index[find_index_slot(l, name)] : 0;
+
+	return found ? &l->table[found - 1] : NULL;
+}
+
+uint32_t table_part_of(const struct table *t, uint64_t id)
+{
+	/* nparts is a power of two: take the top bits of a well mixed hash. */
+	return (uint32_t)(rng_mix(id) >> 32) & (t->nparts - 1);
+}
+
+void table_parts_of(const struct table *t, const uint64_t *ids, size_t n, uint16_t *part)
+{
+	uint32_t mask = t->nparts - 1;
+	uint64_t hash[HASHED];
+
+	for (size_t at = 0, m; at < n; at += m) {
+		m = n - at < HASHED ? n - at : HASHED;
+		hash_ids(m, (const uint8_t *)(ids + at), hash);
+		for (size_t i = 0; i < m; i++)
+			part[at + i] = (uint16_t)((uint32_t)(hash[i] >> 32) & mask);
+	}
+}
+
+const struct run *table_run(const struct table *t, uint32_t part)
+{
+	size_t lo = 0, hi = t->nruns;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+		const struct run *r = &t->run[mid];
+
+		if (part < r->first)
+			hi = mid;
+		else if (part - r->first >= r->count)
+			lo = mid + 1;
+		else
+			return r;
+	}
+	return NULL;
+}
+
+uint16_t table_head(const struct table *t, uint32_t part)
+{
+	const struct run *r = table_run(t, part);
+
+	return r && r->nchain ? r->chain[0] : NO_SERVER;
+}
+
+uint16_t table_tail(const struct table *t, uint32_t part)
+{
+	const struct run *r = table_run(t, part);
+
+	return r && r->nchain ? r->chain[r->nchain - 1] : NO_SERVER;
+}
+
+int run_chain_index(const struct run *r, unsigned server)
+{
+	for (int i = 0; i < r->nchain; i++)
+		if (r->chain[i] == server)
+			return i;
+	return -1;
+}
+
+uint32_t layout_count_sole_copies(const struct layout *l, unsigned server)
+{
+	uint32_t only = 0;
+
+	for (size_t i = 0; i < l->ntables; i++)
+		for (size_t k = 0; k < l->table[i].nruns; k++) {
+			const struct run *r = &l->table[i].run[k];
+
+			if (r->nchain == 1 && r->chain[0] == server)
+				only += r->count;
+		}
+	return only;
+}
+
+/* ---- JSON -------------------------------------------------------------- */
+
+static const char *const init_name[] = { "zeros", "uniform", "file" };
+
+json_t *table_to_json(const struct table *t)
+{
+	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
+	    "decay", t->decay, "reduced", t->reduced, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
+	    "init", init_name[t->init], "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
+	char policy[POLICY_TEXT];
+
+	row_policy_text(&t->policy, policy);
+	if (!row_policy_is_none(&t->policy))
+		json_object_set_new(o, "policy", json_string(policy));
+	table_past_to_json(t, o);
+	return o;
+}
+
+static bool is_valid_table_name(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+
+	return n > 0 && n < TABLE_NAME && s[n] == 0;
+}
+
+static bool parse_table_init(const char *name, enum table_init *out)
+{
+	for (size_t i = 0; i < sizeof init_name / sizeof *init_name; i++)
+		if (strcmp(name, init_name[i]) == 0) {
+			*out = (enum table_init)i;
+			return true;
+		}
+	return false;
+}
+
+enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
+{
+	struct err why = { 0 };
+	const char *name = "", *init = "zeros", *policy = "none";
+	int64_t rows = 0, cols = 0;
+	double limit = 0;
+
+	*out = (struct table){ 0 };
+	json_want_str(j, "table", "name", &name, &why);
+	json_want_bool(j, "table", "sparse", &out->sparse, &why);
+	json_want_bool(j, "table", "decay", &out->decay, &why);
+	json_want_bool(j, "table", "reduced", &out->reduced, &why);
+	json_want_int(j, "table", "rows", 0, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
+	json_want_int(j, "table", "cols", 1, 1 << 20, &cols, &why);
+	json_want_str(j, "table", "init", &init, &why);
+	json_want_num(j, "table", "init_limit", &limit, &why);
+	json_want_u64s(j, "table", "seed", &out->seed, &why);
+	json_want_str(j, "table", "policy", &policy, &why);
+	if (why.code)
+		return err_set(e, why.code, "%s", why.msg);
+	if (!is_valid_table_name(name))
+		return err_set(e, ERR_CONFIG, "table.name: must be 1 to 63 letters, digits, \"_\", \".\" or \"-\"");
+	if (out->sparse && cols > SPARSE_COLS_MAX)
+		return err_set(e, ERR_CONFIG, "table \"%s\": a sparse row has at most %u values, got %lld", name,
+		    SPARSE_COLS_MAX, (long long)cols);
+	if (row_policy_parse(policy, &out->policy, &why))
+		return err_set(e, ERR_CONFIG, "table \"%s\": policy: %s", name, why.msg);
+	if (!out->sparse && !row_policy_is_none(&out->policy))
+		return err_set(e, ERR_CONFIG, "table \"%s\": policy: is of sparse tables", name);
+	if (out->sparse && out->reduced)
+		return err_set(e, ERR_CONFIG, "table \"%s\": what is sparse is summed by the servers", name);
+	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
+		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held", name,
+		    (long long)rows, (long long)cols);
+	if (!parse_table_init(init, &out->init))
+		return err_set(e, ERR_CONFIG, "table \"%s\": init must be zeros, uniform or file", name);
+	if (!isfinite(limit) || limit < 0 || limit > (double)FLT_MAX)
+		return err_set(e, ERR_CONFIG, "table \"%s\": init_limit must be from 0 to %g, not %g", name,
+		    (double)FLT_MAX, limit);
+	snprintf(out->name, sizeof out->name, "%s", name);
+	out->rows = (uint64_t)rows;
+	out->cols = (uint32_t)cols;
+	out->init_limit = (float)limit;
+	return ERR_OK;
+}
+
+static json_int_t server_to_number(uint16_t server)
+{
+	return server == NO_SERVER ? -1 : (json_int_t)server;
+}
+
+json_t *layout_tables(const struct layout *l)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		json_t *t;
+
+		if (l->table[i].dropped)
+			continue;
+		t = table_to_json(&l->table[i]);
+		json_object_set_new(t, "parts", json_integer(l->table[i].nparts));
+		json_array_append_new(list, t);
+	}
+	return list;
+}
+
+json_t *layout_to_json(const struct layout *l)
+{
+	json_t *tables = json_array();
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		const struct table *t = &l->table[i];
+		json_t *j = table_to_json(t), *runs = json_array();
+
+		for (size_t r = 0; r < t->nruns; r++) {
+			json_t *chain = json_array();
+
+			for (unsigned k = 0; k < t->run[r].nchain; k++)
+				json_array_append_new(chain, json_integer(t->run[r].chain[k]));
+			json_array_append_new(runs, json_pack("[I, I, o, I, I]", (json_int_t)t->run[r].first,
+			    (json_int_t)t->run[r].count, chain, server_to_number(t->run[r].joining),
+			    server_to_number(t->run[r].leaving)));
+		}
+		json_object_set_new(j, "id", json_integer(t->id));
+		json_object_set_new(j, "partitions", json_integer(t->nparts));
+		json_object_set_new(j, "runs", runs);
+		json_array_append_new(tables, j);
+	}
+	return json_pack("{s:I, s:I, s:o}", "epoch", (json_int_t)l->epoch, "generation",
+	    (json_int_t)l->generation, "tables", tables);
+}
+
+/* Read the integer at index i of a list; false: it is no integer in min .. max. */
+static bool read_int_at(const json_t *list, size_t i, json_int_t min, json_int_t max, json_int_t *out)
+{
+	const json_t *n = json_array_get(list, i);
+
+	*out = json_integer_value(n);
+	return json_is_integer(n) && *out >= min && *out <= max;
+}
+
+/* Read the server number at index i of a list; -1 becomes NO_SERVER. */
+static bool read_server_at(const json_t *list, size_t i, json_int_t min, uint16_t *out)
+{
+	json_int_t n;
+
+	if (!read_int_at(list, i, min, NO_SERVER - 1, &n))
+		return false;
+	*out = n < 0 ? NO_SERVER : (uint16_t)n;
+	return true;
+}
+
+static bool chain_from_json(const json_t *chain, struct run *r)
+{
+	size_t n = json_array_size(chain);
+	uint16_t server;
+
+	if (!json_is_array(chain) || n > CHAIN_MAX)
+		return false;
+	while (r->nchain < n) {
+		if (!read_server_at(chain, r->nchain, 0, &server) || run_chain_index(r, server) >= 0)
+			return false;
+		r->chain[r->nchain++] = server;
+	}
+	return true;
+}
+
+/* Read one run. Partitions before `from` belong to earlier runs. */
+static bool run_from_json(const json_t *j, uint32_t from, uint32_t nparts, struct run *r)
+{
+	json_int_t first, count;
+
+	if (json_array_size(j) != 5 || !read_int_at(j, 0, from, (json_int_t)nparts - 1, &first) ||
+	    !read_int_at(j, 1, 1, (json_int_t)nparts - first, &count))
+		return false;
+	r->first = (uint32_t)first;
+	r->count = (uint32_t)count;
+	return chain_from_json(json_array_get(j, 2), r) && read_server_at(j, 3, -1, &r->joining) &&
+	    read_server_at(j, 4, -1, &r->leaving);
+}
+
+static enum err_code runs_from_json(const json_t *runs, struct table *t, struct err *e)
+{
+	uint32_t from = 0;
+	size_t i;
+	const json_t *j;
+
+	if (!json_is_array(runs))
+		return err_set(e, ERR_PROTO, "table \"%s\": no runs in the layout", t->name);
+	t->run = mem_array(json_array_size(runs) + 1, sizeof *t->run);
+	t->nruns = json_array_size(runs);
+	json_array_foreach(runs, i, j) {
+		struct run *r = &t->run[i];
+
+		if (!run_from_json(j, from, t->nparts, r))
+			return err_set(e, ERR_PROTO, "table \"%s\": bad run %zu in the layout", t->name, i);
+		from = r->first + r->count;
+	}
+	return ERR_OK;
+}
+
+static enum err_code read_layout_table(const json_t *j, struct layout *l, struct err *e)
+{
+	const json_t *id = json_object_get(j, "id"), *parts = json_object_get(j, "partitions");
+	struct table shape, *t = NULL;
+	enum err_code rc = table_from_json(j, &shape, e);
+
+	if (!rc)
+		rc = table_past_from_json(j, &shape, e);
+	if (rc)
+		return rc;
+	if (!shape.dropped && layout_find(l, shape.name))
+		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
+	if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)l->ntables)
+		return err_set(e, ERR_PROTO, "table \"%s\": its number is not %zu, its place in the layout", shape.name,
+		    l->ntables);
+	rc = layout_add(l, &shape, &t, e);
+	if (rc)
+		return rc;
+	if (!json_is_integer(parts) || json_integer_value(parts) != t->nparts)
+		return err_set(e, ERR_PROTO, "table \"%s\" has %u partitions, the layout says otherwise", t->name, t->nparts);
+	return runs_from_json(json_object_get(j, "runs"), t, e);
+}
+
+enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e)
+{
+	const json_t *tables = json_object_get(j, "tables"), *item;
+	struct err why = { 0 };
+	int64_t epoch = 0, generation = 0;
+	enum err_code rc = ERR_OK;
+	size_t i;
+
+	*out = (struct layout){ 0 };
+	json_want_int(j, "layout", "epoch", 0, UINT32_MAX, &epoch, &why);
+	json_want_int(j, "layout", "generation", 0, UINT32_MAX, &generation, &why);
+	if (why.code || !json_is_array(tables))
+		return err_set(e, ERR_PROTO, "%s", why.code ? why.msg : "a layout without tables");
+	out->epoch = (uint32_t)epoch;
+	out->generation = (uint32_t)generation;
+	json_array_foreach(tables, i, item) {
+		rc = read_layout_table(item, out, e);
+		if (rc)
+			break;
+	}
+	if (rc)
+		layout_release(out);
+	return rc;
+}

@@ -1,0 +1,172 @@
+#include "layout/row_policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/num.h"
+
+/* Counters of the sketch are bytes. */
+#define ADMIT_MAX 255
+#define NARROW_MAX 65536
+/* Ages and update counts of rows have 32 bits. */
+#define STEPS_MAX (INT64_C(1) << 31)
+
+static enum err_code parse_policy_steps(const char *name, const char *v, uint64_t *out, struct err *e)
+{
+	int64_t n;
+
+	if (!num_int(v, 1, STEPS_MAX, &n))
+		return err_set(e, ERR_CONFIG, "%s: must be steps, 1 to %lld, got \"%.40s\"", name, (long long)STEPS_MAX, v);
+	*out = (uint64_t)n;
+	return ERR_OK;
+}
+
+static enum err_code parse_policy_bytes(const char *name, const char *v, uint64_t *out, struct err *e)
+{
+	if (!num_size(v, out) || *out < 4096)
+		return err_set(e, ERR_CONFIG, "%s: must be bytes, 4K at least, as in 64M, got \"%.40s\"", name, v);
+	return ERR_OK;
+}
+
+/* The sketch is allocated at the first push, unlike rows, so its size has a bound. */
+static enum err_code parse_policy_sketch(const char *v, struct row_policy *p, struct err *e)
+{
+	enum err_code rc = parse_policy_bytes("sketch", v, &p->sketch, e);
+
+	if (!rc && p->sketch > POLICY_SKETCH_MAX)
+		rc = err_set(e, ERR_CONFIG, "sketch: must be at most %lluG, got \"%.40s\"", (unsigned long long)(POLICY_SKETCH_MAX >> 30), v);
+	return rc;
+}
+
+static enum err_code parse_policy_admit(const char *v, struct row_policy *p, struct err *e)
+{
+	int64_t n;
+	double chance;
+
+	if (num_int(v, 1, ADMIT_MAX, &n))
+		p->admit = n > 1 ? (uint32_t)n : 0;
+	else if (num_double(v, &chance) && chance > 0 && chance < 1)
+		p->chance = chance;
+	else
+		return err_set(e, ERR_CONFIG, "admit: must be a number of times, 1 to %d, or a chance between 0 and 1, got \"%.40s\"",
+		    ADMIT_MAX, v);
+	return ERR_OK;
+}
+
+/* COLS@N */
+static enum err_code parse_policy_widen(const char *v, struct row_policy *p, struct err *e)
+{
+	const char *at = strchr(v, '@');
+	char cols[16] = "";
+	int64_t n, after;
+
+	if (at && (size_t)(at - v) < sizeof cols)
+		snprintf(cols, sizeof cols, "%.*s", (int)(at - v), v);
+	if (!num_int(cols, 1, NARROW_MAX, &n) || !num_int(at + 1, 1, STEPS_MAX, &after))
+		return err_set(e, ERR_CONFIG, "widen: must be columns, 1 to %d, \"@\", and updates, 1 to %lld, as in 1@10, got \"%.40s\"",
+		    NARROW_MAX, (long long)STEPS_MAX, v);
+	p->narrow = (uint32_t)n;
+	p->widen_after = (uint64_t)after;
+	return ERR_OK;
+}
+
+static const char *const names[] = { "admit", "decay", "widen", "expire", "memory", "sketch", "changes" };
+
+static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p, struct err *e)
+{
+	if (strcmp(name, "changes") == 0) {
+		p->changes = true;
+		return v ? err_set(e, ERR_CONFIG, "changes: has no value, got \"%.40s\"", v) : ERR_OK;
+	}
+	if (!v)
+		return err_set(e, ERR_CONFIG, "%s: must have a value, as in %s=1000", name, name);
+	if (strcmp(name, "admit") == 0)
+		return parse_policy_admit(v, p, e);
+	if (strcmp(name, "decay") == 0)
+		return parse_policy_steps(name, v, &p->decay, e);
+	if (strcmp(name, "widen") == 0)
+		return parse_policy_widen(v, p, e);
+	if (strcmp(name, "expire") == 0)
+		return parse_policy_steps(name, v, &p->expire, e);
+	return strcmp(name, "sketch") == 0 ? parse_policy_sketch(v, p, e) : parse_policy_bytes(name, v, &p->memory, e);
+}
+
+static int find_policy_name(const char *word, size_t n)
+{
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strlen(names[i]) == n && memcmp(names[i], word, n) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* Parse one item of n bytes. *seen has a bit for each name that came before. */
+static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen, struct row_policy *p, struct err *e)
+{
+	const char *equals = memchr(at, '=', n);
+	size_t nname = equals ? (size_t)(equals - at) : n;
+	int i = find_policy_name(at, nname);
+	char value[48];
+
+	if (i < 0)
+		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, "
+		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"", (int)(n < 80 ? n : 80), at);
+	if (*seen & 1u << i)
+		return err_set(e, ERR_CONFIG, "%s: is there twice", names[i]);
+	*seen |= 1u << i;
+	if (n - nname > sizeof value)
+		return err_set(e, ERR_CONFIG, "%s: its value is too long", names[i]);
+	if (equals)
+		snprintf(value, sizeof value, "%.*s", (int)(n - nname - 1), equals + 1);
+	return parse_policy_value(names[i], equals ? value : NULL, p, e);
+}
+
+enum err_code row_policy_parse(const char *text, struct row_policy *out, struct err *e)
+{
+	struct row_policy p = { 0 };
+	enum err_code rc = ERR_OK;
+	const char *at = text;
+	unsigned seen = 0;
+	bool more = strcmp(text, "none") != 0;
+
+	while (more && !rc) {
+		size_t n = strcspn(at, ",");
+
+		rc = parse_policy_item(at, n, &seen, &p, e);
+		more = at[n] == ',';
+		at += n + more;
+	}
+	if (!rc && (p.decay || p.sketch) && !p.admit)
+		rc = err_set(e, ERR_CONFIG, "%s: is of what admit=N counts, and there is none", p.decay ? "decay" : "sketch");
+	if (!rc)
+		*out = p;
+	return rc;
+}
+
+bool row_policy_is_none(const struct row_policy *p)
+{
+	return !p->admit && p->chance <= 0 && !p->narrow && !row_policy_dates(p);
+}
+
+void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
+{
+	const struct { const char *name; uint64_t n; } number[] = {
+		{ "admit", p->admit }, { "decay", p->decay }, { "expire", p->expire }, { "memory", p->memory }, { "sketch", p->sketch },
+	};
+	char chance[32];
+	size_t at = 0;
+
+	out[0] = 0;
+	num_format(p->chance, chance);
+	if (p->chance > 0)
+		at += (size_t)snprintf(out, POLICY_TEXT, "admit=%s", chance);
+	for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+		if (number[i].n)
+			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64, at ? "," : "", number[i].name, number[i].n);
+	if (p->narrow)
+		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%swiden=%" PRIu32 "@%" PRIu64, at ? "," : "", p->narrow, p->widen_after);
+	if (p->changes)
+		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%schanges", at ? "," : "");
+	if (!at)
+		snprintf(out, POLICY_TEXT, "none");
+}

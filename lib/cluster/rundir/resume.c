@@ -1,0 +1,322 @@
+#include "rundir/resume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/dirs.h"
+#include "ckpt/names.h"
+#include "ckpt/read.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "object/uri.h"
+#include "rundir/prepare.h"
+#include "rundir/remote_checkpoint.h"
+#include "rundir/rundir.h"
+
+#define RESULT_MAX (1u << 20)
+
+/* Is there a run that is not done? A run that is done is not resumed. */
+static bool is_run_unfinished(const char *dir)
+{
+	char *path = rundir_path(dir, "result.json");
+	json_t *result = json_parse_file(path, RESULT_MAX, NULL);
+	bool done = strcmp(json_str(result, "state", ""), "done") == 0;
+
+	free(path);
+	json_decref(result);
+	return access(dir, F_OK) == 0 && !done;
+}
+
+static enum err_code prepare_new_run(const struct conf *conf, const char *dir, int *lock,
+    struct err *e)
+{
+	enum err_code rc = remote_checkpoint_check_unused(conf, e);
+
+	return rc ? rc : rundir_prepare(conf, dir, lock, e);
+}
+
+/* ---- remaining work ---------------------------------------------------------------------- */
+
+/* Fail if the checkpoint has all steps or epochs that the configuration asks for. In bsp all
+ * workers are at the checkpoint's step; in other modes that is the step of the slowest one. */
+static enum err_code check_work_left(const struct conf *conf, const char *path, struct err *e)
+{
+	json_t *manifest = ckpt_manifest_read(path, e);
+	const json_t *data = json_object_get(manifest, "data");
+	int64_t step = json_int(manifest, "step", 0), epoch = json_int(json_object_get(data, "deal"), "epoch", 0);
+	bool dealt = !json_is_object(json_object_get(data, "tasks"));
+	enum err_code rc = manifest ? ERR_OK : e->code;
+
+	if (manifest && conf->job.steps && step >= conf->job.steps)
+		rc = err_set(e, ERR_NOTREADY, "nothing is left to train: %s is of step %lld, and job.steps is %lld; set more "
+		             "steps, or take the model out: ps-ctl -C %s export all", path, (long long)step,
+		             (long long)conf->job.steps, path);
+	else if (manifest && conf->job.epochs && dealt && epoch >= conf->job.epochs)
+		rc = err_set(e, ERR_NOTREADY, "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is %lld; "
+		             "set more epochs, or take the model out: ps-ctl -C %s export all", path, (long long)epoch,
+		             epoch == 1 ? "" : "s", (long long)conf->job.epochs, path);
+	json_decref(manifest);
+	return rc;
+}
+
+/* Reopen the run. If the configuration differs, the error also says how to continue with the
+ * new values. */
+static enum err_code reopen_run(const struct conf *conf, const char *dir, const char *checkpoint,
+    int *lock, struct err *e)
+{
+	char *checkpoints = rundir_path(dir, "checkpoints"), *newest = NULL;
+	enum err_code rc = rundir_reopen(conf, dir, lock, e);
+	struct err why = *e;
+
+	if (rc == ERR_CONFIG) {
+		if (!checkpoint && ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
+			checkpoint = newest;
+		if (checkpoint)
+			err_set(e, rc, "%.300s: give those; or train on with the new values in a run of its own: --resume %s; or begin "
+			        "anew: --resume none", why.msg, checkpoint);
+		else
+			err_set(e, rc, "%.300s: give those, or --resume none to begin anew", why.msg);
+	}
+	free(newest);
+	free(checkpoints);
+	return rc;
+}
+
+static enum err_code find_checkpoint_of_step(const struct conf *conf, const char *dir,
+    const char *text, char **from, struct err *e)
+{
+	char *checkpoints = rundir_path(dir, "checkpoints");
+	struct ckpt_entry *list = NULL;
+	uint64_t step;
+	size_t n = 0;
+	enum err_code rc = ERR_OK;
+
+	if (!num_uint(text, UINT64_MAX, &step))
+		rc = err_set(e, ERR_USAGE, "--resume step=%s: a number is wanted", text);
+	if (rc == ERR_OK)
+		rc = ckpt_list(checkpoints, false, &list, &n, e);
+	for (size_t i = 0; rc == ERR_OK && i < n; i++)
+		if (list[i].readable && list[i].step == step) {
+			free(*from);
+			*from = mem_strdup(list[i].path);
+		}
+	if (rc == ERR_OK && !*from)
+		rc = err_set(e, ERR_NOTFOUND, "%s has no checkpoint of step %s: ps-ctl -C %s checkpoint ls", dir, text, dir);
+	if (rc == ERR_OK)
+		rc = ckpt_verify(*from, e);
+	if (rc == ERR_OK)
+		rc = check_work_left(conf, *from, e);
+	ckpt_list_free(list, n);
+	free(checkpoints);
+	return rc;
+}
+
+/* ---- from an object store ------------------------------------------------------------------ */
+
+/* Download a checkpoint and make a run directory that starts from it. The download goes beside
+ * the run directory, and an earlier run is moved only when it is complete. into: the
+ * checkpoint's folder in the new run. same_run: the checkpoint must be of this configuration. */
+static enum err_code begin_from_store(const struct conf *conf, const char *dir, const char *from,
+    const char *into, bool same_run, int *lock,
+                                char **path, struct err *e)
+{
+	char *beside = mem_printf("%s.fetch-XXXXXX", dir), *fetched = NULL, *there = rundir_path(dir, into);
+	enum err_code rc = ERR_OK;
+
+	if (!mkdtemp(beside)) {
+		rc = err_sys(e, ERR_IO, "cannot make the directory \"%s\"", beside);
+		goto out;
+	}
+	rc = remote_checkpoint_download(from, beside, false, conf->deadline, &fetched, e);
+	if (!rc && same_run)
+		rc = remote_checkpoint_check_config(conf, fetched, from, e);
+	else if (!rc)
+		rc = check_work_left(conf, fetched, e);
+	if (!rc)
+		rc = rundir_prepare(conf, dir, lock, e);
+	if (!rc && rename(beside, there))
+		rc = err_sys(e, ERR_IO, "cannot rename \"%s\" to \"%s\"", beside, there);
+	if (!rc) {
+		char *whole = path_absolute(there);
+
+		*path = path_join(whole, path_basename(fetched));
+		free(whole);
+	} else {
+		file_remove_tree(beside, NULL);
+	}
+out:
+	free(fetched);
+	free(beside);
+	free(there);
+	return rc;
+}
+
+/* Resuming a run of this host: the object store may have a later checkpoint, so download that. */
+static enum err_code fetch_newer_checkpoint(const struct conf *conf, const char *dir, struct err *e)
+{
+	char *at = conf_checkpoint_uri(conf), *checkpoints = rundir_path(dir, "checkpoints"), *path = NULL;
+	enum err_code rc = at ? remote_checkpoint_download(at, checkpoints, true, conf->deadline, &path, e) : ERR_OK;
+
+	if (rc == ERR_NOTFOUND)
+		rc = ERR_OK;
+	else if (rc && e)
+		err_prefix(e, "--resume auto: whether the store has a later checkpoint is not known (step=N goes on from one that is here)");
+	free(path);
+	free(at);
+	free(checkpoints);
+	return rc;
+}
+
+/* Warn of a damaged checkpoint, and append it to the text in *ctx. */
+static void append_damaged_checkpoint(void *ctx, const char *path, const char *why)
+{
+	char **text = ctx, *before = *text;
+
+	fprintf(stderr, "%s: warning: %s is damaged and not resumed from: %s\n", program_invocation_short_name, path, why);
+	*text = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "", path_basename(path), why);
+	free(before);
+}
+
+/* Choose the newest checkpoint that is not damaged. Without any checkpoint the run begins
+ * anew. If all are damaged it must not: it would in time remove checkpoints that might still
+ * be repaired. */
+static enum err_code choose_newest_checkpoint(const char *dir, char **from, char **passed,
+    struct err *e)
+{
+	char *checkpoints = rundir_path(dir, "checkpoints"), *path = NULL, *text = NULL;
+	struct err why;
+	enum err_code rc = ckpt_newest(checkpoints, append_damaged_checkpoint, &text, &path, e);
+
+	if (rc == ERR_NOTFOUND) {
+		path = mem_strdup("auto");
+		rc = ERR_OK;
+	} else if (rc == ERR_FORMAT) {
+		why = *e;
+		err_set(e, rc, "--resume auto: %.420s; --resume none begins anew, and moves this run aside with them", why.msg);
+	}
+	if (rc == ERR_OK) {
+		*from = path;
+		path = NULL;
+	}
+	if (passed)
+		*passed = text;
+	else
+		free(text);
+	free(path);
+	free(checkpoints);
+	return rc;
+}
+
+static enum err_code resume_or_begin(const struct conf *conf, const char *dir, int *lock,
+    char **from, char **passed, struct err *e)
+{
+	char *at = conf_checkpoint_uri(conf), *path = NULL;
+	enum err_code rc = ERR_NOTFOUND;
+
+	if (is_run_unfinished(dir)) {
+		rc = reopen_run(conf, dir, NULL, lock, e);
+		if (!rc)
+			rc = fetch_newer_checkpoint(conf, dir, e);
+		if (!rc)
+			rc = choose_newest_checkpoint(dir, from, passed, e);
+	} else {
+		/* A run that is done on this host is not resumed from the store either. */
+		if (at && access(dir, F_OK) != 0)
+			rc = begin_from_store(conf, dir, at, "checkpoints", true, lock, &path, e);
+		if (!rc)
+			*from = mem_strdup("auto");
+		else if (rc == ERR_NOTFOUND)
+			rc = prepare_new_run(conf, dir, lock, e);
+	}
+	free(path);
+	free(at);
+	return rc;
+}
+
+/* ---- by the argument of --resume ------------------------------------------------------- */
+
+/* Begin from a checkpoint in an object store. If checkpoint_to has checkpoints, this must be
+ * one of them. */
+static enum err_code begin_from_uri(const struct conf *conf, const char *dir, const char *wish,
+    int *lock, char **from, struct err *e)
+{
+	char *at = conf_checkpoint_uri(conf);
+	bool own = at && strncmp(wish, at, strlen(at)) == 0 && (wish[strlen(at)] == '/' || !wish[strlen(at)]);
+	enum err_code rc = own ? ERR_OK : remote_checkpoint_check_unused(conf, e);
+
+	free(at);
+	return rc ? rc : begin_from_store(conf, dir, wish, "begin", false, lock, from, e);
+}
+
+/* Begin a new run from a checkpoint on this host. It may lie in the run directory that is
+ * moved aside, so its path is taken from an open descriptor afterwards. */
+static enum err_code begin_from_path(const struct conf *conf, const char *dir, const char *wish,
+    int *lock, char **from, struct err *e)
+{
+	int fd = open(wish, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc;
+
+	if (fd < 0)
+		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no checkpoint of that name", wish);
+	rc = ckpt_verify(wish, e);
+	if (rc == ERR_OK)
+		rc = check_work_left(conf, wish, e);
+	if (rc == ERR_OK)
+		rc = prepare_new_run(conf, dir, lock, e);
+	if (rc == ERR_OK) {
+		*from = path_of_fd(fd);
+		if (!*from)
+			rc = err_sys(e, ERR_IO, "cannot tell where the checkpoint %s lies now", wish);
+	}
+	close(fd);
+	return rc;
+}
+
+static enum err_code prepare_by_request(const struct conf *conf, const char *dir, const char *wish,
+    int *lock, char **from,
+                             char **passed, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (!wish || strcmp(wish, "none") == 0)
+		return prepare_new_run(conf, dir, lock, e);
+	if (strcmp(wish, "auto") == 0)
+		return resume_or_begin(conf, dir, lock, from, passed, e);
+	if (strncmp(wish, "step=", 5) == 0) {
+		rc = find_checkpoint_of_step(conf, dir, wish + 5, from, e);
+		return rc == ERR_OK ? reopen_run(conf, dir, *from, lock, e) : rc;
+	}
+	if (uri_is(wish))
+		return begin_from_uri(conf, dir, wish, lock, from, e);
+	return begin_from_path(conf, dir, wish, lock, from, e);
+}
+
+enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
+                             char **passed, struct err *e)
+{
+	enum err_code rc;
+
+	*from = NULL;
+	if (passed)
+		*passed = NULL;
+	*lock = -1;
+	rc = prepare_by_request(conf, dir, wish, lock, from, passed, e);
+	if (rc != ERR_OK) {
+		free(*from);
+		*from = NULL;
+		if (passed) {
+			free(*passed);
+			*passed = NULL;
+		}
+		if (*lock >= 0)
+			close(*lock);
+		*lock = -1;
+	}
+	return rc;
+}

@@ -1,0 +1,295 @@
+#include "rundir/rundir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+#define RETRIES 100
+
+char *rundir_name_for(const char *cluster_file, const char *name)
+{
+	char *dir = path_dirname(cluster_file);
+	char *base = mem_printf("%s.run", name);
+	char *path = path_join(dir, base);
+
+	free(dir);
+	free(base);
+	return path;
+}
+
+char *rundir_path(const char *dir, const char *name)
+{
+	return path_join(dir, name);
+}
+
+static int apply_lock_op(int fd, int op, short type, struct flock *fl)
+{
+	*fl = (struct flock){ .l_type = type, .l_whence = SEEK_SET };
+	return fcntl(fd, op, fl);
+}
+
+static pid_t read_lock_pid(int fd)
+{
+	char text[32];
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	int64_t pid = 0;
+
+	if (n > 0) {
+		text[n] = '\0';
+		text[strcspn(text, " \n")] = '\0';
+		num_int(text, 1, INT32_MAX, &pid);
+	}
+	return (pid_t)pid;
+}
+
+/* The lock file has two lines of fixed length: the process id, and the process that cannot be
+ * started. */
+#define PID_LINE 12
+#define RETRY_LINE 512
+
+/* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. */
+static enum err_code write_lock_line(int lock, const char *text, size_t n, off_t at, struct err *e)
+{
+	char line[RETRY_LINE + 1];
+
+	snprintf(line, sizeof line, "%-*.*s\n", (int)n - 1, (int)n - 1, text);
+	if (pwrite(lock, line, n, at) != (ssize_t)n)
+		return err_sys(e, ERR_IO, "cannot write the lock of the run directory");
+	return ERR_OK;
+}
+
+enum err_code rundir_lock_owner(int lock, struct err *e)
+{
+	char text[16];
+	enum err_code rc;
+
+	snprintf(text, sizeof text, "%d", (int)getpid());
+	rc = write_lock_line(lock, text, PID_LINE, 0, e);
+	return rc == ERR_OK ? write_lock_line(lock, "", RETRY_LINE, PID_LINE, e) : rc;
+}
+
+enum err_code rundir_write_retry(const char *path, const struct rundir_retry *retry, struct err *e)
+{
+	char *file = rundir_path(path, "lock"), text[RETRY_LINE] = "";
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	enum err_code rc;
+
+	if (retry->id[0])
+		snprintf(text, sizeof text, "%s %lld %u %s", retry->id, (long long)retry->since, retry->tries, retry->error);
+	text[strcspn(text, "\n")] = '\0';
+	rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", file) :
+	    write_lock_line(fd, text, RETRY_LINE, PID_LINE, e);
+	if (fd >= 0)
+		close(fd);
+	free(file);
+	return rc;
+}
+
+bool rundir_read_retry(const char *path, struct rundir_retry *out)
+{
+	char *file = rundir_path(path, "lock"), text[RETRY_LINE + 1], *end;
+	int fd = open(file, O_RDONLY | O_CLOEXEC), error = 0;
+	ssize_t n = fd < 0 ? -1 : pread(fd, text, RETRY_LINE, PID_LINE);
+	long long since;
+
+	free(file);
+	if (fd >= 0)
+		close(fd);
+	*out = (struct rundir_retry){ 0 };
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	if (sscanf(text, "%47s %lld %u %n", out->id, &since, &out->tries, &error) != 3 || !error ||
+	    !rundir_is_alive(path, NULL)) {
+		*out = (struct rundir_retry){ 0 };
+		return false;
+	}
+	out->since = since;
+	snprintf(out->error, sizeof out->error, "%s", text + error);
+	for (end = out->error + strlen(out->error); end > out->error && (end[-1] == ' ' || end[-1] == '\n'); end--)
+		end[-1] = '\0';
+	return true;
+}
+
+bool rundir_is_alive(const char *path, pid_t *pid)
+{
+	char *file = rundir_path(path, "lock");
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	struct flock fl;
+	bool held = false;
+
+	free(file);
+	if (pid)
+		*pid = 0;
+	if (fd < 0)
+		return false;
+	if (apply_lock_op(fd, F_OFD_GETLK, F_RDLCK, &fl) == 0)
+		held = fl.l_type != F_UNLCK;
+	if (held && pid)
+		*pid = read_lock_pid(fd);
+	close(fd);
+	return held;
+}
+
+/* ERR_EXISTS, with the process id and the commands that help. */
+static enum err_code set_already_running(const char *path, int fd, struct err *e)
+{
+	const char *base = path_basename(path);
+	size_t n = strlen(base);
+
+	if (n > 4 && strcmp(base + n - 4, ".run") == 0)
+		n -= 4;
+	return err_set(e, ERR_EXISTS, "cluster %.*s is running already (pid %d): "
+	               "ps-ctl -C %s status, or ps-ctl -C %s stop", (int)n, base,
+	               (int)read_lock_pid(fd), path, path);
+}
+
+/* Take the lock of the directory at path. ERR_STALE: another directory was put there while we
+ * opened it. */
+static enum err_code lock_directory(const char *path, int *lock, struct err *e)
+{
+	char *file = rundir_path(path, "lock");
+	int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct stat ours, there;
+	struct flock fl;
+	enum err_code rc = ERR_OK;
+
+	if (fd < 0)
+		rc = err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot lock %s", file);
+	else if (apply_lock_op(fd, F_OFD_SETLK, F_WRLCK, &fl) != 0)
+		rc = errno == EAGAIN || errno == EACCES ? set_already_running(path, fd, e) :
+		     err_sys(e, ERR_IO, "cannot lock %s", file);
+	else if (stat(file, &there) != 0 || fstat(fd, &ours) != 0 || ours.st_ino != there.st_ino ||
+	         ours.st_dev != there.st_dev)
+		rc = err_set(e, ERR_STALE, "%s was replaced meanwhile", path);
+	free(file);
+	if (rc != ERR_OK && fd >= 0)
+		close(fd);
+	else
+		*lock = fd;
+	return rc;
+}
+
+enum err_code rundir_lock(const char *path, int *lock, struct err *e)
+{
+	enum err_code rc;
+
+	*lock = -1;
+	if (access(path, F_OK) != 0)
+		return err_set(e, ERR_NOTFOUND, "no such run directory \"%s\"", path);
+	rc = lock_directory(path, lock, e);
+	if (rc == ERR_OK && (rc = rundir_lock_owner(*lock, e)) != ERR_OK) {
+		close(*lock);
+		*lock = -1;
+	}
+	return rc;
+}
+
+/* Rename a directory whose cluster has ended to PATH.N. It is locked meanwhile, so that of two
+ * processes that want to rename it only one does. */
+static enum err_code move_ended_run(const char *path, struct err *e)
+{
+	int lock = -1;
+	struct stat st;
+	enum err_code rc = lock_directory(path, &lock, e);
+
+	if (rc != ERR_OK)
+		return rc;
+	rc = rundir_lock_owner(lock, e);
+	for (int i = 1; rc == ERR_OK; i++) {
+		char *to = mem_printf("%s.%d", path, i);
+		bool free_name = lstat(to, &st) != 0 && errno == ENOENT;
+
+		if (free_name && rename(path, to) != 0)
+			rc = err_sys(e, ERR_IO, "cannot move %s to %s", path, to);
+		free(to);
+		if (free_name)
+			break;
+	}
+	close(lock);
+	return rc;
+}
+
+/* Make a locked directory under a hidden name beside `path`. */
+static enum err_code make_hidden_run(const char *path, char **hidden, int *lock, struct err *e)
+{
+	char *dir = path_dirname(path);
+	enum err_code rc;
+
+	*hidden = mem_printf("%s/.%s.XXXXXX", dir, path_basename(path));
+	free(dir);
+	if (!mkdtemp(*hidden)) {
+		rc = err_sys(e, ERR_IO, "cannot make the run directory %s", path);
+		free(*hidden);
+		*hidden = NULL;
+		return rc;
+	}
+	rc = rundir_lock(*hidden, lock, e);
+	return rc;
+}
+
+/* rename(2) does not replace a directory that is not empty, and every run directory has a lock
+ * file. So of two processes the first one wins, and the other one tries again. */
+enum err_code rundir_create(const char *path, int *lock, struct err *e)
+{
+	char *hidden = NULL;
+	enum err_code rc;
+
+	*lock = -1;
+	rc = make_hidden_run(path, &hidden, lock, e);
+	for (int i = 0; rc == ERR_OK && rename(hidden, path) != 0; i++) {
+		if ((errno != EEXIST && errno != ENOTEMPTY) || i == RETRIES) {
+			rc = err_sys(e, ERR_IO, "cannot make the run directory %s", path);
+			break;
+		}
+		rc = move_ended_run(path, e);
+		if (rc == ERR_STALE || rc == ERR_NOTFOUND)
+			rc = ERR_OK;
+	}
+	if (rc != ERR_OK && hidden)
+		file_remove_tree(hidden, NULL);
+	/* Make the new name durable too: without it the contents would be lost. */
+	if (rc == ERR_OK) {
+		char *parent = path_dirname(path);
+
+		rc = file_sync_dir(parent, e);
+		free(parent);
+	}
+	if (rc != ERR_OK && *lock >= 0) {
+		close(*lock);
+		*lock = -1;
+	}
+	free(hidden);
+	return rc;
+}
+
+enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET_PATH], int *dirfd,
+                                 struct err *e)
+{
+	char *dir;
+	int n = snprintf(out, RUNDIR_SOCKET_PATH, "%s", path);
+
+	*dirfd = -1;
+	if (n < RUNDIR_SOCKET_PATH)
+		return ERR_OK;
+	dir = path_dirname(path);
+	*dirfd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	if (*dirfd < 0)
+		return err_sys(e, ERR_IO, "cannot open the directory of %s", path);
+	n = snprintf(out, RUNDIR_SOCKET_PATH, "/proc/self/fd/%d/%s", *dirfd, path_basename(path));
+	if (n < RUNDIR_SOCKET_PATH)
+		return ERR_OK;
+	close(*dirfd);
+	*dirfd = -1;
+	return err_set(e, ERR_LIMIT, "the name of the socket %s is too long", path);
+}

@@ -1,0 +1,456 @@
+#include "session/agent_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/procstat.h"
+#include "core/version.h"
+#include "socket/net.h"
+#include "wire/msg.h"
+
+#define RETRY_MIN (20 * NSEC_PER_MSEC)
+#define RETRY_MAX (1 * NSEC_PER_SEC)
+/* A coordinator that dies during a handshake looks like one that refuses it, so only this many
+ * refusals in a row are final. */
+#define DENIALS 3
+/* The time for the answer to the join; conn_check bounds the handshake. */
+#define HELLO_DEADLINE (5 * NSEC_PER_SEC)
+#define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
+
+void agent_send(struct agent *a, const char *text, uint64_t seq)
+{
+	struct record r = { .seq = seq };
+
+	msg_send_text(a->conn, &r, text);
+}
+
+/* ---- records ------------------------------------------------------------------ */
+
+static void on_agent_live(void *ctx, const struct hs_server_info *server)
+{
+	struct agent *a = ctx;
+	char *text = NULL;
+
+	(void)server;
+	pthread_mutex_lock(&a->lock);
+	if (a->cfg.join) {
+		/* We state the layout epoch that we know, so that a coordinator which has lost
+		 * its state does not take us for a new process. */
+		json_object_set_new(a->cfg.join, "epoch", json_integer(a->epoch));
+		text = json_text(a->cfg.join);
+	}
+	pthread_mutex_unlock(&a->lock);
+	FAIL_POINT("join_before");
+	if (text)
+		agent_send(a, text, 0);
+	else
+		a->joined = true;
+	atomic_store(&a->up, a->joined);
+	free(text);
+}
+
+static void on_join_answer(struct agent *a, json_t *answer)
+{
+	json_t *error = json_object_get(answer, "error");
+
+	if (error) {
+		err_set(&a->fault, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
+		/* Do not try again: the coordinator has refused. */
+		a->refused = true;
+		return;
+	}
+	a->joined = true;
+	atomic_store(&a->up, true);
+	a->next_beat = 0;
+	if (a->cfg.joined)
+		a->cfg.joined(a->cfg.ctx, answer);
+}
+
+/* Parse and deliver the view that was put off. Fails when it is malformed. */
+static enum err_code deliver_view(struct agent *a)
+{
+	json_t *view;
+
+	if (!a->view.len)
+		return ERR_OK;
+	view = json_parse((const char *)a->view.data, a->view.len, MSG_TEXT_MAX, &a->fault);
+	buf_clear(&a->view);
+	if (!view)
+		return a->fault.code;
+	a->epoch = json_int(json_object_get(view, "layout"), "epoch", 0);
+	if (a->cfg.view)
+		a->cfg.view(a->cfg.ctx, view);
+	/* The cluster has ended: no call will be answered. */
+	if (json_flag(view, "ended")) {
+		pthread_mutex_lock(&a->lock);
+		a->over = true;
+		pthread_cond_broadcast(&a->answered);
+		pthread_mutex_unlock(&a->lock);
+	}
+	json_decref(view);
+	return ERR_OK;
+}
+
+/* Handle a whole message in a->text. A view is put off, because the next message may be a
+ * newer one. */
+static enum conn_verdict take_text(struct agent *a, const struct record *r)
+{
+	static const char view[] = "{\"op\":\"view\",";
+	struct buf last = a->view;
+	json_t *msg;
+
+	if (!(r->flags & RECORD_REPLY) && a->text.len && strncmp((const char *)a->text.data, view, strlen(view)) == 0) {
+		a->view = a->text;
+		a->text = last;
+		return a->cfg.latest || !deliver_view(a) ? CONN_TAKEN : CONN_DROP;
+	}
+	if (deliver_view(a))
+		return CONN_DROP;
+	msg = json_parse((const char *)a->text.data, a->text.len, MSG_TEXT_MAX, &a->fault);
+	if (!msg)
+		return CONN_DROP;
+	if (!(r->flags & RECORD_REPLY)) {
+		if (a->cfg.notice)
+			a->cfg.notice(a->cfg.ctx, msg);
+	} else if (r->seq == 0) {
+		on_join_answer(a, msg);
+	} else {
+		agent_deliver_answer(a, r->seq, msg);
+		msg = NULL;
+	}
+	json_decref(msg);
+	return a->refused ? CONN_DROP : CONN_TAKEN;
+}
+
+static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct agent *a = ctx;
+	bool whole;
+
+	if (r->type == REC_NACK) {
+		msg_get_nack(payload, r->len, &a->fault);
+		return CONN_DROP;
+	}
+	if (r->type != REC_CTL)
+		return CONN_TAKEN;
+	if (msg_get_text(&a->text, r, payload, &whole, &a->fault))
+		return CONN_DROP;
+	return whole ? take_text(a, r) : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .live = on_agent_live, .record = on_agent_record };
+
+/* ---- the thread ------------------------------------------------------------------ */
+
+/* Facts about this process and its host that show an error only beside those of others. */
+static json_t *describe_process(void)
+{
+	struct procfiles files;
+	json_t *o;
+
+	procstat_files(0, &files);
+	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol", PSKIT_PROTOCOL, "clock_seconds",
+	    (double)clock_wall() / (double)NSEC_PER_SEC, "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", files.open);
+	json_object_set_new(o, "max_fds", files.most < INT64_MAX ? json_integer((json_int_t)files.most) : json_null());
+	return o;
+}
+
+static void send_beat(struct agent *a, bool busy)
+{
+	json_t *beat = json_pack("{s:s, s:b, s:o}", "op", "beat", "busy", busy, "about",
+	    describe_process());
+	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
+	char *text;
+
+	if (stats)
+		json_object_set_new(beat, "stats", stats);
+	text = json_text(beat);
+	agent_send(a, text, 0);
+	free(text);
+	json_decref(beat);
+}
+
+/* The coordinator has been silent for too long, but may still hear us: tell it that we end
+ * this session for that reason, so that it does not count us as gone. */
+static void send_deaf(struct agent *a)
+{
+	agent_send(a, "{\"op\":\"deaf\"}", 0);
+	conn_write(a->conn, NULL);
+}
+
+static void beat_if_due(struct agent *a, int64_t now, bool busy)
+{
+	if (now < a->next_beat)
+		return;
+	send_beat(a, busy);
+	a->next_beat = now + atomic_load(&a->heartbeat);
+}
+
+void agent_beat(struct agent *a)
+{
+	if (!a->conn || !a->joined)
+		return;
+	a->next_beat = 0;
+	beat_if_due(a, clock_now(), false);
+}
+
+void agent_beat_busy(struct agent *a)
+{
+	if (!a->conn || !a->joined)
+		return;
+	beat_if_due(a, clock_now(), true);
+	conn_write(a->conn, NULL);
+}
+
+/* Wait until the socket is connected, so that an error names its address. */
+static enum err_code finish_connect(struct agent *a, int fd, const char *addr, struct err *e)
+{
+	int64_t end = clock_now() + CONNECT_DEADLINE;
+
+	while (!atomic_load(&a->stop)) {
+		struct pollfd p = { fd, POLLOUT, 0 };
+
+		if (poll(&p, 1, 20) > 0)
+			return net_connected(fd, addr, e);
+		if (clock_now() > end)
+			break;
+	}
+	return err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
+}
+
+static enum err_code dial_coordinator(struct agent *a, struct err *e)
+{
+	enum err_code rc = err_set(e, ERR_UNREACH, "no address of the coordinator is known");
+	int fd;
+
+	for (int i = 0; i < AGENT_ADDRESSES; i++) {
+		if (!a->cfg.addr[i] || !a->cfg.addr[i][0])
+			continue;
+		rc = net_connect(a->cfg.addr[i], &fd, e);
+		if (rc)
+			continue;
+		rc = finish_connect(a, fd, a->cfg.addr[i], e);
+		if (rc) {
+			close(fd);
+			continue;
+		}
+		*e = (struct err){ 0 };
+		a->conn = conn_dial(fd, a->cfg.id, a->cfg.server_key, &a->cfg.info, &handler, a);
+		return ERR_OK;
+	}
+	return rc;
+}
+
+/* How long to sleep at most, in ms. */
+static int poll_ms(const struct agent *a, int64_t now)
+{
+	int64_t until = a->joined ? a->next_beat : now + 100 * NSEC_PER_MSEC;
+
+	return until <= now ? 0 : (int)((until - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+}
+
+/* The coordinator has closed the connection: read its last records, one of which may be the
+ * view that ends the cluster. */
+static void read_last_records(struct agent *a)
+{
+	struct err e = { 0 };
+
+	conn_read(a->conn, &e);
+	deliver_view(a);
+}
+
+/* Run one session, from dialling to its end. a->fault says why it ended. */
+static void run_session(struct agent *a)
+{
+	int64_t begin = clock_now();
+	enum err_code rc = dial_coordinator(a, &a->fault);
+
+	while (!rc) {
+		struct pollfd p[2];
+		int64_t now = clock_now();
+		uint64_t count;
+
+		if (a->joined) {
+			agent_send_messages(a);
+			beat_if_due(a, now, false);
+		} else if (now - begin > HELLO_DEADLINE) {
+			err_set(&a->fault, ERR_TIMEOUT, "the coordinator does not answer");
+			break;
+		}
+		if (atomic_load(&a->stop) && conn_is_live(a->conn)) {
+			struct record bye = { .type = REC_BYE };
+
+			conn_send(a->conn, &bye, NULL);
+			conn_write(a->conn, NULL);
+			break;
+		}
+		rc = conn_check(a->conn, now, &a->fault);
+		if (rc && a->joined)
+			send_deaf(a);
+		if (!rc && (rc = conn_write(a->conn, &a->fault)))
+			read_last_records(a);
+		if (rc || atomic_load(&a->stop))
+			break;
+		p[0] = (struct pollfd){ conn_fd(a->conn), (short)(POLLIN | (conn_queued(a->conn) ? POLLOUT : 0)), 0 };
+		p[1] = (struct pollfd){ a->wake, POLLIN, 0 };
+		if (poll(p, 2, poll_ms(a, now)) < 0 && errno != EINTR)
+			abort();
+		if (p[1].revents && read(a->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+			abort();
+		if (p[0].revents) {
+			struct err e = { 0 };
+
+			rc = conn_read(a->conn, &e);
+			if (rc && !a->fault.code)
+				a->fault = e;
+			if (deliver_view(a) && !rc)
+				rc = a->fault.code;
+		}
+	}
+	conn_free(a->conn);
+	a->conn = NULL;
+	a->joined = false;
+	atomic_store(&a->up, false);
+	buf_clear(&a->text);
+	buf_clear(&a->view);
+	agent_requeue_messages(a);
+}
+
+/* Try again after a session that failed? `without`: ns since the last session. */
+/* May the agent connect again after this error? without: how long it has been without a
+ * session, in ns. */
+static bool may_retry(const struct agent *a, int64_t without)
+{
+	if (a->cfg.eager && !a->was_up && a->fault.code == ERR_UNREACH)
+		return false;
+	return !a->refused && a->denied < DENIALS && a->fault.code != ERR_FORBIDDEN &&
+	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= atomic_load(&a->deadline);
+}
+
+static void wait_before_retry(struct agent *a, int64_t ns)
+{
+	struct pollfd p = { a->wake, POLLIN, 0 };
+	uint64_t count;
+
+	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) > 0 && read(a->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+		abort();
+}
+
+static void *run_agent(void *ctx)
+{
+	struct agent *a = ctx;
+	int64_t last_up = clock_now(), retry = RETRY_MIN;
+	bool said = false;
+
+	while (!atomic_load(&a->stop)) {
+		bool was_up;
+
+		a->fault = (struct err){ 0 };
+		a->next_beat = 0;
+		run_session(a);
+		was_up = a->next_beat != 0;
+		a->denied = a->fault.code == ERR_AUTH && !was_up ? a->denied + 1 : 0;
+		a->was_up |= was_up;
+		if (was_up) {
+			last_up = clock_now();
+			retry = RETRY_MIN;
+			said = false;
+		}
+		if (atomic_load(&a->stop) || !may_retry(a, clock_now() - last_up))
+			break;
+		if (!said && clock_now() - last_up > 2 * NSEC_PER_SEC) {
+			log_warn(a->cfg.log, "waiting for the coordinator: %s", a->fault.msg);
+			said = true;
+		}
+		wait_before_retry(a, retry);
+		retry = retry * 2 < RETRY_MAX ? retry * 2 : RETRY_MAX;
+	}
+	pthread_mutex_lock(&a->lock);
+	a->ended = true;
+	pthread_cond_broadcast(&a->answered);
+	pthread_mutex_unlock(&a->lock);
+	if (!atomic_load(&a->stop) && a->cfg.lost)
+		a->cfg.lost(a->cfg.ctx, &a->fault);
+	return NULL;
+}
+
+/* ---- from other threads --------------------------------------------------------------- */
+
+enum err_code agent_start(const struct agent_config *cfg, struct agent **out, struct err *e)
+{
+	struct agent *a = mem_alloc(sizeof *a);
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int failed;
+
+	a->cfg = *cfg;
+	json_incref(a->cfg.join);
+	a->next_seq = 1;
+	atomic_init(&a->heartbeat, cfg->heartbeat);
+	atomic_init(&a->deadline, cfg->deadline);
+	atomic_init(&a->interrupt, NULL);
+	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->answered, &attr);
+	pthread_condattr_destroy(&attr);
+	*out = a;
+	/* Signals are handled by another thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	failed = a->wake < 0 || pthread_create(&a->thread, NULL, run_agent, a);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (failed) {
+		json_decref(a->cfg.join);
+		free(a);
+		*out = NULL;
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	return ERR_OK;
+}
+
+void agent_stop(struct agent *a)
+{
+	if (!a)
+		return;
+	atomic_store(&a->stop, true);
+	agent_wake(a);
+	pthread_join(a->thread, NULL);
+	while (a->asks) {
+		struct ask *next = a->asks->next;
+
+		free(a->asks->text);
+		free(a->asks);
+		a->asks = next;
+	}
+	json_decref(a->cfg.join);
+	buf_release(&a->text);
+	buf_release(&a->view);
+	close(a->wake);
+	pthread_cond_destroy(&a->answered);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+}
+
+void agent_set_join(struct agent *a, json_t *join)
+{
+	pthread_mutex_lock(&a->lock);
+	json_decref(a->cfg.join);
+	a->cfg.join = json_deep_copy(join);
+	pthread_mutex_unlock(&a->lock);
+}
+
+void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline)
+{
+	atomic_store(&a->heartbeat, heartbeat);
+	atomic_store(&a->deadline, deadline);
+	agent_wake(a);
+}

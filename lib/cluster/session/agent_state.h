@@ -1,0 +1,83 @@
+#ifndef SESSION_AGENT_STATE_H
+#define SESSION_AGENT_STATE_H
+
+/* The inside of an agent, shared by agent.c (its thread) and agent_call.c (calls from other
+ * threads).
+ *
+ * States of the agent's thread:
+ *
+ *   state     event                                           next state
+ *   DIALLING  connected, and the handshake completes:         JOINING, sends `join`; JOINED at once
+ *             on_agent_live                                   when there is no `join`
+ *   JOINING   the answer to `join` is not an error            JOINED: `up` is true
+ *   JOINING   the answer is an error                          ENDED (refused)
+ *   JOINING   no answer within HELLO_DEADLINE                 WAITING
+ *   JOINED    heartbeats and messages are exchanged           JOINED
+ *   any       the connection fails, breaks or is silent       WAITING, or ENDED (see may_retry)
+ *   WAITING   the retry interval has passed                   DIALLING
+ *   any       agent_stop: sends BYE                           ENDED
+ *
+ * ENDED sets `ended`, which ends every agent_call, and calls cfg.lost unless agent_stop was the
+ * cause.
+ *
+ * `lock` protects the fields that its comment names; the thread releases it before each callback
+ * and each wait. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "session/agent.h"
+
+/* A message to the coordinator. A call lives on its caller's stack until the answer has come.
+ * A message with `tell` lives on the heap and gets no answer: without a name it is freed when
+ * it has been sent, and with a name it stays, to be sent in every session. */
+struct ask {
+	struct ask *next;
+	char *text;
+	char name[24];
+	uint64_t seq;
+	bool sent, done, tell;
+	json_t *answer;
+	struct err why;
+};
+
+struct agent {
+	struct agent_config cfg;
+	pthread_t thread;
+	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended, over */
+	pthread_cond_t answered;
+	struct ask *asks;
+	uint64_t next_seq;
+	_Atomic bool stop, up;          /* up: a session is there, and the join has its answer */
+	_Atomic(const struct interrupt *) interrupt;    /* ends calls; NULL: nothing does */
+	_Atomic int64_t heartbeat, deadline;    /* as in cfg, until agent_set_pace */
+	bool ended;
+	bool over;                      /* a view said that the cluster has ended */
+	int wake;
+	/* Only the agent's thread uses these: */
+	struct conn *conn;
+	struct err fault;               /* of the present connection */
+	bool refused;                   /* the coordinator refused the join: do not try again */
+	struct buf text;                /* the message that is being received */
+	/* a view that was received and not yet parsed: a newer one may follow */
+	struct buf view;
+	unsigned denied;                /* handshakes refused in a row */
+	int64_t epoch;                  /* of the last view's layout; 0: none yet */
+	bool joined, was_up;            /* joined: in this session; was_up: in any session */
+	int64_t next_beat;
+};
+
+/* Wake the agent's thread. Any thread. */
+void agent_wake(struct agent *a);
+/* On the agent's thread only. agent_send: send a text. agent_send_messages: send all messages that
+ * this session has not sent. agent_deliver_answer: give an answer to the call that waits for it (takes
+ * the reference, because jansson's counts may not be shared between threads). */
+void agent_send(struct agent *a, const char *text, uint64_t seq);
+void agent_send_messages(struct agent *a);
+void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer);
+/* The session broke: messages that were sent on it are sent again on the next one. That is
+ * safe because every operation may be repeated. */
+void agent_requeue_messages(struct agent *a);
+
+#endif

@@ -1,0 +1,182 @@
+#include "session/probe.h"
+
+#include <math.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "socket/net.h"
+
+#define PIECE (256u << 10)
+#define PIECES 4u
+#define QUESTIONS 3u
+/* After a piece that takes this long, measure no others: they would tell nothing more. */
+#define ENOUGH (NSEC_PER_SEC / 4)
+#define CONNECTING (3 * NSEC_PER_SEC)
+#define PATIENCE (5 * NSEC_PER_SEC)
+
+struct probe {
+	struct conn *conn;
+	const atomic_bool *stop;
+	bool up;
+	uint64_t asked, answered;
+	struct err why;
+};
+
+static bool is_probe_over(const struct probe *p)
+{
+	return p->why.code || (p->stop && atomic_load(p->stop));
+}
+
+static void on_probe_live(void *ctx, const struct hs_server_info *server)
+{
+	(void)server;
+	((struct probe *)ctx)->up = true;
+}
+
+static enum conn_verdict on_probe_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct probe *p = ctx;
+
+	(void)payload;
+	if (r->type == REC_NACK)
+		err_set(&p->why, ERR_UNSUPPORTED, "it does not answer probes: its pskit is another version");
+	else if (r->type == REC_PROBED)
+		p->answered = r->seq;
+	return CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .live = on_probe_live, .record = on_probe_record };
+
+static bool is_up_or_over(void *ctx)
+{
+	struct probe *p = ctx;
+
+	return p->up || is_probe_over(p);
+}
+
+static bool has_answer_or_over(void *ctx)
+{
+	struct probe *p = ctx;
+
+	return p->answered >= p->asked || is_probe_over(p);
+}
+
+static enum err_code probe_end_error(const struct probe *p, struct err *e)
+{
+	if (p->why.code)
+		*e = p->why;
+	else if (is_probe_over(p))
+		return err_set(e, ERR_STOPPED, "it was given up");
+	return p->why.code;
+}
+
+/* Connect within CONNECTING, and check for `stop` meanwhile. */
+static enum err_code connect_probe(struct probe *p, const char *addr, int *fd, struct err *e)
+{
+	int64_t end = clock_now() + CONNECTING;
+	enum err_code rc = net_connect(addr, fd, e);
+
+	while (!rc) {
+		struct pollfd f = { *fd, POLLOUT, 0 };
+
+		if (poll(&f, 1, 50) > 0)
+			rc = net_connected(*fd, addr, e);
+		else if (clock_now() > end)
+			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
+		else
+			rc = probe_end_error(p, e);
+		if (rc)
+			close(*fd);
+		else if (f.revents)
+			return ERR_OK;
+	}
+	return rc;
+}
+
+/* Send a probe of `up` bytes that asks for an answer of `down` bytes, and wait for the answer.
+ * *took: ns. */
+static enum err_code send_probe(struct probe *p, uint32_t up, uint32_t down, const uint8_t *body,
+    int64_t *took, struct err *e)
+{
+	struct record r = { .type = REC_PROBE, .len = up, .total = down, .seq = ++p->asked };
+	int64_t begin = clock_now();
+	enum err_code rc;
+
+	conn_send(p->conn, &r, body);
+	rc = conn_write(p->conn, e);
+	if (!rc)
+		rc = conn_until(p->conn, has_answer_or_over, p, PATIENCE, e);
+	*took = clock_now() - begin;
+	return rc ? rc : probe_end_error(p, e);
+}
+
+/* Measure bytes per second: of the fastest piece, because the others may have met the job's
+ * own traffic, and without the round-trip time, as far as it is known. */
+static enum err_code measure_rate(struct probe *p, uint32_t up, uint32_t down, const uint8_t *body,
+    double rtt, double *out, struct err *e)
+{
+	int64_t took = 0;
+	enum err_code rc = ERR_OK;
+
+	for (unsigned n = 0; !rc && n < PIECES && took < ENOUGH; n++) {
+		double seconds;
+
+		rc = send_probe(p, up, down, body, &took, e);
+		seconds = (double)took / 1e9;
+		seconds -= fmin(rtt, seconds / 2);
+		if (!rc)
+			*out = fmax(*out, (double)(up + down) / seconds);
+	}
+	return rc;
+}
+
+static enum err_code measure_link(struct probe *p, struct probe_result *out)
+{
+	uint8_t *body = mem_array(PIECE, 1);
+	enum err_code rc = ERR_OK;
+	int64_t took;
+
+	for (unsigned i = 0; !rc && i < QUESTIONS; i++) {
+		rc = send_probe(p, 0, 0, NULL, &took, &out->why);
+		if (!rc && (!i || (double)took / 1e9 < out->rtt))
+			out->rtt = (double)took / 1e9;
+	}
+	if (!rc)
+		rc = measure_rate(p, PIECE, 0, body, out->rtt, &out->up, &out->why);
+	if (!rc)
+		rc = measure_rate(p, 0, PIECE, NULL, out->rtt, &out->down, &out->why);
+	free(body);
+	return rc;
+}
+
+void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32], const struct hs_client_info *info,
+    const atomic_bool *stop, struct probe_result *out)
+{
+	struct probe p = { .stop = stop };
+	struct record bye = { .type = REC_BYE };
+	int fd;
+
+	*out = (struct probe_result){ .stage = PROBE_CONNECT };
+	if (connect_probe(&p, addr, &fd, &out->why))
+		return;
+	out->stage = PROBE_HANDSHAKE;
+	p.conn = conn_dial(fd, id, key, info, &handler, &p);
+	if (!conn_until(p.conn, is_up_or_over, &p, PATIENCE, &out->why) &&
+	    !probe_end_error(&p, &out->why)) {
+		out->stage = PROBE_TRANSFER;
+		if (!measure_link(&p, out))
+			out->stage = PROBE_DONE;
+		conn_send(p.conn, &bye, NULL);
+		conn_write(p.conn, NULL);
+	}
+	conn_free(p.conn);
+}
+
+const char *probe_stage_name(enum probe_stage s)
+{
+	static const char *const name[] = { "connect", "handshake", "transfer", "done" };
+
+	return name[s];
+}

@@ -1,0 +1,478 @@
+#include "shard/copy.h"
+
+#include "core/endian.h"
+#include "core/mem.h"
+#include "shard/settings_epoch.h"
+#include "shard/row_life.h"
+#include "shard/row_width.h"
+
+/* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
+static size_t copy_head_bytes(size_t more)
+{
+	return COPY_HEAD + (more + 7) / 8 * 8;
+}
+
+/* Makes a record of the partition's present version. The body is filled in by the caller. */
+static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead, size_t nbody)
+{
+	struct copy *c = mem_alloc(sizeof *c);
+
+	c->kind = kind;
+	c->table = p->table->id;
+	c->part = p->index;
+	c->step = step;
+	c->version = p->version;
+	c->nhead = nhead;
+	c->head = mem_alloc(c->nhead);
+	c->nbody = nbody;
+	return c;
+}
+
+static void fill_copy_head(struct copy *c, const struct part *p, uint64_t examples, uint32_t n,
+    uint32_t nrows)
+{
+	put_le64(c->head, c->version);
+	put_le64(c->head + 8, examples);
+	put_le32(c->head + 16, n);
+	put_le32(c->head + 20, nrows);
+	put_le32(c->head + 24, p->by->number);
+	/* For pushes from outside, whose step replicas cannot know otherwise. */
+	put_le32(c->head + 28, p->life ? (uint32_t)p->life->clock : 0);
+}
+
+static void free_copy(struct copy *c)
+{
+	free(c->head);
+	free(c->body);
+	free(c);
+}
+
+/* Appends the record to part.sent and tells the owner to send it. */
+static void enqueue_copy(struct shard *s, struct part *p, struct copy *c)
+{
+	c->seq = ++p->next_seq;
+	*p->sent_last = c;
+	p->sent_last = &c->next;
+	p->nsent++;
+	copy_update_safe(p);
+	s->cfg.forward(s->cfg.ctx, p->to, c->table, c->part);
+}
+
+bool copy_may_send(const struct part *p)
+{
+	return p->to == NO_SERVER || (p->nsent < SHARD_SENT_MAX && (!p->acc || p->spare));
+}
+
+/* Everything is safe except what a record in the queue stands for, when the next replica must have
+ * it: go through the queue, and stay below the first such step, version and number. */
+void copy_update_safe(struct part *p)
+{
+	uint64_t step = p->step, version = p->version, seq = p->next_seq;
+
+	for (const struct copy *c = p->must ? p->sent : NULL; c; c = c->next) {
+		if (c->kind == COPY_STATE)
+			continue;
+		if (c->seq <= seq)
+			seq = c->seq - 1;
+		if (c->kind != COPY_PUSH && c->step < step)
+			step = c->step;
+		/* A refused push and a step without a sum have made no version. */
+		if (c->nbody && c->version <= version)
+			version = c->version - 1;
+	}
+	atomic_store(&p->safe_step, step);
+	atomic_store(&p->safe_version, version);
+	atomic_store(&p->safe_seq, seq);
+}
+
+/* ---- changes ----------------------------------------------------------------------- */
+
+/* Lists the slots whose last push is of this step, in ascending order, with COPY_REFUSED for
+ * refused ones. Returns their number; out NULL: only that. */
+static uint32_t list_pushers(const struct part *p, uint64_t step, uint8_t *out)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (p->last[i] == step + 1) {
+			if (out)
+				put_le32(out + (size_t)n * 4, i | (part_was_refused(p, i, step) ? COPY_REFUSED : 0));
+			n++;
+		}
+	return n;
+}
+
+/* Copies the accumulated rows: all ids, then all values. */
+static void fill_rows_body(struct copy *c, const struct part *p)
+{
+	size_t n = rows_count(p->acc_rows), cols = p->table->cols;
+
+	c->nbody = n * (8 + cols * 4);
+	c->body = mem_array(n, 8 + cols * 4);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t id;
+		const float *g = rows_at(p->acc_rows, i, &id);
+
+		put_le64(c->body + i * 8, id);
+		memcpy(c->body + n * 8 + i * cols * 4, g, cols * 4);
+	}
+}
+
+/* Makes the accumulated sum the record's body. A dense accumulator is moved, not copied; the spare
+ * one takes its place. */
+static void move_sum_to_body(struct copy *c, struct part *p)
+{
+	if (p->contributions && p->table->sparse) {
+		fill_rows_body(c, p);
+	} else if (p->contributions) {
+		c->body = (uint8_t *)p->acc;
+		c->nbody = p->n * sizeof *p->acc;
+		p->acc = p->spare;
+		p->spare = NULL;
+	}
+}
+
+void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step)
+{
+	uint32_t n = list_pushers(p, step, NULL);
+	struct copy *c;
+
+	if (p->to == NO_SERVER || (!n && !explicit_step)) {
+		copy_update_safe(p);
+		return;
+	}
+	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step,
+	    copy_head_bytes((size_t)n * 4), 0);
+	list_pushers(p, step, c->head + COPY_HEAD);
+	move_sum_to_body(c, p);
+	fill_copy_head(c, p, examples, n,
+	    p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	enqueue_copy(s, p, c);
+}
+
+static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
+{
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (p->last[i] == step + 1) {
+			sum_put_contributor(at, &(struct sum_contributor){ i, p->share[i].examples, p->share[i].incarnation });
+			at += SUM_CONTRIBUTOR_BYTES;
+		}
+}
+
+void copy_relay_sum(struct shard *s, struct part *p, uint64_t step)
+{
+	uint32_t n = list_pushers(p, step, NULL);
+	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_body_head_bytes(n), 0) : NULL;
+
+	if (!c) {
+		copy_update_safe(p);
+		return;
+	}
+	move_sum_to_body(c, p);
+	sum_body_put_head(c->head, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
+	enqueue_copy(s, p, c);
+}
+
+void copy_step(struct shard *s, struct part *p, uint64_t step)
+{
+	struct copy *c = copy_new(p, COPY_STEP, step, copy_head_bytes(0), 0);
+
+	fill_copy_head(c, p, 0, 0, 0);
+	enqueue_copy(s, p, c);
+}
+
+void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused)
+{
+	size_t nids = (size_t)push->nrows * 8;
+	struct copy *c;
+
+	if (p->to == NO_SERVER) {
+		copy_update_safe(p);
+		return;
+	}
+	c = copy_new(p, COPY_PUSH, push->step, copy_head_bytes(0), refused ? 0 : nids + push->len);
+	c->codec = push->codec;
+	if (!refused) {
+		c->body = mem_alloc(c->nbody);
+		if (nids)
+			memcpy(c->body, push->ids, nids);
+		memcpy(c->body + nids, push->payload, push->len);
+	}
+	fill_copy_head(c, p, push->examples, push->slot, push->nrows);
+	enqueue_copy(s, p, c);
+}
+
+void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const uint8_t *head, size_t nhead,
+    const uint8_t *body, size_t nbody)
+{
+	struct copy *c = mem_alloc(sizeof *c);
+
+	*c = (struct copy){ .kind = in->kind, .table = in->table, .codec = in->codec, .part = in->part, .step = in->step,
+		.version = p->version, .nhead = nhead, .nbody = nbody };
+	c->head = mem_alloc(nhead);
+	memcpy(c->head, head, nhead);
+	if (nbody) {
+		c->body = mem_alloc(nbody);
+		memcpy(c->body, body, nbody);
+	}
+	enqueue_copy(s, p, c);
+}
+
+/* ---- a state transfer ------------------------------------------------------------------ */
+
+static size_t put_state_floats(uint8_t *at, const float *x, size_t n)
+{
+	if (at)
+		memcpy(at, x, n * 4);
+	return n * 4;
+}
+
+static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t stride)
+{
+	size_t n = rows_count(rows);
+
+	for (size_t i = 0; at && i < n; i++) {
+		uint64_t id;
+		const float *row = rows_at(rows, i, &id);
+
+		put_le64(at + i * 8, id);
+		memcpy(at + n * 8 + i * stride * 4, row, stride * 4);
+	}
+	return n * (8 + stride * 4);
+}
+
+/* The state of the row policy. */
+static size_t put_state_life(uint8_t *at, const struct life *l)
+{
+	size_t n = row_life_words(l);
+	uint64_t *words = at && n ? mem_array(n, sizeof *words) : NULL;
+
+	if (words) {
+		row_life_put(l, words);
+		for (size_t i = 0; i < n; i++)
+			put_le64(at + i * 8, words[i]);
+	}
+	free(words);
+	return n * 8;
+}
+
+/* Writes the partition's values and state. Returns the length; at NULL: only that. copy_in.c reads
+ * it in decode_state. */
+static size_t encode_state(const struct part *p, uint8_t *at)
+{
+	size_t nslots = p->by->rule->nslots, cols = p->table->cols, len;
+
+	if (p->table->sparse) {
+		len = put_state_rows(at, p->rows, part_rows_copied(p));
+		len += p->rest ? put_state_rows(at ? at + len : NULL, p->rest, row_width_rest_stride(p)) : 0;
+		len += p->prev_rows ? put_state_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
+		return len + put_state_life(at ? at + len : NULL, p->life);
+	}
+	len = put_state_floats(at, p->w, p->n);
+	len += put_state_floats(at ? at + len : NULL, p->state, p->n * nslots);
+	return len + (p->prev ? put_state_floats(at ? at + len : NULL, p->prev, p->n) : 0);
+}
+
+/* Writes what the slot has pushed and what it announced. Pushes of the open bsp step are in a sum
+ * that stays here and is sent with the step's record. They are written as announced, not as taken:
+ * if the receiver were the only replica left, they would have to be pushed again. */
+static void put_state_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
+{
+	bool open = settings_epoch_is_bsp(s, p->step) && p->last[slot] > p->step;
+	uint64_t due = part_expected_end(p, slot), claims = due ? p->debt[slot].claims : 0, refused = part_refused_bits(p, slot);
+
+	if (open && due <= p->step) {
+		claims = p->step + 1 - due < 64 ? claims << (p->step + 1 - due) : 0;
+		due = p->step + 1;
+	}
+	if (open && due - 1 - p->step < 64)
+		claims |= UINT64_C(1) << (due - 1 - p->step);
+	/* The bits of `refused` count from last[slot]; move them so that they count from
+	 * p->step. */
+	if (open)
+		refused = p->last[slot] - p->step < 64 ? refused >> (p->last[slot] - p->step) : 0;
+	put_le64(at, open ? p->step : p->last[slot]);
+	put_le64(at + 8, due);
+	put_le64(at + 16, claims);
+	put_le64(at + 24, refused);
+}
+
+/* Queues the whole partition as a record. */
+static void send_state(struct shard *s, struct part *p)
+{
+	struct copy *c = copy_new(p, COPY_STATE, p->step,
+	    copy_head_bytes(COPY_STATE_HEAD + p->nlast * COPY_STATE_SLOT), encode_state(p, NULL));
+	uint8_t *at = c->head + COPY_HEAD;
+
+	put_le32(at, p->prev_rows ? (uint32_t)rows_count(p->prev_rows) : 0);
+	put_le32(at + 4, p->prev_same);
+	put_le64(at + 8, p->born);
+	for (uint32_t i = 0; i < p->nlast; i++)
+		put_state_slot(s, p, i, at + COPY_STATE_HEAD + i * COPY_STATE_SLOT);
+	c->body = mem_alloc(c->nbody + 1);
+	encode_state(p, c->body);
+	fill_copy_head(c, p, 0, (uint32_t)p->nlast, p->rows ? (uint32_t)rows_count(p->rows) : 0);
+	enqueue_copy(s, p, c);
+}
+
+/* ---- the next replica ----------------------------------------------------------------- */
+
+void copy_drop_first(struct part *p)
+{
+	struct copy *c = p->sent;
+
+	p->sent = c->next;
+	if (!p->sent)
+		p->sent_last = &p->sent;
+	p->nsent--;
+	if (c->kind == COPY_SUM && !p->table->sparse && !p->spare && p->to != NO_SERVER) {
+		p->spare = (float *)(void *)c->body;
+		c->body = NULL;
+	}
+	free_copy(c);
+}
+
+void copy_drop_all(struct part *p)
+{
+	while (p->sent)
+		copy_drop_first(p);
+}
+
+void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process)
+{
+	bool begun = p->to != NO_SERVER && p->sent && p->sent->kind == COPY_STATE;
+
+	if (p->to != to || p->to_process != process) {
+		/* A state transfer that was begun is of no use any more; changes that count are
+		 * sent again to the new server. */
+		if (to == NO_SERVER || begun || !p->must)
+			copy_drop_all(p);
+		p->to = to;
+		p->to_process = process;
+		p->must = to != NO_SERVER;
+		p->synced = false;
+		for (struct copy *c = p->sent; c; c = c->next)
+			c->session = 0;
+		if (p->sent)
+			s->cfg.forward(s->cfg.ctx, to, p->table->id, p->index);
+	}
+	copy_update_safe(p);
+}
+
+/* Begins to send the partition to the joining server, if that is due. Returns false, which ends
+ * shard_each, when it was begun. */
+static bool begin_feed(struct shard *s, struct part *p, void *ctx)
+{
+	uint16_t server = *(const uint16_t *)ctx;
+
+	if (!p->here || !p->tail || p->feed != server || p->to != NO_SERVER)
+		return true;
+	p->to = server;
+	p->to_process = p->feed_process;
+	p->must = p->synced = false;
+	/* Without memory for a second sum, closing the step would wait forever. */
+	if (p->head && part_alloc_head(p, s, NULL)) {
+		p->to = NO_SERVER;
+		return true;
+	}
+	send_state(s, p);
+	return false;
+}
+
+bool shard_feed_next(struct shard *s, uint16_t server)
+{
+	return !shard_each(s, begin_feed, &server);
+}
+
+struct fed {
+	uint16_t server;
+	uint64_t all, begun, done;
+};
+
+static bool count_fed(struct shard *s, struct part *p, void *ctx)
+{
+	struct fed *f = ctx;
+
+	(void)s;
+	if (p->here && p->tail && p->feed == f->server) {
+		f->all++;
+		f->begun += p->to == f->server;
+		f->done += p->to == f->server && p->synced;
+	}
+	return true;
+}
+
+void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done)
+{
+	struct fed f = { .server = server };
+
+	shard_each(s, count_fed, &f);
+	*all = f.all;
+	*begun = f.begun;
+	*done = f.done;
+}
+
+/* ---- sending and acknowledgements ------------------------------------------------------ */
+
+void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
+    bool (*put)(void *ctx, const struct copy *c), void *ctx)
+{
+	struct part *p = shard_part(s, table, part);
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	for (struct copy *c = p->to == server ? p->sent : NULL; c; c = c->next) {
+		if (c->session == session)
+			continue;
+		if (!put(ctx, c))
+			break;
+		c->session = session;
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Drops the records that `to` has acknowledged. */
+static void drop_acknowledged(struct part *p, uint64_t seq)
+{
+	while (p->sent && p->sent->seq <= seq) {
+		bool state = p->sent->kind == COPY_STATE;
+
+		copy_drop_first(p);
+		if (!state)
+			continue;
+		/* `to` has its state transfer: from now on nothing is safe without it. */
+		p->must = true;
+		p->sync_at = p->version;
+	}
+	copy_update_safe(p);
+	if (p->must && p->feed == p->to && atomic_load(&p->safe_version) >= p->sync_at)
+		p->synced = true;
+}
+
+void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part, uint64_t seq)
+{
+	struct part *p = shard_part(s, table, part);
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (p->to == server)
+		drop_acknowledged(p, seq);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool forward_unsent(struct shard *s, struct part *p, void *ctx)
+{
+	uint16_t server = *(const uint16_t *)ctx;
+
+	if (p->to == server && p->sent)
+		s->cfg.forward(s->cfg.ctx, server, p->table->id, p->index);
+	return true;
+}
+
+void shard_resend(struct shard *s, uint16_t server)
+{
+	shard_each(s, forward_unsent, &server);
+}

@@ -1,0 +1,55 @@
+#ifndef SHARD_COPY_H
+#define SHARD_COPY_H
+
+/* Replication, the sending side: records (struct copy of shard.h) for the next replica of a
+ * partition's chain, their queue part.sent, and what is safe. A relay queues its sums for
+ * SHARD_UPSTREAM in the same way. copy_in.c is the receiving side. All functions are called with
+ * the partition's lock held.
+ *
+ * The next replica `to` of a partition goes through these states:
+ *
+ *    none --shard_feed_next--> joining: COPY_STATE queued, then changes; not must
+ *    joining --COPY_STATE acknowledged--> must: nothing is safe without it
+ *    must --version sync_at is safe--> synced: the layout may count it in
+ *    none --layout: a counted member comes next--> must
+ *    any --layout: another server or process--> none, or that server (copy_set_next) */
+#include "shard/gate.h"
+
+/* Every head begins with: u64 version, u64 examples, u32 number of slots that follow (COPY_PUSH:
+ * the slot), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
+ * of the row policy's clock. */
+#define COPY_HEAD 32
+/* COPY_STATE, before the slots: u32 rows of prev_rows, u32 prev_same, u64 born. */
+#define COPY_STATE_HEAD 16
+/* COPY_STATE, for each slot: u64 last, due, claims and refused, as in struct part. */
+#define COPY_STATE_SLOT 32
+/* Set in a slot's number in the list of a sum: its push was refused. */
+#define COPY_REFUSED (UINT32_C(1) << 31)
+
+/* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
+ * moved to the record. Nothing is queued when nobody pushed, because the next replica learns that
+ * from CLOCKs; explicit_step: queue a record even then. */
+void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step);
+/* Queues a record that says only that the step is closed. */
+void copy_step(struct shard *s, struct part *p, uint64_t step);
+/* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
+void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused);
+/* Relay: queues the open sum with the list of its slots for SHARD_UPSTREAM. */
+void copy_relay_sum(struct shard *s, struct part *p, uint64_t step);
+/* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
+void copy_drop_first(struct part *p);
+/* Queues, at a replica that has taken a record, the same record for the replica after it. */
+void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const uint8_t *head, size_t nhead,
+    const uint8_t *body, size_t nbody);
+/* Is there room for one more record, and a second accumulator for the sum in it? */
+bool copy_may_send(const struct part *p);
+/* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
+ * queue or `must`. */
+void copy_update_safe(struct part *p);
+/* Drops all records. */
+void copy_drop_all(struct part *p);
+/* The next replica is now this process of the server `to`. Records that count are sent to it again;
+ * a state transfer that was under way is dropped. */
+void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process);
+
+#endif

@@ -1,0 +1,300 @@
+#include "core/endian.h"
+#include "codec/codec.h"
+#include "coord/coord.h"
+#include "core/mem.h"
+#include "shard/copy.h"
+#include "shard/settings_epoch.h"
+#include "shard/row_life.h"
+#include "shard/row_width.h"
+
+/* Replication, the receiving side: takes the records of the previous replica, which copy.c
+ * writes. */
+
+/* A parsed record. */
+struct incoming {
+	const struct copy *c;
+	uint64_t version, examples;
+	uint32_t n, nrows;
+	uint32_t clock;                 /* lower half of the row policy's clock */
+	const struct settings_epoch *by;        /* settings epoch of the update; NULL: not known here yet */
+	/* The list of slots; for a state its head, and then (last, due, claims, refused) by
+	 * slot. */
+	const uint8_t *list;
+	const uint8_t *body;
+	size_t nbody;
+};
+
+/* Are all slots within range? Arrays by slot grow to the highest one, so no number from the wire
+ * may make them larger than there can be workers. */
+static bool slots_in_range(const struct incoming *in)
+{
+	if (in->c->kind == COPY_PUSH)
+		return in->n < COORD_WORKERS_MAX || in->n == SHARD_OUTSIDE;
+	for (uint32_t i = 0; in->c->kind != COPY_STATE && i < in->n; i++)
+		if ((get_le32(in->list + (size_t)i * 4) & ~COPY_REFUSED) >= COORD_WORKERS_MAX)
+			return false;
+	return in->n <= COORD_WORKERS_MAX;
+}
+
+static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
+    struct incoming *in)
+{
+	size_t nlist;
+
+	if (len < COPY_HEAD)
+		return false;
+	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
+		.nrows = get_le32(p + 20), .by = settings_epoch_by_number(s, get_le32(p + 24)), .clock = get_le32(p + 28), .list = p + COPY_HEAD };
+	if (c->kind == COPY_PUSH)
+		nlist = 0;
+	else
+		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_SLOT : ((size_t)in->n * 4 + 7) / 8 * 8;
+	if (len - COPY_HEAD < nlist)
+		return false;
+	in->body = in->list + nlist;
+	in->nbody = len - COPY_HEAD - nlist;
+	return slots_in_range(in);
+}
+
+/* ---- a step, with or without a sum ------------------------------------------------ */
+
+/* Applies the record of a bsp step. */
+static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
+    const struct incoming *in)
+{
+	uint64_t step = in->c->step;
+	uint32_t cols = p->table->cols;
+	size_t want = p->table->sparse ? (size_t)in->nrows * (8 + cols * 4) : p->n * 4;
+	const uint8_t *values = in->body + (p->table->sparse ? (size_t)in->nrows * 8 : 0);
+
+	if (in->nbody && (in->nbody != want || (uintptr_t)values % 4))
+		return SHARD_BAD;
+	/* This record was applied before; the sender has not had the acknowledgement. */
+	if (step < p->step || in->version < p->version + (in->nbody != 0))
+		return SHARD_OK;
+	if (in->version != p->version + (in->nbody != 0))
+		return SHARD_BAD;
+	snapshot_before_update(s, p, step);
+	part_set_epoch(s, p, in->by);
+	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows, in->body, in->examples))
+		return SHARD_BAD;
+	for (uint32_t i = 0; i < in->n; i++) {
+		uint32_t slot = get_le32(in->list + (size_t)i * 4);
+
+		part_set_last(p, slot & ~COPY_REFUSED, step + 1);
+		if (slot & COPY_REFUSED)
+			part_set_refused(p, slot & ~COPY_REFUSED, step);
+	}
+	gate_note_closed(s, step + 1);
+	return SHARD_OK;
+}
+
+/* ---- a push ------------------------------------------------------------------------ */
+
+/* Applies the record of a push. */
+static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
+    const struct incoming *in)
+{
+	size_t nids = (size_t)in->nrows * 8;
+	struct push push = { .slot = in->n, .step = in->c->step, .table = in->c->table, .part = in->c->part,
+		.codec = in->c->codec, .examples = (uint32_t)in->examples, .nrows = in->nrows, .ids = in->body };
+	const struct codec *codec = codec_by_id(push.codec);
+
+	if (in->version <= p->version && in->nbody)
+		return SHARD_OK;
+	/* The record of a refused push has no body. */
+	if (in->nbody) {
+		if (in->nbody < nids || in->version != p->version + 1 || !codec)
+			return SHARD_BAD;
+		push.payload = in->body + nids;
+		push.len = in->nbody - nids;
+		if (codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
+			return SHARD_BAD;
+		snapshot_before_update(s, p, p->step);
+		part_set_epoch(s, p, in->by);
+		if (push.slot == SHARD_OUTSIDE && p->life)
+			row_life_set_step(p, p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
+		if (!part_apply(p, &push))
+			return SHARD_BAD;
+	}
+	if (push.slot != SHARD_OUTSIDE && !part_has_taken(p, push.slot, push.step)) {
+		part_set_last(p, push.slot, push.step + 1);
+		if (!in->nbody)
+			part_set_refused(p, push.slot, push.step);
+	}
+	return SHARD_OK;
+}
+
+/* ---- a state transfer -------------------------------------------------------------------- */
+
+static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_t *left, uint32_t n,
+    size_t stride)
+{
+	size_t bytes = (size_t)n * (8 + stride * 4);
+
+	if (*left < bytes)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++) {
+		bool made;
+		float *row = rows_put(rows, get_le64(at + (size_t)i * 8), &made);
+
+		if (!row)
+			return NULL;
+		memcpy(row, at + (size_t)n * 8 + i * stride * 4, stride * 4);
+	}
+	*left -= bytes;
+	return at + bytes;
+}
+
+static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left, size_t n)
+{
+	if (!at || *left < n * 4)
+		return NULL;
+	memcpy(x, at, n * 4);
+	*left -= n * 4;
+	return at + n * 4;
+}
+
+static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *left)
+{
+	size_t n = *left / 8;
+	uint64_t *words = mem_array(n, sizeof *words);
+	bool good;
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = get_le64(at + i * 8);
+	good = row_life_get(l, words, n);
+	free(words);
+	*left -= n * 8;
+	return good ? at + n * 8 : NULL;
+}
+
+/* Reads what encode_state (copy.c) wrote. False: malformed, or no memory. */
+static bool decode_state(struct part *p, const struct incoming *in)
+{
+	size_t nslots = p->by->rule->nslots, cols = p->table->cols, left = in->nbody;
+	const uint8_t *at = in->body;
+
+	if (p->table->sparse) {
+		at = get_state_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
+		if (at && p->rest)
+			at = get_state_rows(p->rest, at, &left, (uint32_t)row_width_count(p),
+			    row_width_rest_stride(p));
+		if (at && !row_width_is_sound(p))
+			return false;
+		if (at && p->prev_rows)
+			at = get_state_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
+		if (at && p->life)
+			at = get_state_life(p->life, at, &left);
+	} else {
+		at = get_state_floats(p->w, at, &left, p->n);
+		at = get_state_floats(p->state, at, &left, p->n * nslots);
+		if (at && p->prev)
+			at = get_state_floats(p->prev, at, &left, p->n);
+	}
+	return at && left == 0;
+}
+
+/* Replaces the partition by a state transfer, which begins a new tenure. */
+static enum shard_answer install_state(struct shard *s, struct part *p, const struct incoming *in)
+{
+	atomic_fetch_add(&p->tenure, 1);
+	/* part_alloc drops the values that were here, so until the transfer is complete there is no
+	 * replica here. */
+	p->here = false;
+	p->by = in->by;
+	if (part_alloc(p, s, NULL))
+		return SHARD_BAD;
+	if (!decode_state(p, in)) {
+		part_release_values(p, &s->budget);
+		return SHARD_BAD;
+	}
+	p->version = in->version;
+	p->born = get_le64(in->list + 8);
+	part_forget_changes(p);
+	p->step = in->c->step;
+	p->prev_same = get_le32(in->list + 4);
+	p->prev_version = p->version - !p->prev_same;
+	for (uint32_t i = 0; i < in->n; i++) {
+		const uint8_t *at = in->list + COPY_STATE_HEAD + (size_t)i * COPY_STATE_SLOT;
+
+		part_set_last(p, i, get_le64(at));
+		part_set_refused_bits(p, i, get_le64(at + 24));
+		/* Added to the announcements that workers made here meanwhile. */
+		part_merge_expected(p, i, get_le64(at + 8), get_le64(at + 16));
+	}
+	/* The sender has taken no push of other slots. What this server took of them in an earlier
+	 * tenure is not part of this replica. */
+	for (uint32_t i = in->n; i < p->nlast; i++)
+		part_set_last(p, i, 0);
+	p->here = true;
+	atomic_store(&p->gone, false);
+	gate_enter_mode(s, p);
+	gate_note_closed(s, p->step);
+	return SHARD_OK;
+}
+
+/* Passes a record on to the next replica, if there is one. */
+static void pass_on_copy(struct shard *s, struct part *p, const struct incoming *in)
+{
+	const struct copy *c = in->c;
+
+	if (p->to != NO_SERVER)
+		copy_pass_on(s, p, c, in->list - COPY_HEAD, (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
+	copy_update_safe(p);
+}
+
+/* Applies a record of any kind and passes it on; the partition's lock is held. */
+static enum shard_answer apply_copy(struct shard *s, struct part *p, const struct incoming *in)
+{
+	uint64_t version = p->version, step = p->step;
+	enum shard_answer a;
+
+	if (p->head || (!p->here && in->c->kind != COPY_STATE))
+		return SHARD_ELSEWHERE;
+	/* Wait for room in the queue, or until the update's settings epoch is known here. */
+	if (!copy_may_send(p) || !in->by) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	if (in->c->kind == COPY_STATE)
+		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK :
+		    install_state(s, p, in);
+	else if (in->c->kind == COPY_PUSH)
+		a = apply_copied_push(s, p, in);
+	else
+		a = apply_copied_sum(s, p, in);
+	if (a == SHARD_OK && in->c->kind != COPY_STATE && (p->version != version || p->step != step || !in->nbody))
+		pass_on_copy(s, p, in);
+	if (a == SHARD_OK) {
+		gate_pass_empty_steps(s, p);
+		copy_update_safe(p);
+	}
+	return a;
+}
+
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *payload, size_t len, struct shard_due *due)
+{
+	struct part *p = shard_part(s, c->table, c->part);
+	struct incoming in;
+	enum shard_answer a;
+	bool wake;
+
+	if (!p || !parse_copy(s, c, payload, len, &in))
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	a = apply_copy(s, p, &in);
+	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure), .version = in.version,
+		.steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1,
+		/* A refused push makes no version, so its record itself must reach the replicas
+		 * after this one. */
+		.seq = c->kind == COPY_PUSH && !in.nbody ? p->next_seq : 0 };
+	part_book_rows(p, &s->budget);
+	wake = a == SHARD_OK && p->waited;
+	if (wake)
+		p->waited = false;
+	pthread_mutex_unlock(&p->lock);
+	if (wake)
+		s->cfg.wake(s->cfg.ctx);
+	return a;
+}

@@ -1,0 +1,502 @@
+#include "shard/copy.h"
+#include "shard/outliers.h"
+#include "shard/reduced.h"
+#include "shard/settings_epoch.h"
+#include "shard/relay_part.h"
+#include "shard/robust.h"
+
+#include "core/fail.h"
+#include "core/steps.h"
+
+/* The incarnation of a fenced slot; no worker has it. */
+#define NOBODY UINT64_MAX
+
+bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
+{
+	/* Incarnation 0 means that no worker has held this slot yet. */
+	return !incarnation || incarnation == NOBODY || slot >= sync->nslots || sync->slot[slot].incarnation != incarnation;
+}
+
+/* ---- members -------------------------------------------------------------- */
+
+/* Steps may have been closed before it was known that not all replicas have the CLOCKs of a lost
+ * slot: tell the next replica how far the partition is. */
+static bool recap_part(struct shard *s, struct part *p, void *ctx)
+{
+	(void)ctx;
+	gate_tell_closed(s, p);
+	return true;
+}
+
+/* Work that a change of members leaves for after the gate's lock is released. SETTLE: call
+ * shard_settle, because steps may be complete without a slot. RECAP: call recap_part for all
+ * partitions. */
+enum { SETTLE = 1, RECAP = 2 };
+
+/* The member takes part from step m->at on. The gate's lock is held in these functions. */
+static unsigned admit_holder(struct sync *sync, const struct member *m)
+{
+	struct sync_slot *p = sync_at(sync, m->slot);
+
+	/* The holder has not changed: leave `active` alone, as it may have sent DONE after this view was
+	 * written. */
+	if (p->incarnation == m->incarnation)
+		return 0;
+	sync_begin_holder(sync, m->slot, m->at);
+	sync_end_holder(sync, m->slot, m->at);
+	p->active = true;
+	p->incarnation = m->incarnation;
+	return p->until ? RECAP | SETTLE : 0;
+}
+
+/* The member is known to be done. */
+static unsigned finish_member(struct sync *sync, const struct member *m)
+{
+	unsigned news = admit_holder(sync, m);
+
+	if (!sync->slot[m->slot].active)
+		return news;
+	sync->slot[m->slot].active = false;
+	return news | SETTLE;
+}
+
+/* The member was lost: fences the slot. */
+static unsigned dismiss_member(struct sync *sync, const struct member *m)
+{
+	struct sync_slot *p = sync_at(sync, m->slot);
+	bool news = p->active || p->until != m->at, fenced = p->incarnation != NOBODY;
+
+	if (news)
+		sync_end_holder(sync, m->slot, m->at);
+	p->active = false;
+	p->incarnation = NOBODY;
+	/* Every view lists all members that were ever lost, so do nothing for old news. */
+	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
+}
+
+/* Sets the steps whose pushes are refused. The outlier detector starts anew for another holder and
+ * for one that was admitted again. */
+static void set_refused_range(struct shard *s, const struct member *m, uint64_t holder)
+{
+	struct sync_slot *x = sync_at(&s->gate.sync, m->slot);
+
+	if (s->watch && (m->barred != x->barred || m->barred_until != x->barred_until || holder != x->incarnation))
+		outliers_begin_slot(s->watch, m->slot, x->incarnation);
+	x->barred = m->barred;
+	x->barred_until = m->barred_until;
+}
+
+void shard_take_members(struct shard *s, const struct member *m, size_t n)
+{
+	struct sync *sync = &s->gate.sync;
+	unsigned news = 0;
+
+	pthread_mutex_lock(&s->gate.lock);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t holder = sync_at(sync, m[i].slot)->incarnation;
+
+		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i]) :
+		    m[i].state == MEMBER_DONE ? finish_member(sync, &m[i]) :
+		    dismiss_member(sync, &m[i]);
+		set_refused_range(s, &m[i], holder);
+		if (sync_at(sync, m[i].slot)->incarnation == m[i].incarnation)
+			memcpy(sync_at(sync, m[i].slot)->key, m[i].key, sizeof m[i].key);
+	}
+	s->gate.slowest = 0;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (news & RECAP)
+		shard_each(s, recap_part, NULL);
+	if (news & SETTLE)
+		shard_settle(s);
+}
+
+bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation)
+{
+	bool holds;
+
+	pthread_mutex_lock(&s->gate.lock);
+	holds = !gate_fences(&s->gate.sync, slot, incarnation);
+	pthread_mutex_unlock(&s->gate.lock);
+	return holds;
+}
+
+bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32])
+{
+	static const uint8_t unknown[32];
+	const struct sync_slot *x;
+	bool holds;
+
+	pthread_mutex_lock(&s->gate.lock);
+	x = slot < s->gate.sync.nslots ? &s->gate.sync.slot[slot] : NULL;
+	holds = x && (memcmp(x->key, unknown, sizeof unknown) == 0 || memcmp(x->key, key, sizeof x->key) == 0);
+	pthread_mutex_unlock(&s->gate.lock);
+	return holds;
+}
+
+struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume)
+{
+	struct sync *sync = &s->gate.sync;
+	struct sync_slot *p;
+	struct shard_vote v;
+
+	pthread_mutex_lock(&s->gate.lock);
+	p = slot == SHARD_OUTSIDE ? NULL : sync_at(sync, slot);
+	/* The old holder is fenced at once, whatever the result of the vote. */
+	if (p && p->incarnation != incarnation)
+		p->incarnation = NOBODY;
+	v.frontier = sync_frontier(sync);
+	v.clock = !p ? 0 : steps_absurd(p->clock, v.frontier) ? v.frontier : p->clock;
+	v.yes = resume || step >= v.frontier;
+	if (!resume)
+		sync->hold = v.yes ? step : SYNC_NEVER;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (!v.yes)
+		s->cfg.wake(s->cfg.ctx);
+	return v;
+}
+
+void shard_decided(struct shard *s)
+{
+	pthread_mutex_lock(&s->gate.lock);
+	s->gate.sync.hold = SYNC_NEVER;
+	pthread_mutex_unlock(&s->gate.lock);
+	gate_close(s);
+	s->cfg.wake(s->cfg.ctx);
+}
+
+/* ---- clocks ---------------------------------------------------------------- */
+
+/* Is it too early for this CLOCK? In bsp it must wait until the step before is closed, because only
+ * that many examples are kept. But a server that joined later has missed the steps before the first
+ * CLOCK that it hears, so it takes a CLOCK ahead of what the slot is known to have completed.
+ * A shard without cfg.forward has no other server that it could have joined later than. */
+static bool clock_is_too_early(const struct shard *s, uint32_t slot, uint64_t step)
+{
+	const struct sync *sync = &s->gate.sync;
+
+	return sync->mode.kind == SYNC_bsp && step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
+	    (step <= sync->slot[slot].clock || !s->cfg.forward);
+}
+
+/* Like sync_completed, but looks at all slots only when the last of the slowest ones has moved. */
+static uint64_t clocked_steps(struct gate *g)
+{
+	const struct sync *sync = &g->sync;
+
+	if (sync->mode.backup)
+		return sync_completed(sync);
+	if (!g->slowest) {
+		g->floor = sync_least_clock(sync);
+		for (size_t i = 0; i < sync->nslots; i++)
+			g->slowest += sync->slot[i].active && sync->slot[i].clock == g->floor;
+	}
+	return g->slowest ? g->floor : sync_completed(sync);
+}
+
+/* Records a CLOCK. Returns whether anybody may have waited for it: with many slots, only the last
+ * CLOCK of a step makes a difference. */
+static bool record_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t examples)
+{
+	struct gate *g = &s->gate;
+	uint64_t before = clocked_steps(g), after;
+	struct sync_slot *x = &g->sync.slot[slot];
+	bool slowest = g->slowest && x->active && x->clock == g->floor;
+
+	if (sync_clock(&g->sync, slot, step, examples) && slowest)
+		g->slowest--;
+	after = clocked_steps(g);
+	/* Deterministic pushes wait for their turn; the clocks may have passed a step that is not
+	 * closed yet. */
+	return after != before || s->cfg.deterministic || (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
+}
+
+/* Does a CLOCK show that the slot has done all steps before a change of mode? A server that did not
+ * hear its CLOCKs in the old mode learns it only in this way, from a CLOCK of the new mode, which
+ * itself must wait. */
+static bool clock_passes_mode_change(struct gate *g, uint32_t slot, uint64_t step)
+{
+	struct sync_slot *x = &g->sync.slot[slot];
+
+	if (step < g->sync.turn || x->clock >= g->sync.turn)
+		return false;
+	x->clock = x->told = g->sync.turn;
+	g->slowest = 0;
+	return true;
+}
+
+enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
+{
+	struct sync *sync = &s->gate.sync;
+	enum shard_answer a = SHARD_OK;
+	bool news = false;
+
+	pthread_mutex_lock(&s->gate.lock);
+	if (gate_fences(sync, slot, incarnation))
+		a = SHARD_FENCED;
+	else if ((news = clock_passes_mode_change(&s->gate, slot, step)) ||
+	    !sync_may_push(sync, step) || clock_is_too_early(s, slot, step))
+		a = SHARD_HOLD;
+	else
+		news = record_clock(s, slot, step, examples);
+	pthread_mutex_unlock(&s->gate.lock);
+	if (!news)
+		return a;
+	gate_close(s);
+	s->cfg.wake(s->cfg.ctx);
+	return a;
+}
+
+enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation)
+{
+	enum shard_answer a = SHARD_OK;
+
+	pthread_mutex_lock(&s->gate.lock);
+	if (gate_fences(&s->gate.sync, slot, incarnation))
+		a = SHARD_FENCED;
+	else
+		s->gate.sync.slot[slot].active = false;
+	s->gate.slowest = 0;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (a == SHARD_OK) {
+		gate_close(s);
+		s->cfg.wake(s->cfg.ctx);
+	}
+	return a;
+}
+
+static bool may_answer_pull(struct shard *s, uint64_t step,
+    bool (*rule)(const struct sync *, uint64_t))
+{
+	bool may;
+
+	pthread_mutex_lock(&s->gate.lock);
+	may = rule(&s->gate.sync, step);
+	/* The puller deals its data by the present members, so they are settled for this step. */
+	if (may)
+		sync_note_answer(&s->gate.sync, step);
+	pthread_mutex_unlock(&s->gate.lock);
+	return may;
+}
+
+bool shard_may_pull(struct shard *s, uint64_t step)
+{
+	return may_answer_pull(s, step, s->cfg.relay ? sync_may_fetch : sync_may_pull);
+}
+
+bool shard_may_prefetch(struct shard *s, uint64_t step)
+{
+	return may_answer_pull(s, step, s->cfg.relay ? sync_may_fetch : sync_may_prefetch);
+}
+
+bool shard_may_settle_members(struct shard *s, uint64_t step)
+{
+	return may_answer_pull(s, step, sync_members_settled);
+}
+
+uint64_t shard_closed(struct shard *s)
+{
+	uint64_t closed = UINT64_MAX;
+
+	pthread_mutex_lock(&s->gate.lock);
+	if (s->gate.sync.mode.kind == SYNC_bsp)
+		closed = s->gate.sync.closed;
+	pthread_mutex_unlock(&s->gate.lock);
+	return closed;
+}
+
+uint64_t shard_step(struct shard *s)
+{
+	uint64_t floor;
+
+	pthread_mutex_lock(&s->gate.lock);
+	floor = sync_least_clock(&s->gate.sync);
+	if (floor == SYNC_NEVER)
+		floor = sync_frontier(&s->gate.sync);
+	pthread_mutex_unlock(&s->gate.lock);
+	return floor;
+}
+
+/* ---- closing ------------------------------------------------------------------ */
+
+/* A replica goes over a step without a record when it has all CLOCKs and nobody announced a push
+ * (gate_pass_empty_steps). After a worker was lost its CLOCK may be missing there, so the head sends a record
+ * of the step even if nobody pushed. */
+void gate_tell_closed(struct shard *s, struct part *p)
+{
+	bool torn;
+
+	if (s->cfg.relay || !p->step || !settings_epoch_is_bsp(s, p->step - 1) || !p->here || !p->head || p->to == NO_SERVER)
+		return;
+	pthread_mutex_lock(&s->gate.lock);
+	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
+	pthread_mutex_unlock(&s->gate.lock);
+	if (torn)
+		copy_step(s, p, p->step - 1);
+}
+
+void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
+{
+	const struct settings_epoch *r = settings_epoch_at(s, p->step);
+	uint64_t step = p->step;
+	bool torn = false;
+
+	if (s->cfg.relay) {
+		relay_part_close(s, p);
+		return;
+	}
+	if (p->to != NO_SERVER) {
+		pthread_mutex_lock(&s->gate.lock);
+		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
+		pthread_mutex_unlock(&s->gate.lock);
+	}
+	snapshot_before_update(s, p, step);
+	part_set_epoch(s, p, r);
+	if (s->cfg.robust.kind)
+		examples = robust_combine(s, p);
+	part_close(p, examples);
+	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
+	part_clear_sum(p);
+}
+
+/* bsp: is no push of the open step announced, and does no lost slot make that uncertain? The gate's
+ * lock is held. */
+static bool no_push_expected(const struct shard *s, const struct part *p)
+{
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (part_is_expected(p, i, p->step) && p->last[i] <= p->step)
+			return false;
+	return !sync_may_lack_pushes(&s->gate.sync, p->step, true);
+}
+
+void gate_pass_empty_steps(struct shard *s, struct part *p)
+{
+	uint64_t floor, end = settings_epoch_bsp_end(s, p->step);
+
+	/* With backup slots only the head knows which slots were late, and of a reduced table only
+	 * the head knows that a step had no mean. */
+	if (!settings_epoch_is_bsp(s, p->step) || settings_epoch_at(s, p->step)->mode.backup || p->table->reduced || p->head || !p->here || !p->live)
+		return;
+	pthread_mutex_lock(&s->gate.lock);
+	floor = sync_completed(&s->gate.sync);
+	while (p->step < floor && p->step < end && no_push_expected(s, p)) {
+		p->step++;
+		p->prev_same = true;
+	}
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+/* ---- all partitions -------------------------------------------------------------- */
+
+/* One sweep over all partitions. */
+struct closing {
+	/* Close steps below `floor`; gets the oldest step open afterwards. */
+	uint64_t floor, oldest;
+};
+
+/* Sets p->behind. Returns true when this was the last partition that was behind: the step is closed
+ * in all of them now. */
+static bool mark_behind(struct shard *s, struct part *p, bool behind)
+{
+	bool was = p->behind;
+
+	p->behind = behind;
+	if (behind && !was)
+		atomic_fetch_add(&s->gate.behind, 1);
+	return was && !behind && atomic_fetch_sub(&s->gate.behind, 1) == 1;
+}
+
+bool gate_caught_up(struct shard *s, struct part *p)
+{
+	return p->behind && mark_behind(s, p, false);
+}
+
+/* Closes the partition's complete steps below c->floor. At replicas that are not the head it goes
+ * over steps without pushes: they get no pushes directly, so the announcements in CLOCKs say which
+ * steps those are. */
+static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
+{
+	struct closing *c = ctx;
+	uint64_t examples, end = settings_epoch_bsp_end(s, p->step), floor = c->floor < end ? c->floor : end;
+
+	if (!settings_epoch_is_bsp(s, p->step))
+		floor = p->step;
+	/* A partition is never that far behind: the only worker that is left has sent an absurd
+	 * step. */
+	if (p->here && p->head && floor > p->step && floor - p->step > STEPS_LEAP) {
+		floor = p->step;
+		c->oldest = p->step < c->oldest ? p->step : c->oldest;
+	}
+	if (s->cfg.relay)
+		relay_part_skip(p, floor);
+	while (p->here && p->head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
+		gate_close_part(s, p, examples);
+		p->waited = false;              /* the caller wakes all waiting requests */
+	}
+	mark_behind(s, p, p->here && p->head && p->step < floor);
+	if (p->here && p->head && p->step < c->oldest && p->step < floor)
+		c->oldest = p->step;
+	if (p->here && !p->head) {
+		gate_pass_empty_steps(s, p);
+		copy_update_safe(p);
+		p->waited = false;
+	}
+	return true;
+}
+
+/* Closes complete steps in all partitions. One thread sweeps at a time: it sets `closing`, releases
+ * the gate's lock and takes the partitions' locks one by one. A thread that comes meanwhile with
+ * force sets `again` and leaves; the sweeping thread goes round once more. The loop ends when a
+ * sweep has closed no step and no clock has moved since it began. force: partitions may have become
+ * complete without a clock that moved. */
+static void close_complete_steps(struct shard *s, bool force)
+{
+	struct gate *g = &s->gate;
+	uint64_t closed;
+
+	pthread_mutex_lock(&g->lock);
+	/* Outside of bsp there are only steps left over from an earlier bsp, where a partition got
+	 * another head. */
+	if (g->sync.mode.kind != SYNC_bsp && !force && !atomic_load(&g->behind)) {
+		pthread_mutex_unlock(&g->lock);
+		return;
+	}
+	g->again |= force || g->sync.mode.kind != SYNC_bsp;
+	while (!g->closing && (g->again || sync_completed(&g->sync) > g->sync.closed)) {
+		uint64_t clocked = sync_completed(&g->sync);
+		struct closing c = { clocked, UINT64_MAX };
+
+		g->closing = true;
+		g->again = false;
+		pthread_mutex_unlock(&g->lock);
+		FAIL_POINT("close_before");
+		shard_each(s, close_part_steps, &c);
+		FAIL_POINT("close_after");
+		pthread_mutex_lock(&g->lock);
+		g->closing = false;
+		if (c.oldest < c.floor)
+			c.floor = c.oldest;
+		if (g->sync.mode.kind != SYNC_bsp)
+			break;
+		if (c.floor > g->sync.closed)
+			g->sync.closed = c.floor;
+		else if (!g->again && sync_completed(&g->sync) == clocked)
+			break;
+	}
+	closed = g->sync.closed;
+	pthread_mutex_unlock(&g->lock);
+	if (s->watch)
+		outliers_judge(s->watch, closed);
+}
+
+void gate_close(struct shard *s)
+{
+	close_complete_steps(s, false);
+	gate_change_mode(s);
+}
+
+void shard_settle(struct shard *s)
+{
+	close_complete_steps(s, true);
+	gate_change_mode(s);
+	s->cfg.wake(s->cfg.ctx);
+}

@@ -1,0 +1,455 @@
+#include "core/fail.h"
+#include "ckpt/read.h"
+#include "codec/codec.h"
+#include "core/mem.h"
+#include "format/safetensors.h"
+#include "math/vec.h"
+#include "shard/copy.h"
+#include "shard/settings_epoch.h"
+#include "shard/robust.h"
+#include "shard/row_life.h"
+
+void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
+{
+	for (unsigned k = 0; k < rule->nslots; k++)
+		out[k] = state + k * n;
+}
+
+void part_init_state(const struct optim_rule *rule, size_t n, float *state)
+{
+	float *slot[OPTIM_MAX_SLOTS];
+
+	part_slots(state, n, rule, slot);
+	for (unsigned k = 0; k < rule->nslots; k++)
+		for (size_t i = 0; i < n; i++)
+			slot[k][i] = rule->slot_init[k];
+}
+
+static enum err_code init_from_file(struct part *p, const char *path, struct err *e)
+{
+	const struct safetensors_tensor *t;
+	struct safetensors *st;
+	enum err_code rc = safetensors_open(path, &st, e);
+
+	if (rc)
+		return rc;
+	t = safetensors_find(st, p->table->name);
+	if (!t)
+		rc = err_set(e, ERR_CONFIG, "job.init: \"%s\" has no tensor \"%s\"", path, p->table->name);
+	else if (t->count != table_elements(p->table))
+		rc = err_set(e, ERR_CONFIG, "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
+		    p->table->name, path, (unsigned long long)t->count, (unsigned long long)table_elements(p->table));
+	else
+		rc = safetensors_read(st, t, table_part_begin(p->table, p->index), p->n, p->w, e);
+	safetensors_close(st);
+	return rc;
+}
+
+struct part *part_new(const struct table *t, uint32_t index)
+{
+	struct part *p = mem_alloc(sizeof *p);
+
+	pthread_mutex_init(&p->lock, NULL);
+	p->table = t;
+	p->index = index;
+	p->n = t->sparse ? 0 : table_part_elements(t, index);
+	p->to = p->feed = NO_SERVER;
+	p->sent_last = &p->sent;
+	return p;
+}
+
+static enum err_code set_part_nomem(const struct part *p, struct err *e)
+{
+	return err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u", p->table->name, p->index,
+	    p->table->nparts);
+}
+
+enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
+{
+	const struct shard_config *cfg = &s->cfg;
+	enum err_code rc;
+
+	part_release_values(p, &s->budget);
+	if (!p->by)
+		p->by = p->table->since ? settings_epoch_at(s, p->table->since) : settings_epoch_by_number(s, 0);
+	if (p->table->sparse) {
+		part_rows_alloc(p, cfg);
+		return ERR_OK;
+	}
+	rc = part_book(p, s, e);
+	if (rc) {
+		part_release_values(p, &s->budget);
+		return rc;
+	}
+	p->w = mem_try_array(p->n, sizeof *p->w);
+	p->state = mem_try_array((size_t)p->n * p->by->rule->nslots + 1, sizeof *p->state);
+	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
+	p->stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
+	if (p->w && p->state && (p->prev || !cfg->deterministic) && (p->stamps || !cfg->deltas))
+		return ERR_OK;
+	part_release_values(p, &s->budget);
+	return set_part_nomem(p, e);
+}
+
+/* Will an accumulator come back when a record in `sent` is acknowledged? */
+static bool spare_comes_back(const struct part *p)
+{
+	for (const struct copy *c = p->sent; c; c = c->next)
+		if (c->kind == COPY_SUM && c->nbody)
+			return true;
+	return false;
+}
+
+enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
+{
+	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
+	if (!settings_epoch_is_bsp(s, p->step) && settings_epoch_last(s)->mode.kind != SYNC_bsp && !p->acc)
+		return ERR_OK;
+	if (p->table->sparse) {
+		if (!p->acc_rows)
+			p->acc_rows = rows_new(p->table->cols);
+		return ERR_OK;
+	}
+	if (!p->acc)
+		p->acc = mem_try_array(p->n, sizeof *p->acc);
+	if (!p->spare && p->to != NO_SERVER && !spare_comes_back(p))
+		p->spare = mem_try_array(p->n, sizeof *p->spare);
+	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p)) ? ERR_OK :
+	    set_part_nomem(p, e);
+}
+
+enum err_code part_init(struct part *p, struct shard *s, struct err *e)
+{
+	const struct shard_config *cfg = &s->cfg;
+	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name) : NULL;
+	enum err_code rc = part_alloc(p, s, e);
+
+	if (cfg->relay)
+		return rc;
+	p->step = p->table->since;
+	p->prev_same = true;
+	if (rc || t)
+		return rc ? rc : part_restore(p, cfg, t, e);
+	if (p->table->sparse)
+		return ERR_OK;
+	if (p->table->init == TABLE_FILE)
+		rc = init_from_file(p, cfg->first, e);
+	else
+		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->w);
+	part_init_state(p->by->rule, p->n, p->state);
+	return rc;
+}
+
+void part_release_values(struct part *p, struct budget *b)
+{
+	atomic_fetch_sub(&b->used, p->booked);
+	atomic_fetch_sub(&b->lent, p->lent);
+	p->booked = p->lent = 0;
+	free(p->w);
+	free(p->state);
+	free(p->acc);
+	free(p->spare);
+	free(p->prev);
+	change_log_free(p->stamps);
+	p->stamps = NULL;
+	p->w = p->state = p->acc = p->spare = p->prev = NULL;
+	part_rows_free(p);
+	robust_free(p);
+	p->acc_examples = 0;
+	p->contributions = 0;
+	p->whole_mark = 0;
+}
+
+void part_free(struct part *p, struct budget *b)
+{
+	if (!p)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	copy_drop_all(p);
+	snapshot_drop(p);
+	part_release_values(p, b);
+	free(p->last);
+	free(p->refused);
+	free(p->debt);
+	free(p->share);
+	free(p);
+}
+
+/* ---- pushes that were taken, refused and announced ---------------------------- */
+
+/* Makes room for the slot in `last`. Slots may be added one by one, and there may be thousands, so
+ * capacity grows by half. */
+static void grow_last(struct part *p, uint32_t slot)
+{
+	size_t n = (size_t)slot + 1;
+
+	if (slot < p->nlast)
+		return;
+	if (n > p->cap_last) {
+		p->cap_last = n > p->cap_last + p->cap_last / 2 ? n : p->cap_last + p->cap_last / 2;
+		p->last = mem_regrow(p->last, p->cap_last, sizeof *p->last);
+	}
+	memset(p->last + p->nlast, 0, (n - p->nlast) * sizeof *p->last);
+	p->nlast = n;
+}
+
+/* The slot's announcements; makes room for them. */
+static struct debt *slot_debt(struct part *p, uint32_t slot)
+{
+	if (slot >= p->ndebt) {
+		size_t n = slot < p->nlast ? p->nlast : (size_t)slot + 1;
+
+		p->debt = mem_regrow(p->debt, n, sizeof *p->debt);
+		memset(p->debt + p->ndebt, 0, (n - p->ndebt) * sizeof *p->debt);
+		p->ndebt = n;
+	}
+	return &p->debt[slot];
+}
+
+static uint64_t shift_bits(uint64_t bits, uint64_t by)
+{
+	return by < 64 ? bits << by : 0;
+}
+
+void part_set_last(struct part *p, uint32_t slot, uint64_t last)
+{
+	grow_last(p, slot);
+	p->owed -= part_expected_end(p, slot) > p->last[slot];
+	/* The bits of `refused` are relative to `last`, so they move with it. */
+	if (slot < p->nrefused && last >= p->last[slot])
+		p->refused[slot] = shift_bits(p->refused[slot], last - p->last[slot]);
+	else if (slot < p->nrefused)
+		p->refused[slot] = p->last[slot] - last < 64 ? p->refused[slot] >> (p->last[slot] - last) : 0;
+	p->last[slot] = last;
+	p->owed += part_expected_end(p, slot) > p->last[slot];
+}
+
+uint64_t part_refused_bits(const struct part *p, uint32_t slot)
+{
+	return slot < p->nrefused ? p->refused[slot] : 0;
+}
+
+void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits)
+{
+	grow_last(p, slot);
+	if (bits && slot >= p->nrefused) {
+		p->refused = mem_regrow(p->refused, p->nlast, sizeof *p->refused);
+		memset(p->refused + p->nrefused, 0, (p->nlast - p->nrefused) * sizeof *p->refused);
+		p->nrefused = p->nlast;
+	}
+	if (slot < p->nrefused)
+		p->refused[slot] = bits;
+}
+
+void part_set_refused(struct part *p, uint32_t slot, uint64_t step)
+{
+	uint64_t ago = p->last[slot] - 1 - step;
+
+	if (ago < 64)
+		part_set_refused_bits(p, slot, part_refused_bits(p, slot) | UINT64_C(1) << ago);
+}
+
+bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step)
+{
+	uint64_t bits = part_refused_bits(p, slot);
+
+	return bits && step < p->last[slot] && p->last[slot] - 1 - step < 64 && (bits >> (p->last[slot] - 1 - step) & 1);
+}
+
+/* `owed` counts the slots with due > last. Every function that changes `due` or `last` of a slot
+ * subtracts the slot's old contribution first and adds the new one at the end. */
+void part_merge_expected(struct part *p, uint32_t slot, uint64_t due, uint64_t claims)
+{
+	struct debt *d;
+	uint64_t top;
+
+	grow_last(p, slot);
+	if (!due)
+		return;
+	d = slot_debt(p, slot);
+	p->owed -= d->due > p->last[slot];
+	top = due > d->due ? due : d->due;
+	d->claims = shift_bits(d->claims, top - d->due) | shift_bits(claims, top - due);
+	d->due = top;
+	p->owed += d->due > p->last[slot];
+}
+
+void part_expect(struct part *p, uint32_t slot, uint64_t due)
+{
+	part_merge_expected(p, slot, due, 1);
+}
+
+bool part_withdraw(struct part *p, uint32_t slot, uint64_t step)
+{
+	struct debt *d;
+
+	if (!part_is_expected(p, slot, step))
+		return false;
+	d = &p->debt[slot];
+	p->owed -= d->due > part_taken_end(p, slot);
+	d->claims &= ~(UINT64_C(1) << (d->due - 1 - step));
+	for (; d->claims && !(d->claims & 1); d->due--)
+		d->claims >>= 1;
+	if (!d->claims)
+		d->due = 0;
+	p->owed += d->due > part_taken_end(p, slot);
+	return true;
+}
+
+bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
+{
+	uint64_t due = part_expected_end(p, slot);
+
+	return due > step && due - 1 - step < PART_EXPECT_WINDOW && (p->debt[slot].claims >> (due - 1 - step) & 1);
+}
+
+/* ---- the update --------------------------------------------------------- */
+
+/* The hyperparameters of a step: those of the settings epoch, with the learning rate scheduled. */
+static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
+{
+	struct optim_hyper h = p->by->hyper;
+
+	h.lr *= (float)schedule_factor(&p->by->schedule, step);
+	return h;
+}
+
+/* Values updated at a time where changes are logged: the values and their former state stay in the
+ * first-level cache. */
+#define STAMPED 2048u
+
+static void update_dense(struct part *p, uint64_t step, const float *g, float scale)
+{
+	size_t piece = p->stamps ? STAMPED : p->n;
+	const struct optim_rule *rule = p->by->rule;
+	struct optim_hyper h = hyper_for_step(p, step);
+	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
+
+	part_slots(p->state, p->n, rule, slot);
+	for (size_t at = 0; at < p->n; at += piece) {
+		size_t n = p->n - at < piece ? p->n - at : piece;
+
+		if (p->stamps)
+			memcpy(old, p->w + at, n * sizeof *old);
+		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->w + at, slot, g + at, scale);
+		if (p->stamps)
+			change_log_note(p->stamps, p->version + 1, at, n, old, p->w + at);
+		for (unsigned k = 0; k < rule->nslots; k++)
+			slot[k] += n;
+	}
+}
+
+/* ---- bsp ----------------------------------------------------------------- */
+
+/* The first contribution of a step overwrites what an earlier step left in acc. */
+static void accumulate_dense(struct part *p, const struct push *push)
+{
+	const struct codec *codec = codec_by_id(push->codec);
+	const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
+
+	if (!p->contributions && g) {
+		vec_axpy_first(p->n, (float)push->examples, g, p->acc);
+		return;
+	}
+	if (!p->contributions)
+		memset(p->acc, 0, p->n * sizeof *p->acc);
+	codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
+}
+
+bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
+{
+	if (cfg->robust.kind) {
+		if (!robust_keep(p, push))
+			return false;
+	} else if (p->table->sparse) {
+		if (!part_rows_accumulate(p, push))
+			return false;
+	} else {
+		accumulate_dense(p, push);
+	}
+	p->acc_examples += push->examples;
+	/* A sparse push without rows contributes examples whose gradient is zero, but nothing to
+	 * the sum. */
+	p->contributions += !p->table->sparse || push->nrows;
+	return true;
+}
+
+/* Keeps the values of before the step, for pulls that still ask for them. */
+static void keep_previous(struct part *p, bool changes)
+{
+	p->prev_same = !changes;
+	p->prev_version = p->version;
+	if (p->prev && changes)
+		memcpy(p->prev, p->w, p->n * sizeof *p->w);
+	if (p->prev_rows)
+		rows_clear(p->prev_rows);
+}
+
+bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples)
+{
+	float scale = examples ? 1.0f / (float)examples : 0.0f;
+	struct optim_hyper h = hyper_for_step(p, step);
+
+	keep_previous(p, sum != NULL);
+	if (!p->table->sparse && sum)
+		update_dense(p, step, sum, scale);
+	if (sum)
+		row_life_set_step(p, step);
+	if (!part_rows_update(p, &h, ids, nrows, sum, scale))
+		return false;
+	if (sum)
+		p->version++;
+	p->step = step + 1;
+	return true;
+}
+
+bool part_close(struct part *p, uint64_t examples)
+{
+	bool fits = true;
+
+	FAIL_POINT("part_close");
+	if (p->contributions && p->table->sparse) {
+		struct optim_hyper h = hyper_for_step(p, p->step);
+
+		keep_previous(p, true);
+		row_life_set_step(p, p->step);
+		fits = part_rows_update_from_sum(p, &h, examples ? 1.0f / (float)examples : 0.0f);
+		p->version++;
+		p->step++;
+	} else {
+		part_update(p, p->step, p->contributions ? p->acc : NULL, 0, NULL, examples);
+	}
+	return fits;
+}
+
+void part_clear_sum(struct part *p)
+{
+	if (p->contributions && p->table->sparse)
+		rows_clear(p->acc_rows);
+	robust_reopen(p);
+	p->acc_examples = 0;
+	p->contributions = 0;
+}
+
+/* ---- ssp, asp, and pushes from outside ----------------------------------- */
+
+bool part_apply(struct part *p, const struct push *push)
+{
+	const struct codec *codec = codec_by_id(push->codec);
+	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
+	float dense[PART_ELEMENTS];
+	bool good = true;
+
+	if (p->table->sparse) {
+		struct optim_hyper h = hyper_for_step(p, push->step);
+
+		/* A push from outside has no step; push_at_once or copy_in.c has set the clock. */
+		if (push->slot != SHARD_OUTSIDE)
+			row_life_set_step(p, push->step);
+		good = part_rows_apply(p, &h, push);
+	} else {
+		update_dense(p, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
+	}
+	p->version += good && (!p->table->sparse || push->nrows);
+	return good;
+}

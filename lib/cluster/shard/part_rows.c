@@ -1,0 +1,510 @@
+#include "core/mem.h"
+#include "codec/codec.h"
+#include "codec/since.h"
+#include "math/copy.h"
+#include "math/vec.h"
+#include "shard/settings_epoch.h"
+#include "shard/relay_part.h"
+#include "shard/row_life.h"
+#include "shard/row_width.h"
+
+/* The rows of a sparse partition. They are looked up, and narrow ones updated, a block at a time:
+ * applying a rule to the values of many rows one after the other gives the same bits as a call for
+ * each row, because the rules work on each value by itself. */
+
+/* Rows of at most so many values are updated together. */
+#define NARROW 16u
+#define TOGETHER (ROWS_BLOCK * NARROW)
+/* Bytes of a block of rows, so that it stays in the first-level cache. */
+#define BLOCK_BYTES 16384u
+
+/* Sets the indexes of a row's hidden fields. Fields that other replicas get come first, then the
+ * stamp, which is local. */
+static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
+{
+	uint32_t floats = p->narrow * (1 + rule->nslots);
+	bool dates = p->life && row_policy_dates(p->life->policy), counts = row_width_rest_cols(p);
+
+	p->seen_at = dates ? floats : 0;
+	p->updates_at = counts ? floats + dates : 0;
+	p->stamp_at = deltas ? floats + dates + counts : 0;
+	p->stride = floats + dates + counts + deltas;
+}
+
+size_t part_rows_copied(const struct part *p)
+{
+	return p->stride - (p->stamp_at != 0);
+}
+
+void part_rows_alloc(struct part *p, const struct shard_config *cfg)
+{
+	uint32_t cols = p->table->cols;
+	bool deltas = cfg->deltas && !cfg->relay;
+
+	p->life = cfg->relay ? NULL : row_life_new(p->table, cfg->jobless);
+	p->narrow = p->life ? table_first_cols(p->table) : cols;
+	lay_out_row(p, p->by->rule, deltas);
+	row_width_alloc(p, p->by->rule);
+	p->rows = rows_new(cfg->relay ? relay_part_stride(cols) : p->stride);
+	p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
+	p->was = deltas ? mem_array(cols, sizeof *p->was) : NULL;
+	p->known_since = p->version;
+}
+
+void part_rows_free(struct part *p)
+{
+	rows_free(p->rows);
+	rows_free(p->acc_rows);
+	rows_free(p->prev_rows);
+	rows_free(p->rest);
+	p->rows = p->acc_rows = p->prev_rows = p->rest = NULL;
+	free(p->was);
+	p->was = NULL;
+	row_life_free(p->life);
+	p->life = NULL;
+}
+
+/* The i-th id; ids may have any alignment. */
+static uint64_t read_row_id(const uint8_t *ids, uint32_t i)
+{
+	uint64_t id;
+
+	memcpy(&id, ids + (size_t)i * 8, sizeof id);
+	return id;
+}
+
+/* ---- changes since a version ---------------------------------------------------------- */
+
+void part_forget_changes(struct part *p)
+{
+	if (p->stamps)
+		change_log_reset(p->stamps, p->version);
+	p->known_since = p->version;
+}
+
+/* The stamp of a row: version of its last change - known_since; 0: not changed since. */
+static uint32_t row_stamp(const struct part *p, const float *row)
+{
+	uint32_t stamp;
+
+	memcpy(&stamp, row + p->stamp_at, sizeof stamp);
+	return stamp;
+}
+
+static void set_row_stamp(const struct part *p, float *row, uint32_t stamp)
+{
+	memcpy(row + p->stamp_at, &stamp, sizeof stamp);
+}
+
+void part_forget_rows(struct part *p)
+{
+	uint64_t id;
+
+	for (size_t i = 0; p->stamp_at && i < rows_count(p->rows); i++)
+		set_row_stamp(p, rows_at(p->rows, i, &id), 0);
+	p->known_since = p->version;
+}
+
+/* Stamps have 32 bits: when they are used up, all changes are forgotten. */
+void part_row_changed(struct part *p, float *row)
+{
+	if (p->version + 1 - p->known_since > UINT32_MAX)
+		part_forget_rows(p);
+	set_row_stamp(p, row, (uint32_t)(p->version + 1 - p->known_since));
+}
+
+/* May the row, as shown at `version`, differ from what it was at version `since`? row NULL: it does
+ * not exist, but may have been removed. */
+static bool row_may_differ(const struct part *p, const float *row, uint64_t since, uint64_t version)
+{
+	/* SINCE_NEVER is greater than every version. */
+	if (!p->stamp_at || since > version || since < p->known_since)
+		return true;
+	return row ? row_stamp(p, row) > since - p->known_since :
+	    p->life && since < p->life->removed_version;
+}
+
+/* ---- blocks -------------------------------------------------------------------------- */
+
+/* The number of rows of a block, where each row has `copies` times its columns. */
+static uint32_t rows_per_block(const struct part *p, unsigned copies)
+{
+	uint32_t most = BLOCK_BYTES / (8 + p->table->cols * 4 * copies);
+
+	return most >= ROWS_BLOCK ? ROWS_BLOCK : most > 4 ? most : 4;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Do the ids ascend, so that no row is in the block twice? */
+static bool ids_ascend(const uint8_t *ids, uint32_t n)
+{
+	bool good = true;
+
+	for (uint32_t i = 1; i < n; i++)
+		good &= read_row_id(ids, i) > read_row_id(ids, i - 1);
+	return good;
+}
+
+/* gather_columns copies n floats of each row, from place `at` on, one row after the other to out;
+ * scatter_columns copies them back. */
+static void gather_columns(float *out, float *const *row, uint32_t rows, size_t at, size_t n)
+{
+	if (n == 1)
+		for (uint32_t i = 0; i < rows; i++)
+			out[i] = row[i][at];
+	else
+		for (uint32_t i = 0; i < rows; i++)
+			copy_floats(out + i * n, row[i] + at, n);
+}
+
+static void scatter_columns(const float *x, float *const *row, uint32_t rows, size_t at, size_t n)
+{
+	if (n == 1)
+		for (uint32_t i = 0; i < rows; i++)
+			row[i][at] = x[i];
+	else
+		for (uint32_t i = 0; i < rows; i++)
+			copy_floats(row[i] + at, x + i * n, n);
+}
+
+/* ---- updates ------------------------------------------------------------------------- */
+
+/* A block of rows to be updated in this order. */
+struct update {
+	const struct optim_hyper *h;
+	float scale;
+	uint32_t n;
+	const uint8_t *ids;
+	/* No row is in the block twice. */
+	bool distinct;
+	/* The gradients of all rows, one after the other; or NULL. */
+	const float *g;
+	const float *each[ROWS_BLOCK];  /* then the gradient of each row */
+};
+
+/* Saves the rows as they are for pulls of the step before. False: no memory. */
+static bool save_previous_rows(struct part *p, const struct update *u, float *const *row)
+{
+	float *old[ROWS_BLOCK];
+	uint64_t made;
+	bool good = rows_make(p->prev_rows, u->ids, u->n, old, &made);
+
+	for (; made; made &= made - 1) {
+		int i = __builtin_ctzll(made);
+
+		row_width_copy_row(p, read_row_id(u->ids, (uint32_t)i), row[i], old[i]);
+	}
+	return good;
+}
+
+/* The gradient of the block's row i. */
+static const float *row_gradient(const struct part *p, const struct update *u, uint32_t i)
+{
+	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
+}
+
+/* Updates `cols` columns of each row, with the state behind them. head: the same rows in p->rows,
+ * which have the stamps. */
+static void step_rows_singly(struct part *p, const struct update *u, uint32_t cols,
+    float *const *row, float *const *head)
+{
+	float *slot[OPTIM_MAX_SLOTS];
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		part_slots(row[i] + cols, cols, p->by->rule, slot);
+		if (p->stamp_at)
+			memcpy(p->was, row[i], cols * sizeof **row);
+		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
+		    slot, row_gradient(p, u, i), u->scale);
+		if (p->stamp_at && memcmp(row[i], p->was, cols * sizeof **row))
+			part_row_changed(p, head[i]);
+	}
+}
+
+/* Does the same for narrow rows, each at most once: gathers them, calls the rule once, and scatters
+ * them. */
+static void step_rows_together(struct part *p, const struct update *u, uint32_t cols,
+    float *const *row, float *const *head)
+{
+	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
+	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
+	const float *whole = p->rest ? NULL : u->g;
+	uint32_t nslots = p->by->rule->nslots;
+	size_t all = (size_t)u->n * cols;
+
+	gather_columns(w, row, u->n, 0, cols);
+	for (uint32_t k = 0; k < nslots; k++)
+		gather_columns(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t i = 0; !whole && i < u->n; i++)
+		copy_floats(g + i * cols, row_gradient(p, u, i), cols);
+	if (p->stamp_at)
+		memcpy(was, w, all * sizeof *w);
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot, whole ? whole : g, u->scale);
+	scatter_columns(w, row, u->n, 0, cols);
+	for (uint32_t k = 0; k < nslots; k++)
+		scatter_columns(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
+		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
+			part_row_changed(p, head[i]);
+}
+
+static void step_rows(struct part *p, const struct update *u, uint32_t cols, float *const *row,
+    float *const *head)
+{
+	if (u->distinct && cols <= NARROW)
+		step_rows_together(p, u, cols, row, head);
+	else
+		step_rows_singly(p, u, cols, row, head);
+}
+
+/* Updates the columns behind the narrow ones, of rows that were wide before this update. False: no
+ * memory. */
+static bool update_wide_columns(struct part *p, const struct update *u, float *const *row)
+{
+	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
+	float *rest[ROWS_BLOCK], *head[ROWS_BLOCK];
+	uint32_t place[ROWS_BLOCK];
+	uint64_t ids[ROWS_BLOCK], widened;
+
+	if (!row_width_count_updates(p, u->ids, row, u->n, place, &some.n, &widened))
+		return false;
+	for (uint32_t i = 0; i < some.n; i++) {
+		ids[i] = read_row_id(u->ids, place[i]);
+		head[i] = row[place[i]];
+		some.each[i] = row_gradient(p, u, place[i]) + p->narrow;
+	}
+	if (some.n) {
+		rows_find(p->rest, (const uint8_t *)ids, some.n, rest);
+		step_rows(p, &some, row_width_rest_cols(p), rest, head);
+	}
+	for (; widened && p->stamp_at; widened &= widened - 1)
+		part_row_changed(p, row[__builtin_ctzll(widened)]);
+	return true;
+}
+
+/* Updates the rows of a block, and makes those that do not exist. False: no memory. */
+static bool update_rows(struct part *p, const struct update *u)
+{
+	float *row[ROWS_BLOCK];
+	uint64_t made;
+	bool good = rows_make(p->rows, u->ids, u->n, row, &made);
+
+	if (made)
+		row_width_init_columns(p, u->ids, row, made, 0, p->narrow);
+	if (!good || (p->prev_rows && !save_previous_rows(p, u, row)))
+		return false;
+	step_rows(p, u, p->narrow, row, row);
+	if (!p->life)
+		return true;
+	if (p->rest && !update_wide_columns(p, u, row))
+		return false;
+	row_life_note_update(p, row, u->n, made);
+	for (; made && p->stamp_at; made &= made - 1)
+		part_row_changed(p, row[__builtin_ctzll(made)]);
+	return true;
+}
+
+/* Updates those rows of a block that exist or are admitted by the row policy. */
+static bool update_chosen(struct part *p, const struct update *u)
+{
+	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
+	uint32_t place[ROWS_BLOCK];
+	uint64_t ids[ROWS_BLOCK];
+
+	some.n = row_life_choose(p, u->ids, u->n, place);
+	if (some.n == u->n)
+		return update_rows(p, u);
+	some.ids = (const uint8_t *)ids;
+	for (uint32_t i = 0; i < some.n; i++) {
+		ids[i] = read_row_id(u->ids, place[i]);
+		some.each[i] = row_gradient(p, u, place[i]);
+	}
+	return !some.n || update_rows(p, &some);
+}
+
+static bool update_block(struct part *p, const struct update *u)
+{
+	return p->life ? update_chosen(p, u) : update_rows(p, u);
+}
+
+bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale)
+{
+	struct update u = { .h = h, .scale = scale };
+	uint32_t most = rows_per_block(p, 1 + p->by->rule->nslots);
+
+	for (uint32_t at = 0; at < n; at += u.n) {
+		u.n = min_u32(n - at, most);
+		u.ids = ids + (size_t)at * 8;
+		u.g = g + (size_t)at * p->table->cols;
+		u.distinct = ids_ascend(u.ids, u.n);
+		if (!update_block(p, &u))
+			return false;
+	}
+	return !n || !p->life || row_life_end_update(p);
+}
+
+bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
+{
+	uint32_t n = (uint32_t)rows_count(p->acc_rows),
+	    most = rows_per_block(p, 2 + p->by->rule->nslots);
+	struct update u = { .h = h, .scale = scale, .distinct = true };
+	uint64_t ids[ROWS_BLOCK];
+
+	for (uint32_t at = 0; at < n; at += u.n) {
+		u.n = min_u32(n - at, most);
+		u.ids = (const uint8_t *)ids;
+		for (uint32_t i = 0; i < u.n; i++)
+			u.each[i] = rows_at(p->acc_rows, at + i, &ids[i]);
+		if (!update_block(p, &u))
+			return false;
+	}
+	return !p->life || row_life_end_update(p);
+}
+
+/* ---- another rule ---------------------------------------------------------------------- */
+
+/* Converts rows of `cols` columns to the state of `rule`, with the `behind` floats of hidden fields
+ * behind it. Frees the old ones. */
+static struct rows *convert_rows_to_rule(const struct part *p, struct rows *old,
+    const struct optim_rule *rule, uint32_t cols, uint32_t behind)
+{
+	uint32_t had = cols * (1 + p->by->rule->nslots), has = cols * (1 + rule->nslots);
+	struct rows *rows = rows_new(has + behind);
+
+	for (size_t i = 0; i < rows_count(old); i++) {
+		bool made;
+		uint64_t id;
+		const float *from = rows_at(old, i, &id);
+		float *to = rows_put(rows, id, &made);
+
+		/* All servers have agreed on the change, so without memory this one ends. */
+		if (!to)
+			mem_fail();
+		memcpy(to, from, cols * sizeof *to);
+		settings_epoch_carry_state(rule, p->by->rule, cols, from + cols, to + cols);
+		memcpy(to + has, from + had, behind * sizeof *to);
+	}
+	rows_free(old);
+	return rows;
+}
+
+void part_rows_set_rule(struct part *p, const struct shard *s, const struct optim_rule *rule)
+{
+	p->rows = convert_rows_to_rule(p, p->rows, rule, p->narrow,
+	    p->stride - p->narrow * (1 + p->by->rule->nslots));
+	if (p->rest)
+		p->rest = convert_rows_to_rule(p, p->rest, rule, row_width_rest_cols(p), 0);
+	lay_out_row(p, rule, s->cfg.deltas);
+}
+
+/* ---- pushes -------------------------------------------------------------------------- */
+
+/* The decoded values of all rows of a push: in the payload, or in *room, which the caller frees.
+ * NULL: no memory. */
+static const float *decode_row_values(const struct part *p, const struct push *push, float **room)
+{
+	const struct codec *codec = codec_by_id(push->codec);
+	size_t n = (size_t)push->nrows * p->table->cols;
+
+	*room = codec->view ? NULL : mem_try_array(n + 1, sizeof **room);
+	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room) : NULL;
+}
+
+/* Adds weight * g to the sums of a block of rows. False: no memory. */
+static bool accumulate_block(struct part *p, const uint8_t *ids, uint32_t n, float weight,
+    const float *g)
+{
+	uint32_t cols = p->table->cols;
+	float *acc[ROWS_BLOCK], x[TOGETHER];
+	uint64_t made;
+
+	if (!rows_make(p->acc_rows, ids, n, acc, &made))
+		return false;
+	if (cols > NARROW || !ids_ascend(ids, n)) {
+		for (uint32_t i = 0; i < n; i++)
+			vec_axpy(cols, weight, g + (size_t)i * cols, acc[i]);
+		return true;
+	}
+	gather_columns(x, acc, n, 0, cols);
+	vec_axpy((size_t)n * cols, weight, g, x);
+	scatter_columns(x, acc, n, 0, cols);
+	return true;
+}
+
+bool part_rows_accumulate(struct part *p, const struct push *push)
+{
+	uint32_t most = rows_per_block(p, 1);
+	float *room;
+	const float *g = decode_row_values(p, push, &room);
+	bool good = g;
+
+	for (uint32_t at = 0; good && at < push->nrows; at += most)
+		good = accumulate_block(p, push->ids + (size_t)at * 8,
+		    min_u32(push->nrows - at, most), (float)push->examples,
+		    g + (size_t)at * p->table->cols);
+	free(room);
+	return good;
+}
+
+bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push)
+{
+	float *room;
+	const float *g = decode_row_values(p, push, &room);
+	bool good = g && part_rows_update(p, h, push->ids, push->nrows, g, 1);
+
+	free(room);
+	return good;
+}
+
+/* ---- pulls --------------------------------------------------------------------------- */
+
+/* Writes a block of rows as a pull gets them. row gets the rows, or NULL. */
+static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float **row, float *out)
+{
+	uint32_t cols = p->table->cols, narrow = p->narrow;
+	float *old[ROWS_BLOCK];
+	uint64_t base = 0;
+	bool based = false;
+
+	rows_find(p->rows, ids, n, row);
+	if (previous)
+		rows_find(p->prev_rows, ids, n, old);
+	for (uint32_t i = 0; i < n; i++, out += cols) {
+		if (row[i] || (previous && old[i])) {
+			copy_floats(out, previous && old[i] ? old[i] : row[i], narrow);
+			continue;
+		}
+		base = based ? base : init_base(p->table);
+		based = true;
+		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), narrow,
+		    out);
+	}
+	if (!p->rest)
+		return;
+	out -= (size_t)n * cols;
+	row_width_show_rest(p, ids, row, n, out);
+	for (uint32_t i = 0; previous && i < n; i++)
+		if (old[i])
+			copy_floats(out + (size_t)i * cols, old[i], cols);
+}
+
+uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
+    float *out, uint32_t *place, uint64_t *version)
+{
+	uint32_t most = rows_per_block(p, 1), k = 0;
+	float *row[ROWS_BLOCK];
+
+	*version = previous ? p->prev_version : p->version;
+	for (uint32_t at = 0, m; at < n; at += m) {
+		m = min_u32(n - at, most);
+		show_block(p, previous, ids + (size_t)at * 8, m, row, out + (size_t)at * p->table->cols);
+		for (uint32_t i = 0; since && i < m; i++)
+			if (row_may_differ(p, row[i], since[at + i], *version))
+				place[k++] = at + i;
+	}
+	return k;
+}

@@ -1,0 +1,17 @@
+#include "shard/reduced.h"
+
+bool reduced_is_here(const struct part *p)
+{
+	for (uint32_t i = 0; i < p->nlast; i++)
+		if (p->last[i] > p->step)
+			return true;
+	return false;
+}
+
+bool reduced_may_come(const struct sync *sync, uint64_t step)
+{
+	for (uint32_t i = 0; i < sync->nslots; i++)
+		if (sync->slot[i].active && sync->slot[i].until <= step)
+			return true;
+	return false;
+}

@@ -1,0 +1,303 @@
+#include "shard/row_life.h"
+
+#include "core/endian.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "shard/row_width.h"
+
+/* Rows are searched for expired ones every 1 / LOOKS of their time to live. */
+#define LOOKS 8
+/* An eviction makes room for 1 / ROOM of the rows that there may be. */
+#define ROOM 16
+#define SKETCH_LEAST (UINT64_C(256) << 10)
+#define SKETCH_MOST_BYTES (UINT64_C(1) << 30)
+
+struct life *row_life_new(const struct table *t, bool updates)
+{
+	struct life *l;
+
+	if (row_policy_is_none(&t->policy))
+		return NULL;
+	l = mem_alloc(sizeof *l);
+	l->policy = &t->policy;
+	l->by_updates = updates;
+	l->clock = l->looked = t->since;
+	l->halved = t->policy.decay ? t->since / t->policy.decay : 0;
+	return l;
+}
+
+void row_life_free(struct life *l)
+{
+	if (!l)
+		return;
+	row_sketch_release(&l->sketch);
+	free(l);
+}
+
+size_t row_life_bytes(const struct life *l)
+{
+	return l ? sizeof *l + row_sketch_bytes(&l->sketch) : 0;
+}
+
+/* ---- admission --------------------------------------------------------------------------- */
+
+/* Decides by a coin that is the same in all replicas and another one in each update. */
+static bool is_admitted_by_chance(const struct part *p, uint64_t id)
+{
+	uint64_t coin = rng_mix(rng_mix(id) ^ rng_mix(p->version + p->table->seed));
+
+	return (double)(coin >> 11) * 0x1p-53 < p->life->policy->chance;
+}
+
+/* Unless the policy says how much: 16 bytes for each row, because there are more ids than rows. */
+uint64_t row_life_sketch_bytes(const struct table *t)
+{
+	uint64_t bytes = t->rows < SKETCH_MOST_BYTES / 16 ? t->rows * 16 : SKETCH_MOST_BYTES;
+
+	if (!t->policy.admit)
+		return 0;
+	if (t->policy.sketch)
+		return t->policy.sketch / t->nparts;
+	return (bytes < SKETCH_LEAST ? SKETCH_LEAST : bytes) / t->nparts;
+}
+
+/* Counts the id, and decides whether it gets a row now. */
+static bool admits_id(struct part *p, uint64_t id)
+{
+	struct life *l = p->life;
+	const struct row_policy *policy = l->policy;
+
+	if (policy->chance > 0)
+		return is_admitted_by_chance(p, id);
+	return !policy->admit || row_sketch_add(&l->sketch, id, row_life_sketch_bytes(p->table)) >= policy->admit;
+}
+
+uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)
+{
+	float *row[ROWS_BLOCK];
+	uint32_t k = 0;
+
+	p->life->count[LIFE_offered] += n;
+	if (!p->life->policy->admit && p->life->policy->chance <= 0)
+		return n;
+	rows_find(p->rows, ids, n, row);
+	for (uint32_t i = 0; i < n; i++)
+		if (row[i] || admits_id(p, get_le64(ids + (size_t)i * 8)))
+			place[k++] = i;
+	p->life->count[LIFE_refused] += n - k;
+	return k;
+}
+
+/* Steps since the row's last update. A row stores the lower half of the step, so its age is at most
+ * 2^32 - 1. */
+static uint32_t row_age(const struct part *p, const float *row)
+{
+	uint32_t seen;
+
+	memcpy(&seen, row + p->seen_at, sizeof seen);
+	return (uint32_t)p->life->clock - seen;
+}
+
+uint64_t row_life_last_step(const struct part *p, const float *row)
+{
+	return p->life->clock - row_age(p, row);
+}
+
+void row_life_set_last_step(const struct part *p, float *row, uint64_t step)
+{
+	uint32_t seen = (uint32_t)step;
+
+	memcpy(row + p->seen_at, &seen, sizeof seen);
+}
+
+void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
+{
+	for (uint32_t i = 0; p->seen_at && i < n; i++)
+		row_life_set_last_step(p, row[i], p->life->clock);
+	p->life->count[LIFE_admitted] += (unsigned)__builtin_popcountll(made);
+}
+
+/* ---- expiry and eviction ------------------------------------------------------------------- */
+
+/* Which rows are removed. */
+struct leaving {
+	struct part *p;
+	uint32_t age;                   /* rows of a greater age are removed */
+	/* Of the rows of exactly this age, those of this rank or a greater one are removed. */
+	uint64_t rank;
+	bool fits;
+};
+
+/* An order of rows of the same age that does not follow the ids. */
+static uint64_t row_eviction_rank(uint64_t id)
+{
+	return rng_mix(~id);
+}
+
+/* For rows_sift: does the row stay? Saves the values of a row that goes, where pulls of the step
+ * before may ask for them. */
+static bool row_stays(void *ctx, uint64_t id, const float *row)
+{
+	struct leaving *x = ctx;
+	struct part *p = x->p;
+	uint32_t age = row_age(p, row);
+	bool made;
+	float *old;
+
+	if (age < x->age || (age == x->age && row_eviction_rank(id) < x->rank))
+		return true;
+	old = p->prev_rows ? rows_put(p->prev_rows, id, &made) : NULL;
+	if (old && made)
+		row_width_copy_row(p, id, row, old);
+	x->fits &= old || !p->prev_rows;
+	return false;
+}
+
+/* Removes rows and counts them as `why`. False: no memory for the former values. */
+static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life_counter why)
+{
+	struct leaving x = { p, age, rank, true };
+	size_t n = rows_sift(p->rows, row_stays, &x);
+
+	p->life->count[why] += n;
+	if (n) {
+		row_width_sift(p);
+		p->life->removed = p->life->clock + 1;
+		p->life->removed_version = p->version + 1;
+	}
+	return x.fits;
+}
+
+/* Removes the rows that were not updated for policy.expire steps. It looks only now and then, so a
+ * row may stay a little longer. */
+static bool expire_rows(struct part *p)
+{
+	struct life *l = p->life;
+	uint64_t expire = l->policy->expire;
+
+	if (!expire || l->clock < l->looked + (expire + LOOKS - 1) / LOOKS)
+		return true;
+	l->looked = l->clock;
+	return drop_rows(p, (uint32_t)expire, 0, LIFE_expired);
+}
+
+struct order {
+	uint32_t age, bytes;
+	uint64_t rank;
+};
+
+static int compare_oldest_first(const void *a, const void *b)
+{
+	const struct order *x = a, *y = b;
+
+	if (x->age != y->age)
+		return x->age > y->age ? -1 : 1;
+	return (x->rank < y->rank) - (x->rank > y->rank);
+}
+
+/* Bytes of all rows by their size alone, with id and place in the index: equal in all replicas,
+ * unlike rows_bytes. */
+static uint64_t rows_bytes_taken(const struct part *p)
+{
+	uint64_t wide = p->rest ? rows_count(p->rest) : 0;
+
+	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD) + wide * (row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD);
+}
+
+/* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole narrow rows. */
+static uint64_t eviction_goal(const struct part *p, uint64_t limit)
+{
+	size_t each = p->stride * sizeof(float) + ROW_OVERHEAD;
+
+	return limit - limit / each / ROOM * each;
+}
+
+/* Removes the rows that were not updated for the longest time, when all take more than
+ * policy.memory. */
+static bool evict_rows(struct part *p)
+{
+	uint64_t limit = p->life->policy->memory / p->table->nparts, bytes = rows_bytes_taken(p),
+	    goal, id;
+	size_t n = rows_count(p->rows), k = 0;
+	struct order *order, last;
+
+	if (!p->life->policy->memory || bytes <= limit || n < 2)
+		return true;
+	goal = eviction_goal(p, limit);
+	order = mem_try_array(n, sizeof *order);
+	if (!order)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const float *row = rows_at(p->rows, i, &id);
+
+		order[i] = (struct order){ row_age(p, row), (uint32_t)row_width_row_bytes(p, row),
+		    row_eviction_rank(id) };
+	}
+	qsort(order, n, sizeof *order, compare_oldest_first);
+	while (bytes > goal && k < n - 1)
+		bytes -= order[k++].bytes;
+	last = order[k - 1];
+	free(order);
+	return drop_rows(p, last.age, last.rank, LIFE_evicted);
+}
+
+/* Halves the counts of ids once for every policy.decay steps that have passed. */
+static void decay_sketch(struct life *l)
+{
+	uint64_t due = l->policy->decay ? l->clock / l->policy->decay : 0, n = due - l->halved;
+
+	l->halved = due;
+	/* After 8 halvings all counts are 0. */
+	for (n = n < 8 ? n : 8; n; n--)
+		row_sketch_halve(&l->sketch);
+}
+
+bool row_life_end_update(struct part *p)
+{
+	struct life *l = p->life;
+
+	if (l->by_updates)
+		l->clock++;
+	decay_sketch(l);
+	return expire_rows(p) && evict_rows(p);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* The first 5 counters lie before the counts of ids, those that were added later behind them. */
+#define COUNTS_FIRST 5
+#define COUNTS_LATER (LIFE_COUNTS - COUNTS_FIRST)
+#define FIXED (4 + COUNTS_FIRST)
+
+size_t row_life_words(const struct life *l)
+{
+	return l ? FIXED + row_sketch_words(&l->sketch) + COUNTS_LATER : 0;
+}
+
+void row_life_put(const struct life *l, uint64_t *out)
+{
+	const uint64_t first[] = { l->clock, l->halved, l->looked, l->removed };
+
+	memcpy(out, first, sizeof first);
+	memcpy(out + 4, l->count, COUNTS_FIRST * sizeof *out);
+	row_sketch_put(&l->sketch, out + FIXED);
+	memcpy(out + FIXED + row_sketch_words(&l->sketch), l->count + COUNTS_FIRST, COUNTS_LATER * sizeof *out);
+}
+
+bool row_life_get(struct life *l, const uint64_t *in, size_t n)
+{
+	size_t sketch;
+
+	if (n < FIXED)
+		return false;
+	l->clock = in[0];
+	l->halved = in[1];
+	l->looked = in[2];
+	l->removed = in[3];
+	memcpy(l->count, in + 4, COUNTS_FIRST * sizeof *in);
+	sketch = row_sketch_get(&l->sketch, in + FIXED, n - FIXED);
+	if (!sketch || n - FIXED - sketch > COUNTS_LATER)
+		return false;
+	memcpy(l->count + COUNTS_FIRST, in + FIXED + sketch, (n - FIXED - sketch) * sizeof *in);
+	return true;
+}

@@ -1,0 +1,65 @@
+#ifndef SHARD_ROW_LIFE_H
+#define SHARD_ROW_LIFE_H
+
+#include "layout/row_policy.h"
+#include "shard/part.h"
+#include "shard/row_sketch.h"
+
+/* Row policy of one sparse partition: which ids get a row (admit), and how long a row stays (expire
+ * by age, evict by memory). Widening is in row_width.h. Everything follows from the sequence of
+ * updates and the steps they belong to, so all replicas decide alike; the state goes along in whole
+ * copies and checkpoints. The partition's lock is held.
+ *
+ * The life of a row: unknown --admitted--> present --expired or evicted--> unknown. */
+
+/* The state of the policy. */
+struct life {
+	const struct row_policy *policy;
+	bool by_updates;                /* there are no steps: the clock counts updates instead */
+	uint64_t clock;                 /* the highest step of an update */
+	uint64_t halved;                /* how often the counts of ids were halved so far */
+	/* The clock when rows were last looked through for expired ones. */
+	uint64_t looked;
+	/* The clock when rows were last removed, plus 1; 0: never. */
+	uint64_t removed;
+	/* The version made by that removal; not sent to other replicas. */
+	uint64_t removed_version;
+	uint64_t count[LIFE_COUNTS];
+	struct row_sketch sketch;
+};
+
+/* Makes the state for a partition of the table. NULL: the table has no policy. updates: there are
+ * no steps. */
+struct life *row_life_new(const struct table *t, bool updates);
+void row_life_free(struct life *l);
+/* Bytes of the state, with the counts of ids; 0 for NULL. */
+size_t row_life_bytes(const struct life *l);
+/* Bytes that the counts of ids will take in each of the table's partitions. */
+uint64_t row_life_sketch_bytes(const struct table *t);
+
+/* Moves the clock to the step of the update under way. Called before the update. */
+static inline void row_life_set_step(struct part *p, uint64_t step)
+{
+	if (p->life && !p->life->by_updates && step > p->life->clock)
+		p->life->clock = step;
+}
+
+/* Which of n ids (at most ROWS_BLOCK) may be updated, because they have a row or are admitted now?
+ * Returns how many, and writes their numbers to place when it is not all. */
+uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place);
+/* Notes the update of n rows; those of the bits in `made` are new. */
+void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made);
+/* The step at which the row was updated last, and setting it. p->seen_at must not be 0. */
+uint64_t row_life_last_step(const struct part *p, const float *row);
+void row_life_set_last_step(const struct part *p, float *row, uint64_t step);
+/* Ends an update: moves the clock where there are no steps, halves counts, and removes rows that
+ * are too old or too many. False: no memory. */
+bool row_life_end_update(struct part *p);
+
+/* Encoding of the state as words, for state transfers and checkpoints: their number; writing them;
+ * reading n of them, false when they are malformed. */
+size_t row_life_words(const struct life *l);
+void row_life_put(const struct life *l, uint64_t *out);
+bool row_life_get(struct life *l, const uint64_t *in, size_t n);
+
+#endif

@@ -1,0 +1,76 @@
+#include "core/mem.h"
+#include "shard/gate.h"
+#include "shard/settings_epoch.h"
+#include "shard/row_life.h"
+#include "shard/row_width.h"
+
+/* Scans of sparse partitions: all rows, or those that changed. */
+
+static bool row_is_wanted(const struct part *p, const struct scan *x, uint64_t id, const float *row)
+{
+	return (x->begin || id > x->after) && (!x->changed || row_life_last_step(p, row) >= x->since);
+}
+
+/* The ids of all rows that are wanted, in ascending order, *count of them; the caller frees the
+ * array. */
+static uint64_t *list_wanted_ids(const struct part *p, const struct scan *x, size_t *count)
+{
+	uint64_t *all = mem_array(rows_count(p->rows) + 1, sizeof *all), id;
+
+	*count = 0;
+	for (size_t i = 0; i < rows_count(p->rows); i++) {
+		const float *row = rows_at(p->rows, i, &id);
+
+		if (row_is_wanted(p, x, id, row))
+			all[(*count)++] = id;
+	}
+	qsort(all, *count, sizeof *all, rows_by_id);
+	return all;
+}
+
+/* The step that later updates have at least. Without a job it is the clock of the partition's row
+ * policy. */
+static uint64_t scan_step(struct shard *s, const struct part *p)
+{
+	uint64_t step = shard_step(s);
+
+	if (s->cfg.jobless)
+		return p->life ? p->life->clock : 0;
+	return settings_epoch_is_bsp(s, p->step) && p->step < step ? p->step : step;
+}
+
+static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan *x)
+{
+	size_t count, cols = p->table->cols;
+	uint64_t *all = list_wanted_ids(p, x, &count);
+
+	x->more = count > x->n;
+	if (count < x->n)
+		x->n = (uint32_t)count;
+	for (size_t i = 0; i < x->n; i++) {
+		memcpy(x->ids + i * 8, &all[i], 8);
+		if (x->out)
+			row_width_copy_row(p, all[i], rows_get(p->rows, all[i]), x->out + i * cols);
+	}
+	free(all);
+	x->version = p->version;
+	x->step = scan_step(s, p);
+	x->removed = p->life ? p->life->removed : 0;
+}
+
+enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x)
+{
+	struct part *p = shard_part(s, table, part);
+	enum shard_answer a;
+
+	if (!p || !p->table->sparse)
+		return p ? SHARD_BAD : SHARD_ELSEWHERE;
+	pthread_mutex_lock(&p->lock);
+	a = part_may_show(s, p, SYNC_NEVER);
+	if (a == SHARD_OK && x->changed && !p->seen_at)
+		a = SHARD_BAD;
+	if (a == SHARD_OK)
+		copy_scanned_rows(s, p, x);
+	pthread_mutex_unlock(&p->lock);
+	return a;
+}

@@ -1,0 +1,263 @@
+#include "shard/settings_epoch.h"
+
+#include "core/mem.h"
+#include "shard/copy.h"
+
+/* Longest list. A worker that is so many epochs behind was lost long ago. */
+#define SETTINGS_EPOCHS_MAX 64u
+
+/* The list, which is replaced and never changed, so readers need no lock. */
+struct settings_epochs {
+	struct settings_epochs *before;         /* the list that this one replaced; freed with the shard */
+	unsigned n;
+	const struct settings_epoch *at[];
+};
+
+/* ---- the list ----------------------------------------------------------------------- */
+
+/* Makes a list of the last `keep` epochs of `before`, and r. */
+static struct settings_epochs *new_settings_epoch_list(struct settings_epochs *before, unsigned keep,
+    const struct settings_epoch *r)
+{
+	struct settings_epochs *list = mem_alloc(sizeof *list + (keep + 1) * sizeof *list->at);
+	struct settings_epoch *copy = mem_alloc(sizeof *copy);
+
+	*copy = *r;
+	list->before = before;
+	list->n = keep + 1;
+	if (keep)
+		memcpy(list->at, before->at + (before->n - keep), keep * sizeof *list->at);
+	list->at[keep] = copy;
+	return list;
+}
+
+void settings_epochs_init(struct shard *s)
+{
+	const struct shard_config *c = &s->cfg;
+	struct settings_epoch first = { .number = c->settings, .mode = c->mode, .rule = c->rule, .hyper = c->hyper, .schedule = c->schedule };
+
+	atomic_store(&s->settings_epochs, new_settings_epoch_list(NULL, 0, &first));
+	s->gate.now = settings_epoch_last(s);
+}
+
+/* Each list owns the epoch that it added, which is its last one. */
+void settings_epochs_release(struct shard *s)
+{
+	for (struct settings_epochs *l = atomic_load(&s->settings_epochs), *before; l; l = before) {
+		before = l->before;
+		free((void *)(uintptr_t)l->at[l->n - 1]);
+		free(l);
+	}
+}
+
+const struct settings_epoch *settings_epoch_last(const struct shard *s)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	return l->at[l->n - 1];
+}
+
+const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	unsigned i = l->n - 1;
+
+	while (i && l->at[i]->step > step)
+		i--;
+	return l->at[i];
+}
+
+const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	unsigned i = l->n - 1;
+
+	if (number > l->at[i]->number)
+		return NULL;
+	while (i && l->at[i]->number > number)
+		i--;
+	return l->at[i];
+}
+
+uint64_t settings_epoch_bsp_end(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->at[i]->step > step && l->at[i]->mode.kind != SYNC_bsp)
+			return l->at[i]->step;
+	return SYNC_NEVER;
+}
+
+uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+	uint64_t closed = 0;
+
+	for (unsigned i = 0; i < l->n && (!i || l->at[i]->step <= step); i++)
+		if (l->at[i]->mode.kind == SYNC_bsp)
+			closed = step;
+		else if (i && l->at[i - 1]->mode.kind == SYNC_bsp)
+			closed = l->at[i]->step;
+	return closed;
+}
+
+/* ---- the gate: one mode after the other ----------------------------------------------- */
+
+/* The first epoch after the one in force that has another mode; NULL when there is none. The gate's
+ * lock is held. */
+static const struct settings_epoch *next_mode_settings_epoch(struct shard *s)
+{
+	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	for (unsigned i = 0; i < l->n; i++)
+		if (l->at[i]->number > s->gate.now->number && !sync_same(&l->at[i]->mode, &s->gate.now->mode))
+			return l->at[i];
+	return NULL;
+}
+
+/* Sets the step at which the gate changes its mode next. The gate's lock is held. */
+static void plan_mode_change(struct shard *s)
+{
+	const struct settings_epoch *next = next_mode_settings_epoch(s);
+
+	s->gate.sync.turn = next ? next->step : SYNC_NEVER;
+}
+
+void shard_add_epoch(struct shard *s, const struct settings_epoch *r)
+{
+	struct settings_epochs *l = atomic_load(&s->settings_epochs);
+
+	if (r->number <= settings_epoch_last(s)->number)
+		return;
+	atomic_store(&s->settings_epochs, new_settings_epoch_list(l, l->n < SETTINGS_EPOCHS_MAX ? l->n : SETTINGS_EPOCHS_MAX - 1,
+	    r));
+	pthread_mutex_lock(&s->gate.lock);
+	plan_mode_change(s);
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+/* At a change of mode: the partition's steps count from the first step of the new mode on. A
+ * replica that is not the head of a bsp partition still gets records of the steps before, and goes
+ * on with those. */
+static bool enter_mode(struct shard *s, struct part *p, void *ctx)
+{
+	const struct settings_epoch *r = ctx;
+
+	if (!p->here || p->step >= r->step || (settings_epoch_is_bsp(s, p->step) && !p->head))
+		return true;
+	p->step = r->step;
+	p->prev_same = true;
+	copy_update_safe(p);
+	return true;
+}
+
+void gate_enter_mode(struct shard *s, struct part *p)
+{
+	const struct settings_epoch *now;
+
+	pthread_mutex_lock(&s->gate.lock);
+	/* While a thread changes the mode, its sweep may have missed this partition: use the next
+	 * mode. */
+	now = s->gate.turning ? next_mode_settings_epoch(s) : s->gate.now;
+	pthread_mutex_unlock(&s->gate.lock);
+	if (now->mode.kind == SYNC_bsp && !settings_epoch_is_bsp(s, p->step))
+		enter_mode(s, p, (void *)(uintptr_t)now);
+}
+
+/* Allocates what the head of a bsp chain needs before its first push. All servers have agreed on
+ * the change, so without memory this one ends. */
+static bool alloc_bsp_head(struct shard *s, struct part *p, void *ctx)
+{
+	(void)ctx;
+	if (!p->here || !p->head)
+		return true;
+	if (part_alloc_head(p, s, NULL))
+		mem_fail();
+	return true;
+}
+
+void gate_change_mode(struct shard *s)
+{
+	struct gate *g = &s->gate;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->turning && sync_may_change_mode(&g->sync)) {
+		const struct settings_epoch *next = next_mode_settings_epoch(s);
+
+		g->turning = true;
+		pthread_mutex_unlock(&g->lock);
+		shard_each(s, enter_mode, (void *)(uintptr_t)next);
+		if (next->mode.kind == SYNC_bsp)
+			shard_each(s, alloc_bsp_head, NULL);
+		pthread_mutex_lock(&g->lock);
+		g->turning = false;
+		g->now = next;
+		g->sync.mode = next->mode;
+		if (next->mode.kind == SYNC_bsp && g->sync.closed < next->step)
+			g->sync.closed = next->step;
+		g->slowest = 0;
+		plan_mode_change(s);
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- a partition: one rule after the other --------------------------------------------- */
+
+int settings_epoch_find_state(const struct optim_rule *rule, unsigned k, const struct optim_rule *before)
+{
+	for (unsigned i = 0; i < before->nslots; i++)
+		if (strcmp(rule->slot_name[k], before->slot_name[i]) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before)
+{
+	for (unsigned k = 0; k < rule->nslots; k++)
+		if (settings_epoch_find_state(rule, k, before) >= 0)
+			return true;
+	return false;
+}
+
+void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to)
+{
+	for (unsigned k = 0; k < rule->nslots; k++) {
+		int was = settings_epoch_find_state(rule, k, before);
+
+		if (was >= 0)
+			memcpy(to + k * n, from + (size_t)was * n, n * sizeof *to);
+		for (size_t i = 0; was < 0 && i < n; i++)
+			to[k * n + i] = rule->slot_init[k];
+	}
+}
+
+static void convert_dense_state(struct part *p, const struct optim_rule *rule)
+{
+	/* All servers have agreed on the change, so without memory this one ends. */
+	float *state = mem_try_array((size_t)p->n * rule->nslots + 1, sizeof *state);
+
+	if (!state)
+		mem_fail();
+	settings_epoch_carry_state(rule, p->by->rule, p->n, p->state, state);
+	free(p->state);
+	p->state = state;
+}
+
+void part_set_epoch(struct shard *s, struct part *p, const struct settings_epoch *r)
+{
+	const struct optim_rule *before = p->by->rule;
+
+	if (r->number <= p->by->number)
+		return;
+	if (r->rule != before) {
+		if (p->rows)
+			part_rows_set_rule(p, s, r->rule);
+		else
+			convert_dense_state(p, r->rule);
+		if (!settings_epoch_keeps_state(r->rule, before))
+			p->born = p->version;
+	}
+	p->by = r;
+	part_rebook(p, s);
+}

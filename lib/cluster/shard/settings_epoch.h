@@ -1,0 +1,56 @@
+#ifndef SHARD_SETTINGS_EPOCH_H
+#define SHARD_SETTINGS_EPOCH_H
+
+#include "shard/part.h"
+
+/* Settings epochs inside a shard: which settings are in force at which step. The list is read
+ * without a lock: shard_add_epoch (one caller at a time) publishes a new list with one more epoch, at
+ * most the last 64 of them, and earlier lists and epochs stay until the shard is freed.
+ *
+ * A change takes effect twice. The gate: the mode in force becomes the next one when all steps
+ * before it are done (gate_change_mode). Each partition: part.by becomes the epoch of the first update
+ * that belongs to it (part_set_epoch), and never goes back. Replicas hear from the head of the chain by
+ * which epoch each update was made, so all have the same bits. */
+
+/* The epoch in force at a step; the last one that was decided; the one with this number (NULL: not
+ * known here yet). */
+const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t step);
+const struct settings_epoch *settings_epoch_last(const struct shard *s);
+const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number);
+/* Is the step a bsp step? */
+static inline bool settings_epoch_is_bsp(const struct shard *s, uint64_t step)
+{
+	return settings_epoch_at(s, step)->mode.kind == SYNC_bsp;
+}
+/* The first step after this one that is not bsp; SYNC_NEVER when there is none. */
+uint64_t settings_epoch_bsp_end(const struct shard *s, uint64_t step);
+/* The number of steps that must be closed before values of this step are shown: for a bsp step all
+ * before it, else those of the bsp epochs before it. For example, bsp up to step 10, then ssp: 7
+ * for step 7, and 10 for step 15; bsp again from step 20: 25 for step 25. */
+uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step);
+
+/* Makes the list with the shard's first epoch; frees the list. */
+void settings_epochs_init(struct shard *s);
+void settings_epochs_release(struct shard *s);
+
+/* The number of the state vector of rule `before` that goes on as the k-th vector of `rule`, by its
+ * name; -1: none, it starts anew. */
+int settings_epoch_find_state(const struct optim_rule *rule, unsigned k, const struct optim_rule *before);
+/* Converts the state of n values from rule `before` to `rule`: vectors that go on are copied,
+ * others get their initial values. The vectors lie one after the other, as for part_slots. */
+void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to);
+/* Does any state vector go on? */
+bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before);
+/* Moves the partition to settings epoch r, unless it is there or beyond: state is converted to its
+ * rule, and the memory is booked anew. The partition's lock is held. */
+void part_set_epoch(struct shard *s, struct part *p, const struct settings_epoch *r);
+
+/* Changes the mode in force when another one is due and all steps before it are done. No locks are
+ * held. */
+void gate_change_mode(struct shard *s);
+/* Brings a partition that has just come here to the first step of the mode in force, in case the
+ * server that it came from had not changed the mode yet. The partition's lock is held, unless no
+ * other thread can reach it yet. */
+void gate_enter_mode(struct shard *s, struct part *p);
+
+#endif

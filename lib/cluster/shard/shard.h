@@ -1,0 +1,528 @@
+#ifndef SHARD_SHARD_H
+#define SHARD_SHARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aggregate/robust.h"
+#include "core/err.h"
+#include "layout/layout.h"
+#include "optim/optim.h"
+#include "optim/schedule.h"
+#include "shard/sum_body.h"
+#include "sync/receipt.h"
+#include "sync/sync.h"
+
+/* A shard is what one server holds: partitions of tables, each with its own lock, and the gate
+ * (clocks and members), which decides when a push is taken and a pull is answered. A relay has a
+ * shard, too: it sums pushes instead of making updates. All calls may come from any thread, unless
+ * a comment says "one caller at a time".
+ *
+ * Replication: the head of a partition's chain takes the pushes. What it makes of them (in bsp the
+ * sum of a step, else each push) goes as a record (struct copy) to the next replica, in order, and
+ * stays with the sender until the next has acknowledged that it and all replicas after it have it.
+ * Only then is the change safe: receipts and pulls, which the chain's tail answers, show nothing
+ * else. The states of a partition are in shard/part.h.
+ *
+ * Lock order of lib/cluster/shard. A thread that holds a lock takes only locks further down:
+ *
+ *    1. part.lock     shard/part.h, one for each partition; never two at once
+ *    2. gate.lock     shard/part.h, one for each shard
+ *    3. watch.lock    inside shard/outliers.c; nothing is taken under it
+ *
+ * What callers must know of it:
+ *
+ *    part.lock is held while cfg.forward, the put() of shard_send and the fn of shard_part_load are
+ *        called: they may take locks of their own, but must not call this shard.
+ *    gate.lock is held while the fn of shard_refusals and of shard_snap_clocks is called,
+ *        watch.lock while the fn of shard_suspects is: the same rule.
+ *    No lock is held while cfg.wake and cfg.alive are called: cfg.wake may call this shard.
+ *    Sweeps over all partitions (shard_each) hold one part.lock at a time. A thread that closes
+ *        steps or changes the mode keeps others out by the flags gate.closing and gate.turning
+ *        instead of a lock, because it needs partition locks and gate.lock comes after them.
+ *    Read without a lock: the tables' pointers, the list of settings epochs, the budget, all
+ *        counters, part.safe_*, part.tenure and part.gone. They are atomic, or are set once. */
+struct shard;
+struct ckpt_reader;
+
+/* Greatest number of tables. */
+#define SHARD_TABLES 65536
+/* Records of a partition that may wait for the next replica's acknowledgement. Updates wait when it
+ * is reached. */
+#define SHARD_SENT_MAX 16u
+#define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
+/* A relay's "next replica": the servers that it sends sums to. */
+#define SHARD_UPSTREAM (NO_SERVER - 1)
+
+/* How a shard is made. Borrowed pointers must outlive the shard, unless stated otherwise. */
+struct shard_config {
+	unsigned self;                  /* this server's number in the layout */
+	/* The number of the settings epoch that the job begins with, and its mode; the update rule
+	 * is below. */
+	uint32_t settings;
+	struct sync_mode mode;
+	/* Equal runs give equal bits: gradients are summed in the order of slots, and a pull gets
+	 * exactly the version of its step. */
+	bool deterministic;
+	/* Its dense tables are reduced by the workers (reduced.h). */
+	bool reduced;
+	/* Aggregator of dense tables in bsp; with one there are no sparse tables. */
+	struct robust robust;
+	/* Look for outliers (outliers.h) among the gradients that `robust` compares. */
+	bool watched;
+	unsigned slots;                 /* greatest number of slots: memory for them is booked */
+	/* The server counts no steps: for row policies each update is one step. */
+	bool jobless;
+	bool deltas;                    /* pulls may ask for the changes since a version */
+	const struct optim_rule *rule;
+	struct optim_hyper hyper;       /* lr before the schedule */
+	struct schedule schedule;
+	const char *first;              /* see shard_set_init_file */
+	/* Checkpoint that the tables in it begin with, at its step. NULL: they begin with their
+	 * initial values. Borrowed until shard_restore_done. */
+	const struct ckpt_reader *restore;
+	/* No update is ever made: of `restore`, read only the parameters. */
+	bool read_only;
+	/* Bytes that the partitions may take; 0: no limit. All that a dense partition may ever need
+	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
+	 * refused. For a relay it limits the rows that are kept for pulls, and nothing else. */
+	uint64_t mem_limit;
+	/* This is a relay's shard: it makes no updates. Sums go to SHARD_UPSTREAM, values come from
+	 * there, and it knows only the slots that it was given. */
+	bool relay;
+	/* Something changed that a caller who was answered SHARD_HOLD may wait for. Called without
+	 * locks held. */
+	void (*wake)(void *ctx);
+	/* The partition has a record for another server, to be fetched with shard_send. Called with
+	 * the partition's lock held. NULL: this server is alone. */
+	void (*forward)(void *ctx, uint16_t server, uint16_t table, uint32_t part);
+	/* Called between partitions by functions that take long (shard_install), for a watchdog.
+	 * NULL: not wanted. */
+	void (*alive)(void *ctx);
+	void *ctx;
+};
+
+/* A settings epoch: the settings in force from a step on. */
+struct settings_epoch {
+	uint64_t step;
+	uint32_t number;                /* greater than that of all earlier ones */
+	struct sync_mode mode;
+	const struct optim_rule *rule;
+	struct optim_hyper hyper;       /* lr before the schedule */
+	struct schedule schedule;
+};
+
+/* Makes a shard without partitions. ERR_NOMEM. */
+enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e);
+/* Frees the shard. No other thread may use it any more. NULL is fine. */
+void shard_free(struct shard *s);
+
+/* Takes the places in the chains that the layout gives to this server: makes the partitions of new
+ * tables, expects state transfers of those it joins, and gives up those that it has left. Ends a
+ * snapshot that is under way. process: the incarnations of the servers, by number (NULL: this one
+ * is alone). One caller at a time. ERR_NOMEM, ERR_CONFIG (mem_limit, checkpoint), ERR_PROTO: the
+ * layout counts on a replica that this server was not given. */
+enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e);
+
+/* All partitions of the beginning are here: the caller may release `restore`. */
+void shard_restore_done(struct shard *s);
+/* Names the safetensors file that tables with TABLE_FILE begin with. Called before the first
+ * shard_install. The path is borrowed as long as the shard lives. */
+void shard_set_init_file(struct shard *s, const char *path);
+
+/* ---- members and clocks ------------------------------------------------ */
+
+/* The state of a worker in the cluster view. */
+enum member_state {
+	/* The worker takes part from step `at` on. A slot that is taken over keeps its clock when
+	 * that is greater. */
+	MEMBER_ACTIVE,
+	/* The worker took part from step `at` on and has sent DONE, here or to another server:
+	 * nobody waits for it. */
+	MEMBER_DONE,
+	/* Nobody waits for it, and pushes of any incarnation are fenced. All servers know that it
+	 * takes no part in steps from `at` on. */
+	MEMBER_GONE,
+};
+/* One worker of the cluster view. */
+struct member {
+	uint32_t slot;
+	enum member_state state;
+	uint64_t incarnation, at;
+	uint8_t key[32];                /* the worker's public key; zeroes: not known */
+	/* Its pushes of steps barred to barred_until - 1 are refused. Both 0: of no step. */
+	uint64_t barred, barred_until;
+};
+/* Applies a new view's members, all at once: a step that one of them takes part in is not complete
+ * without it, however far the others are. A member with the incarnation that is known already
+ * changes nothing but its state. */
+void shard_take_members(struct shard *s, const struct member *m, size_t n);
+/* Is this the incarnation that holds the slot now? */
+bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation);
+/* May a session with this public key act for the slot's present holder? Incarnations are not
+ * secret, so they alone do not prove who a peer is. True while the holder's key is unknown. */
+bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32]);
+
+/* Votes on a change at `step`. Whatever the vote is, a slot's holder of another incarnation than
+ * this one is fenced. On a yes, steps from `step` on wait until shard_decided; it is a no when the
+ * frontier is beyond the step. resume: always a yes, and nothing is held back. frontier and clock
+ * report how far this server and the slot are. */
+struct shard_vote {
+	bool yes;
+	uint64_t frontier, clock;
+};
+/* slot SHARD_OUTSIDE: the change is not about a slot. */
+struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume);
+/* The vote is over, with any result: steps are no longer held back for it. */
+void shard_decided(struct shard *s);
+/* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that
+ * step on. Another mode begins when all have completed the steps before. Called before
+ * shard_decided and in order; a number that is known already is ignored. */
+void shard_add_epoch(struct shard *s, const struct settings_epoch *r);
+/* Would the state of these settings fit into mem_limit? ERR_CONFIG with a sentence otherwise. */
+enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, struct err *e);
+/* Would the partitions of a table from `first` on, as far as its runs place them here, fit into
+ * mem_limit and into the free memory of this host, when `sharing` servers of the host need as much
+ * each? ERR_CONFIG, ERR_NOMEM. */
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, uint64_t sharing, struct err *e);
+
+/* The answer to a request of a worker, relay or server. */
+enum shard_answer {
+	SHARD_OK,
+	SHARD_HOLD,                     /* not now: try again after cfg.wake was called */
+	SHARD_FENCED,                   /* the sender's incarnation does not hold the slot */
+	SHARD_BAD,                      /* no such partition, or malformed */
+	SHARD_ELSEWHERE,                /* this server does not have that place in the chain now */
+};
+
+/* The slot announces that it pushes, or has pushed, to partitions first .. first + count - 1 at
+ * `step`: the step is not closed there before that push has come. Called before the slot's CLOCK of
+ * the step. */
+void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count);
+/* Withdraws such an announcement: those pushes take another way. True: there was one; the caller
+ * then calls shard_settle. */
+bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
+    uint32_t count);
+/* CLOCK: the slot has completed `step`, with this many examples. SHARD_HOLD: too early, or held
+ * back by a vote. */
+enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples);
+/* DONE: nobody waits for the slot any more. */
+enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
+/* May a pull at this step be answered now? On a yes the step counts as pulled, and its members are
+ * settled. */
+bool shard_may_pull(struct shard *s, uint64_t step);
+/* Like shard_may_pull, for a caller that can use each partition as soon as it has closed the step
+ * before: shard_pull says which partitions have. */
+bool shard_may_prefetch(struct shard *s, uint64_t step);
+/* Has every slot completed the steps before this one? Who takes part in the step is settled
+ * then. */
+bool shard_may_settle_members(struct shard *s, uint64_t step);
+/* bsp: the number of steps whose update is made. Else UINT64_MAX, because receipts never wait for a
+ * step. */
+uint64_t shard_closed(struct shard *s);
+/* The number of steps that all active slots have completed, for display. */
+uint64_t shard_step(struct shard *s);
+
+/* ---- data --------------------------------------------------------------- */
+
+/* A worker's gradient of one partition. The bytes are borrowed for the call. */
+struct push {
+	/* SHARD_OUTSIDE: a peer outside the job; applied at once, in any mode. */
+	uint32_t slot;
+	uint64_t incarnation, step;
+	uint64_t pulled;                /* the version that the gradient was computed from */
+	uint16_t table, codec;
+	uint32_t part, examples;
+	const uint8_t *payload;
+	size_t len;
+	/* Sparse: number of row ids; payload has the encoded rows in their order. */
+	uint32_t nrows;
+	const uint8_t *ids;             /* u64 little-endian, any alignment */
+};
+
+/* When an acknowledgement may be sent: the partition is still in this tenure, and all replicas that
+ * count have the steps below `steps`, the updates up to `version`, and the records for the next
+ * replica up to `seq`. A refused push makes no version, so it waits for its seq.
+ *
+ * A tenure is the time from when a server is given a replica of a partition until it leaves it or
+ * is given another. Versions and steps of two tenures are not comparable, because they may count
+ * different pushes: a head that was cut off takes pushes that its successor never sees. */
+struct shard_due {
+	uint64_t tenure, steps, version, seq;
+};
+
+/* The answer to a push. */
+struct receipt {
+	uint16_t table;
+	uint8_t status;
+	uint32_t part, staleness;
+	uint64_t step, version;
+	struct shard_due due;           /* the receipt may be sent when shard_is_safe says so */
+};
+
+/* Takes a push of one partition, whole. SHARD_OK: *r is the receipt; it may be sent when
+ * shard_is_safe says so of r->due. SHARD_HOLD, SHARD_FENCED, SHARD_ELSEWHERE: nothing was taken.
+ * SHARD_BAD: malformed, or there was no memory. */
+enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
+/* The partition's version, or 0 when it is not here. */
+uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part);
+/* May an acknowledgement that waits for *due be sent now? Takes no lock. */
+bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
+/* Is the tenure over? Then the acknowledgement must never be sent. Takes no lock. */
+bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
+/* The number of replicas in the partition's chain under the present layout. */
+unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
+
+/* In ssp and asp: does this replica have all that the slot pushed to the partition before this step
+ * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
+ * Parameter Server, 2013)? The tail of a chain may not have it yet. On a no, cfg.wake is called
+ * after a change. */
+bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
+/* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
+ * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_HOLD: they must not be
+ * shown yet. SHARD_ELSEWHERE: this server is not the tail. */
+enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version);
+/* shard_may_show: would shard_pull copy it? Gives the version only. shard_pull_state copies the rule's
+ * k-th state vector (from 1) instead of the values. */
+enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t *version);
+enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t k, float *out,
+    uint64_t *version);
+/* Like shard_pull, but copies only the values that changed after version `since`: their places in
+ * ascending order and their values, *n of them, at most `most`. *n SIZE_MAX: there are more, or the
+ * changes are not known; pull it whole. */
+enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
+    size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version);
+/* Copies the rows of n ids (u64 little-endian, any alignment) in their order: n * cols floats. A
+ * row that does not exist has its initial values. */
+enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, float *out, uint64_t *version);
+/* Like shard_pull_rows, for a caller that has rows already, of versions since[i] (codec/since.h).
+ * place has room for n and gets the numbers of those rows that may have changed, *k of them. */
+enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
+    uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version);
+/* A scan of a sparse partition: up to n rows as they are now, in ascending order of ids, with ids
+ * above `after` (or from the first one when `begin`). ids gets the ids, out the floats (NULL: ids
+ * only). */
+struct scan {
+	bool begin;
+	uint64_t after;
+	/* Only rows that were updated at step `since` or later; the table's policy must note
+	 * that. */
+	bool changed;
+	uint64_t since;
+	uint8_t *ids;
+	float *out;
+	/* In: room in rows. Out: rows copied, and whether there are more. */
+	uint32_t n;
+	bool more;
+	uint64_t version;
+	uint64_t step;                  /* later updates are of this step or a later one */
+	/* The last step at which rows were removed, plus 1; 0: never. */
+	uint64_t removed;
+};
+/* Runs one piece of a scan. SHARD_BAD: the partition does not know when its rows changed. */
+enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
+
+const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL: unknown here */
+
+/* ---- assign.c: values from elsewhere ------------------------------------------------
+ * A read replica takes no pushes. It copies parameters from another cluster by these calls. */
+
+/* Sets all values of a dense partition. */
+enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, const float *w);
+/* Sets n rows (ids: u64 little-endian, any alignment), and makes those that do not exist.
+ * SHARD_BAD: there is no room. */
+enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n, const float *w);
+/* Removes all rows except these n ids, which are in ascending order. */
+enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n);
+
+/* ---- relays -------------------------------------------------------------------------
+ * A relay sums the pushes of the slots that it was given. In bsp only, without backup slots, and
+ * not in deterministic runs. The first three are for servers, the others for a relay's shard. */
+
+/* From now on the process `relay` (0: none) speaks for the slot's holder of this incarnation. One
+ * caller at a time, called before the epoch of this layout is announced. */
+void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation);
+/* Does this relay speak for that holder? SHARD_OK: yes. SHARD_HOLD: it does, but the view that
+ * admits the holder has not arrived, or a vote is under way. SHARD_FENCED: no. */
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation);
+
+/* The summed pushes of a relay's slots for one partition and step. The bytes are borrowed. */
+struct sum {
+	uint64_t relay, step;           /* relay: the incarnation of the sending relay */
+	uint16_t table;
+	uint32_t part;
+	struct sum_body body;
+};
+/* Takes the pushes of all slots in the sum, or none of them. The receipt says merged; or duplicate,
+ * when all were taken before; or split, when nothing was taken because some were taken before or
+ * must not be, or because the sum has values that are not finite. After split each slot's push goes
+ * by itself. */
+enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
+
+/* Records the servers' answer to the partition's oldest sum; shard_send hands sums out as records
+ * of the kind COPY_SUM. After several of these, call shard_settle. */
+void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
+/* Must the slot's push of this step take its own way, because no sum with it is to come? Either a
+ * sum with it was answered, or the step was closed here without it. */
+bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
+/* A number that changes whenever shard_goes_alone may have become true for a push that was
+ * announced; cfg.forward is called then, too. */
+uint64_t shard_alone_count(struct shard *s);
+/* The status to report to a worker whose push of this step was answered `status` when its sum had
+ * not been sent yet: that status, or PUSH_SPLIT. */
+enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
+/* Stores values that arrived from a server: of a dense partition, or of n rows. The caller wakes
+ * whoever waits for them. */
+void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version);
+void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    const float *w, uint64_t version);
+/* The step that rows are asked for, and the layout epoch that the request is made in. */
+struct shard_row_request {
+	uint64_t step, epoch;
+};
+/* Finds the rows that are not here for this step and were not asked for in this epoch. They count
+ * as asked for from now on; out has room for n and gets their ids, *k of them. Rows of earlier
+ * steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts as
+ * asked for. */
+bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part, const struct shard_row_request *by, const uint8_t *ids, uint32_t n,
+    uint64_t *out, uint32_t *k);
+
+/* ---- replicas --------------------------------------------------------------------- */
+
+/* Kinds of records from one replica to the next. COPY_SUM: a bsp step with its sum of gradients.
+ * COPY_STEP: a bsp step that changed nothing. COPY_PUSH: one push (ssp, asp, from outside).
+ * COPY_STATE: the whole partition. */
+enum copy_kind { COPY_SUM = 1, COPY_PUSH, COPY_STEP, COPY_STATE };
+
+/* A record from one replica to the next: a head with a few numbers (copy.h), then a body. */
+struct copy {
+	struct copy *next;
+	enum copy_kind kind;
+	uint16_t table, codec;
+	uint32_t part;
+	/* seq: the record's number in this partition, at this server. */
+	uint64_t step, version, seq;
+	uint64_t session;               /* session that it was sent on last; 0: none */
+	uint8_t *head, *body;
+	size_t nhead, nbody;
+};
+
+/* Passes the partition's records for `server` that were not sent on `session` yet to put(), in
+ * order, until put() returns false. The partition's lock is held meanwhile. */
+void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
+    bool (*put)(void *ctx, const struct copy *c), void *ctx);
+/* Does what has waited for acknowledgements: closes steps, changes the mode and wakes. Call it
+ * without locks, after one or several of shard_acknowledged, shard_sum_answered and shard_withdraw. */
+void shard_settle(struct shard *s);
+/* `server` acknowledged the partition's records up to seq. */
+void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part, uint64_t seq);
+/* A new session to the server: calls cfg.forward for all partitions with records for it. */
+void shard_resend(struct shard *s, uint16_t server);
+
+/* Takes a record from the previous replica of the chain (len bytes, head and body). When
+ * shard_is_safe says so of *due, this replica and all after it have it. SHARD_HOLD: not now, as the
+ * next replica is too far behind or the record's settings epoch is not known here yet. */
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *p, size_t len, struct shard_due *due);
+
+/* Begins to send one more partition to the server that joins: first its whole state, then every
+ * change. False: there is none left to begin with. */
+bool shard_feed_next(struct shard *s, uint16_t server);
+/* Counts the partitions that this server is to give to `server`, those that it has begun to send,
+ * and those that `server` has. */
+void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done);
+
+/* ---- checkpoints -------------------------------------------------------------------
+ * A checkpoint snapshots the partitions of which this server is the tail: in bsp as they are before
+ * step `step`, else each as it is at some moment. One snapshot at a time, by one thread; any other
+ * thread may end it, as shard_install does. */
+
+/* Begins a snapshot. False when some partition is beyond the step already: *at is then the furthest
+ * partition's step. After shard_snap_marks with a base, only the rows that were updated since are
+ * taken, of those partitions that are known to have been taken whole with that mark. */
+bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at);
+/* Called before shard_snap_begin. base 0: all partitions are taken whole and are remembered by
+ * `mark`. Both 0: they are not remembered. */
+void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
+/* bsp: was the last snapshot begun at this step? ssp and asp: is one under way? */
+bool shard_snapping(struct shard *s, uint64_t step);
+/* Is it worth while to call shard_snap_take again? */
+bool shard_snap_due(struct shard *s);
+/* Copies partitions. SHARD_OK: all are copied. SHARD_HOLD: call again after cfg.wake.
+ * SHARD_ELSEWHERE: the snapshot was ended. SHARD_BAD: no memory. */
+enum shard_answer shard_snap_take(struct shard *s);
+struct ckpt_part;
+/* Ends the snapshot and gives its parts to the caller, for shard_snap_release. False, and no parts,
+ * when it was ended before. */
+bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n);
+void shard_snap_release(struct ckpt_part *parts, size_t n);
+/* Calls fn with each slot's clock, for the checkpoint. The gate's lock is held. */
+void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
+/* Ends the snapshot that is under way, if any, and frees its parts. */
+void shard_snap_end(struct shard *s);
+
+/* Totals of a shard since it was made, and its present sizes. */
+struct shard_stats {
+	/* Pushes by the status of their receipt. */
+	uint64_t status[PUSH_SPLIT + 1];
+	/* Pushes refused because of values that are not finite or out of bounds. */
+	uint64_t nonfinite;
+	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
+	uint64_t unsent;                /* records that the next replicas have not acknowledged */
+};
+/* Sums up the figures of all partitions, each under its lock. */
+void shard_stats(struct shard *s, struct shard_stats *out);
+/* The counters of a row policy, in the order of row_life.def. */
+enum row_life_counter {
+#define LIFE(name) LIFE_##name,
+#include "shard/row_life.def"
+#undef LIFE
+	LIFE_COUNTS
+};
+/* Figures of one sparse table, summed over the partitions of which this server is the head. */
+struct table_stats {
+	uint64_t rows, bytes;           /* bytes: with optimizer state, index and counts of ids */
+	/* Tables with a row policy; replicas and checkpoints have them, too. */
+	uint64_t count[LIFE_COUNTS];
+	bool counted;                   /* the table has a row policy */
+	uint64_t wide;                  /* number of wide rows, where the policy widens rows */
+	bool widens;
+};
+/* False: there is no table of that number, or it was dropped. */
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
+extern const char *const row_life_counter_name[LIFE_COUNTS];
+/* Reports how much work the pushes to each partition of which this is the head make, in bytes a
+ * step over about the last minute. It is a rate by steps because all servers have the same steps,
+ * whenever they look. Partitions measured for a few steps only are left out. One caller, again and
+ * again: the last call was `seconds` and `steps` ago. */
+typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
+void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
+/* Reports the slots whose pushes were refused, and how many: for values that are not finite or out
+ * of bounds, or rows for which there was no room. */
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx);
+struct outliers_suspect;
+/* Reports the slots whose gradients are outliers (outliers.h). Returns the elements of a step that
+ * were compared. */
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x), void *ctx);
+/* The memory of all partitions, in bytes. */
+struct shard_memory {
+	/* Parameters and optimizer state; of sparse tables the present rows. */
+	uint64_t tables;
+	/* At most, with so many slots: sums, former versions, change stamps, arrays by slot. */
+	uint64_t beside;
+	uint64_t parts;                 /* number of partitions */
+};
+/* Sums up the memory, as if there were `slots` slots. */
+struct shard_memory shard_memory(struct shard *s, uint64_t slots);
+/* shard_booked: bytes booked against mem_limit. shard_is_full: was a push refused because there was
+ * no room? */
+uint64_t shard_booked(struct shard *s);
+bool shard_is_full(struct shard *s);
+struct hist;
+/* Histograms, to be read at any time: staleness of pushes in versions; time to take a push. */
+const struct hist *shard_staleness(const struct shard *s);
+const struct hist *shard_apply_time(const struct shard *s);    /* nanoseconds */
+
+#endif

@@ -1,0 +1,185 @@
+#include "shard/row_life.h"
+#include "shard/outliers.h"
+#include "shard/part.h"
+#include "shard/row_width.h"
+
+#include <math.h>
+
+/* Figures about a shard. Each partition's lock is held while it is read. */
+
+static bool add_stats(struct shard *s, struct part *p, void *ctx)
+{
+	struct shard_stats *out = ctx;
+
+	(void)s;
+	if (!p->here)
+		return true;
+	if (p->rows) {
+		uint64_t floats = row_width_values(p);
+
+		out->rows += rows_count(p->rows);
+		out->parameters += floats;
+		out->parameter_bytes += floats * 4;
+		out->state_bytes += row_width_bytes(p) + row_life_bytes(p->life) - floats * 4;
+	} else {
+		out->parameters += p->n;
+		out->parameter_bytes += (uint64_t)p->n * 4;
+		out->state_bytes += (uint64_t)p->n * p->by->rule->nslots * 4;
+	}
+	out->unsent += p->nsent;
+	return true;
+}
+
+void shard_stats(struct shard *s, struct shard_stats *out)
+{
+	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls), .nonfinite = atomic_load(&s->nonfinite) };
+	for (int i = 0; i <= PUSH_SPLIT; i++)
+		out->status[i] = atomic_load(&s->status[i]);
+	shard_each(s, add_stats, out);
+	out->closed = shard_step(s);
+}
+
+const char *const row_life_counter_name[LIFE_COUNTS] = {
+#define LIFE(name) #name,
+#include "shard/row_life.def"
+#undef LIFE
+};
+
+bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
+{
+	struct shard_table *t = atomic_load(&s->table[table]);
+
+	*out = (struct table_stats){ 0 };
+	if (!t || atomic_load(&t->gone))
+		return false;
+	for (uint32_t i = 0; i < t->shape.nparts; i++) {
+		struct part *p = shard_part(s, table, i);
+
+		if (!p)
+			continue;
+		pthread_mutex_lock(&p->lock);
+		if (p->here && p->head && p->rows) {
+			out->rows += rows_count(p->rows);
+			out->wide += p->rest ? rows_count(p->rest) : 0;
+			out->bytes += row_width_bytes(p) + row_life_bytes(p->life);
+			out->counted |= p->life != NULL;
+			out->widens |= p->rest != NULL;
+			for (unsigned k = 0; p->life && k < LIFE_COUNTS; k++)
+				out->count[k] += p->life->count[k];
+		}
+		pthread_mutex_unlock(&p->lock);
+	}
+	return true;
+}
+
+/* The decaying averages of shard_part_load fall to about a third in so many seconds, or in so many steps
+ * where steps are long. */
+#define HEAT_MEMORY 20.0
+#define HEAT_STEPS 16.0
+/* Steps before a partition is reported: with fewer, the step that is half pushed counts too
+ * much. */
+#define HEAT_LEAST 8
+
+struct heat {
+	double steps, keep;
+	shard_heat_fn *fn;
+	void *ctx;
+};
+
+static bool add_heat(struct shard *s, struct part *p, void *ctx)
+{
+	struct heat *h = ctx;
+	uint64_t work = p->work - p->work_seen;
+
+	(void)s;
+	p->work_seen = p->work;
+	if (!p->here || !p->head) {
+		p->measured = 0;
+		p->warmth = p->warm_for = 0;
+		return true;
+	}
+	p->measured += (uint64_t)h->steps;
+	p->warmth = p->warmth * h->keep + (double)work;
+	p->warm_for = p->warm_for * h->keep + h->steps;
+	if (p->measured >= HEAT_LEAST)
+		h->fn(h->ctx, p->table->id, p->index, p->warmth / p->warm_for);
+	return true;
+}
+
+void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx)
+{
+	struct heat h = { (double)steps, exp(-fmin(seconds / HEAT_MEMORY, (double)steps / HEAT_STEPS)), fn, ctx };
+
+	shard_each(s, add_heat, &h);
+}
+
+/* Bytes that a block of n bytes takes with its alignment and bookkeeping. */
+#define BLOCK(n) (((n) + 63) / 64 * 64 + 64)
+
+/* Sums of shard_memory. */
+struct reckoning {
+	uint64_t slots;
+	struct shard_memory out;
+};
+
+static bool add_memory(struct shard *s, struct part *p, void *ctx)
+{
+	struct reckoning *x = ctx;
+	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
+	uint64_t tables = p->rows ? row_width_bytes(p) + row_life_bytes(p->life) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	/* Announcements of pending pushes are kept by relays and by members of chains of several
+	 * replicas. */
+	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
+
+	if (!p->here)
+		return true;
+	x->out.parts++;
+	x->out.tables += tables;
+	x->out.beside += vectors * BLOCK(floats) + (s->cfg.robust.kind ? x->slots * BLOCK(floats + sizeof *p->kept) : 0) + (p->stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	    BLOCK(x->slots * (sizeof *p->last + sizeof *p->refused + (claimed ? sizeof *p->debt : 0) + (s->cfg.relay ? sizeof *p->share : 0)));
+	if (!p->rows)
+		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
+	return true;
+}
+
+struct shard_memory shard_memory(struct shard *s, uint64_t slots)
+{
+	struct reckoning x = { .slots = slots };
+
+	shard_each(s, add_memory, &x);
+	return x.out;
+}
+
+uint64_t shard_booked(struct shard *s)
+{
+	return atomic_load(&s->budget.used);
+}
+
+bool shard_is_full(struct shard *s)
+{
+	return atomic_load(&s->budget.full);
+}
+
+const struct hist *shard_staleness(const struct shard *s)
+{
+	return &s->staleness;
+}
+
+const struct hist *shard_apply_time(const struct shard *s)
+{
+	return &s->apply_time;
+}
+
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx)
+{
+	pthread_mutex_lock(&s->gate.lock);
+	for (size_t i = 0; i < s->gate.sync.nslots; i++)
+		if (s->gate.sync.slot[i].refused)
+			fn(ctx, (uint32_t)i, s->gate.sync.slot[i].refused);
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x), void *ctx)
+{
+	return s->watch ? outliers_suspects(s->watch, fn, ctx) : 0;
+}

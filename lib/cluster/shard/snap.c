@@ -1,0 +1,438 @@
+#include "core/mem.h"
+#include "shard/copy.h"
+#include "shard/settings_epoch.h"
+#include "shard/row_life.h"
+#include "shard/row_width.h"
+
+/* Snapshots for checkpoints: the values of all partitions of which this server is the tail, as they
+ * are between two steps. A partition is copied before its first update after that point
+ * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait for
+ * the snapshot. */
+
+/* Frees what a part owns: ids, seen, width, life, live, last, and w. The slots' values and the wide
+ * columns are in the same block as w. */
+static void release_ckpt_part(struct ckpt_part *part)
+{
+	free((void *)part->ids);
+	free((void *)part->seen);
+	free((void *)part->width);
+	free((void *)part->life);
+	free((void *)part->live);
+	free((void *)part->last);
+	free((void *)part->w);
+}
+
+void snapshot_drop(struct part *p)
+{
+	if (!p->snap)
+		return;
+	release_ckpt_part(p->snap);
+	free(p->snap);
+	p->snap = NULL;
+}
+
+/* A row to be copied. */
+struct by_id {
+	uint64_t id;
+	const float *row, *rest;        /* rest: the other columns of a wide row; else NULL */
+};
+
+static int compare_rows_by_id(const void *a, const void *b)
+{
+	const struct by_id *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Writes the ids of n rows, their last steps, and their width. */
+static void copy_row_words(const struct part *p, const struct by_id *order, size_t n, uint64_t *ids,
+    uint64_t *seen, uint64_t *width)
+{
+	uint64_t wide = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ids[i] = order[i].id;
+		if (seen)
+			seen[i] = row_life_last_step(p, order[i].row);
+		if (width)
+			width[i] = order[i].rest ? CKPT_WIDE | wide++ : row_width_updates(p, order[i].row);
+	}
+}
+
+/* Writes the columns of n rows: first all values, then each state vector of `rule`. rest: the
+ * columns behind the narrow ones, of the wide rows only. Vectors that the partition does not have
+ * keep what alloc_row_values wrote. */
+static void copy_row_columns(const struct part *p, const struct by_id *order, size_t n,
+    const struct optim_rule *rule, bool rest, float *values)
+{
+	size_t cols = rest ? row_width_rest_cols(p) : p->narrow;
+
+	for (unsigned k = 0; k <= rule->nslots; k++) {
+		int had = k ? settings_epoch_find_state(rule, k - 1, p->by->rule) : -1;
+
+		for (size_t i = 0; i < n; i++) {
+			const float *from = rest ? order[i].rest : order[i].row;
+
+			if (!from)
+				continue;
+			if (!k || had >= 0)
+				memcpy(values, from + (size_t)(had + 1) * cols, cols * sizeof(float));
+			values += cols;
+		}
+	}
+}
+
+/* Is the base snapshot the last full one of this partition, so that the changes since are known? */
+static bool has_delta_base(const struct shard *s, const struct part *p,
+    const struct optim_rule *rule)
+{
+	uint64_t base = atomic_load(&s->snaps.base);
+
+	return base && p->whole_mark == base && p->whole_rule == rule && p->seen_at;
+}
+
+/* The rows to be taken, in ascending order of ids, *n of them; NULL: no memory. live: room for the
+ * ids of all rows, or NULL. */
+static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *live, size_t *n)
+{
+	size_t all = rows_count(p->rows), k = 0;
+	struct by_id *order = mem_try_array(all + 1, sizeof *order);
+
+	for (size_t i = 0; order && i < all; i++)
+		order[i].row = rows_at(p->rows, i, &order[i].id);
+	if (order)
+		qsort(order, all, sizeof *order, compare_rows_by_id);
+	for (size_t i = 0; order && i < all; i++) {
+		if (live)
+			live[i] = order[i].id;
+		if (changes && row_life_last_step(p, order[i].row) < p->whole_clock)
+			continue;
+		order[k] = order[i];
+		order[k].rest = row_width_is_wide(p, order[k].row) ? rows_get(p->rest, order[k].id) : NULL;
+		k++;
+	}
+	*n = k;
+	return order;
+}
+
+static size_t count_wide_rows(const struct by_id *order, size_t n)
+{
+	size_t wide = 0;
+
+	for (size_t i = 0; i < n; i++)
+		wide += order[i].rest != NULL;
+	return wide;
+}
+
+/* Bytes of n rows in a snapshot, of which some are wide. */
+static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *rule, size_t n,
+    size_t wide)
+{
+	size_t column = (1 + rule->nslots) * sizeof(float);
+
+	return n * (2 * sizeof(uint64_t) + p->narrow * column) + wide * row_width_rest_cols(p) * column;
+}
+
+/* Is a delta of these n rows, with the list of all ids when rows are gone, much smaller than all
+ * rows? */
+static bool delta_pays(const struct part *p, const struct optim_rule *rule,
+    const struct by_id *order, size_t n, bool gone)
+{
+	size_t all = rows_count(p->rows),
+	    whole = chosen_rows_bytes(p, rule, all, p->rest ? rows_count(p->rest) : 0);
+
+	return chosen_rows_bytes(p, rule, n, count_wide_rows(order, n)) +
+	    (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
+}
+
+/* Allocates memory for n rows, and fills the state vectors with the rule's initial values. */
+static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n,
+    size_t wide)
+{
+	size_t each = n * p->narrow, rest = wide * row_width_rest_cols(p);
+	float *values = mem_try_array((each + rest) * (1 + rule->nslots) + 1, sizeof *values);
+
+	if (values) {
+		part_init_state(rule, each, values + each);
+		part_init_state(rule, rest, values + each * (1 + rule->nslots) + rest);
+	}
+	return values;
+}
+
+/* Copies a sparse partition: all rows or those that changed since the base, and the state of its
+ * row policy. False: no memory. */
+static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule, float **values)
+{
+	size_t n;
+	struct ckpt_part *x = p->snap;
+	bool changes = has_delta_base(s, p, rule),
+	    gone = changes && p->life->removed > p->whole_clock;
+	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life, *width;
+	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
+
+	if (order && changes && !delta_pays(p, rule, order, n, gone)) {
+		free(order);
+		free(live);
+		live = NULL;
+		changes = gone = false;
+		order = choose_rows(p, false, NULL, &n);
+	}
+	x->changes = changes;
+	x->live = live;
+	x->nlive = gone ? rows_count(p->rows) : 0;
+	if (!order)
+		return false;
+	x->n = n;
+	x->narrow = p->narrow;
+	x->nwide = count_wide_rows(order, n);
+	x->nlife = row_life_words(p->life);
+	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
+	x->seen = seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
+	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
+	x->width = width = p->rest ? mem_try_array(n + 1, sizeof *width) : NULL;
+	x->w = *values = alloc_row_values(p, rule, n, x->nwide);
+	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife) && (width || !p->rest)) {
+		copy_row_words(p, order, n, ids, seen, width);
+		copy_row_columns(p, order, n, rule, false, *values);
+		if (p->rest)
+			copy_row_columns(p, order, n, rule, true,
+			    *values + n * p->narrow * (1 + rule->nslots));
+		if (life)
+			row_life_put(p->life, life);
+	} else {
+		*values = NULL;
+	}
+	free(order);
+	if (*values && p->seen_at && !atomic_load(&s->snaps.base)) {
+		p->whole_mark = atomic_load(&s->snaps.mark);
+		p->whole_clock = p->life->clock;
+		p->whole_rule = rule;
+	}
+	return *values;
+}
+
+static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
+{
+	p->snap->n = p->n;
+	p->snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1, sizeof **values);
+	if (!*values)
+		return false;
+	memcpy(*values, p->w, p->n * sizeof *p->w);
+	settings_epoch_carry_state(rule, p->by->rule, p->n, p->state, *values + p->n);
+	return true;
+}
+
+/* Is the snapshot taken at a step, or at any moment? At the end of bsp it is taken at the last step
+ * that is closed; without a job no step is ever closed. */
+static bool goes_by_step(const struct shard *s, uint64_t step)
+{
+	return !s->cfg.jobless && settings_epoch_is_bsp(s, step) && (!step || settings_epoch_is_bsp(s, step - 1));
+}
+
+static bool snapshot_is_by_step(const struct shard *s)
+{
+	return atomic_load(&s->snaps.by_step);
+}
+
+/* The settings epoch that goes on from the snapshot; it may not have begun here. */
+static const struct settings_epoch *next_settings(const struct shard *s)
+{
+	return snapshot_is_by_step(s) ? settings_epoch_at(s, atomic_load(&s->snaps.step)) : settings_epoch_last(s);
+}
+
+/* Points the part to its wide columns. */
+static void set_rest_pointers(const struct part *p, struct ckpt_part *x, const float *rest)
+{
+	if (!x->width)
+		return;
+	x->rest = rest;
+	for (unsigned k = 0; k < x->nslots; k++)
+		x->rest_slot[k] = rest + (k + 1) * x->nwide * row_width_rest_cols(p);
+}
+
+/* Makes the partition's snapshot, with the state of the rule that goes on from it. False: no
+ * memory. */
+static bool copy_part_values(const struct shard *sh, struct part *p)
+{
+	const struct optim_rule *rule = next_settings(sh)->rule;
+	bool sparse = p->table->sparse, goes_on = rule == p->by->rule;
+	uint64_t *last = mem_array(p->nlast + 1, sizeof *last);
+	float *values = NULL;
+	size_t each;
+
+	p->snap = mem_alloc(sizeof *p->snap);
+	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
+		.nslots = rule->nslots, .version = p->version, .born = p->born, .step = p->step, .last = last, .nlast = p->nlast };
+	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
+		snapshot_drop(p);
+		return false;
+	}
+	each = p->snap->n * (sparse ? p->narrow : 1);
+	for (unsigned k = 0; k < rule->nslots; k++)
+		p->snap->slot[k] = values + (k + 1) * each;
+	set_rest_pointers(p, p->snap, values + each * (1 + rule->nslots));
+	if (!goes_on && !settings_epoch_keeps_state(rule, p->by->rule))
+		p->snap->born = p->version;
+	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
+	 * them as not taken. */
+	for (size_t i = 0; i < p->nlast; i++)
+		last[i] = settings_epoch_is_bsp(sh, p->step) && p->last[i] > p->step ? p->step : p->last[i];
+	return true;
+}
+
+void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
+{
+	struct snaps *x = &s->snaps;
+
+	if (!atomic_load(&x->on) || p->snap || !p->here || !p->tail ||
+	    (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
+		return;
+	if (!copy_part_values(s, p))
+		atomic_store(&x->failed, true);
+}
+
+void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base)
+{
+	atomic_store(&s->snaps.mark, mark);
+	atomic_store(&s->snaps.base, base);
+}
+
+static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
+{
+	uint64_t *at = ctx;
+
+	(void)s;
+	if (p->here && p->tail && !p->snap && p->step > *at)
+		*at = p->step;
+	return true;
+}
+
+bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
+{
+	*at = 0;
+	shard_snap_end(s);
+	atomic_store(&s->snaps.by_step, goes_by_step(s, step));
+	atomic_store(&s->snaps.step, step);
+	atomic_store(&s->snaps.failed, false);
+	atomic_store(&s->snaps.on, true);
+	atomic_store(&s->snaps.begun, true);
+	if (snapshot_is_by_step(s))
+		shard_each(s, find_furthest_step, at);
+	if (*at <= step)
+		return true;
+	shard_snap_end(s);
+	return false;
+}
+
+bool shard_snapping(struct shard *s, uint64_t step)
+{
+	/* Also true when the snapshot has ended, for the worker that comes to the step last. */
+	return snapshot_is_by_step(s) ?
+	    atomic_load(&s->snaps.begun) && atomic_load(&s->snaps.step) == step :
+	    atomic_load(&s->snaps.on);
+}
+
+bool shard_snap_due(struct shard *s)
+{
+	return !snapshot_is_by_step(s) || !atomic_load(&s->snaps.on) ||
+	    shard_closed(s) >= atomic_load(&s->snaps.step);
+}
+
+static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
+{
+	bool *all = ctx;
+
+	if (p->snap || !p->here || !p->tail)
+		return true;
+	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
+	 * not be in a checkpoint. */
+	if (snapshot_is_by_step(s) ? p->step >= atomic_load(&s->snaps.step) :
+	    atomic_load(&p->safe_version) == p->version) {
+		if (!copy_part_values(s, p))
+			atomic_store(&s->snaps.failed, true);
+	} else {
+		p->waited = true;
+		*all = false;
+	}
+	return true;
+}
+
+enum shard_answer shard_snap_take(struct shard *s)
+{
+	bool all = true;
+
+	if (!atomic_load(&s->snaps.on))
+		return SHARD_ELSEWHERE;
+	if (!shard_snap_due(s))
+		return SHARD_HOLD;
+	shard_each(s, take_part_snapshot, &all);
+	if (atomic_load(&s->snaps.failed))
+		return SHARD_BAD;
+	return all ? SHARD_OK : SHARD_HOLD;
+}
+
+struct listing {
+	struct ckpt_part *out;
+	size_t n, cap;
+};
+
+static bool move_snapshot_to_list(struct shard *s, struct part *p, void *ctx)
+{
+	struct listing *l = ctx;
+
+	(void)s;
+	if (!p->snap)
+		return true;
+	if (l->n == l->cap) {
+		l->cap = l->cap ? l->cap * 2 : 64;
+		l->out = mem_regrow(l->out, l->cap, sizeof *l->out);
+	}
+	l->out[l->n++] = *p->snap;
+	free(p->snap);
+	p->snap = NULL;
+	return true;
+}
+
+bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n)
+{
+	struct listing l = { 0 };
+
+	if (atomic_load(&s->snaps.on))
+		shard_each(s, move_snapshot_to_list, &l);
+	*out = l.out;
+	*n = l.n;
+	/* The snapshot was ended meanwhile, so some parts are missing. */
+	if (atomic_exchange(&s->snaps.on, false))
+		return true;
+	shard_snap_release(l.out, l.n);
+	return false;
+}
+
+void shard_snap_release(struct ckpt_part *parts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		release_ckpt_part(&parts[i]);
+	free(parts);
+}
+
+void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
+{
+	pthread_mutex_lock(&s->gate.lock);
+	for (uint32_t i = 0; i < s->gate.sync.nslots; i++)
+		fn(ctx, i, s->gate.sync.slot[i].clock, s->gate.sync.slot[i].active);
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+static bool drop_snapshot(struct shard *s, struct part *p, void *ctx)
+{
+	(void)s;
+	(void)ctx;
+	snapshot_drop(p);
+	return true;
+}
+
+void shard_snap_end(struct shard *s)
+{
+	atomic_store(&s->snaps.on, false);
+	shard_each(s, drop_snapshot, NULL);
+}

@@ -1,0 +1,194 @@
+#include "codec/codec.h"
+#include "shard/copy.h"
+#include "shard/settings_epoch.h"
+#include "shard/relay_part.h"
+
+/* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
+ * was not taken (split) sends each push by itself, under its own identity. */
+
+/* ---- which relay speaks for a slot ------------------------------------------------ */
+
+void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation)
+{
+	struct sync_slot *x;
+
+	pthread_mutex_lock(&s->gate.lock);
+	x = sync_at(&s->gate.sync, slot);
+	x->relay = relay;
+	x->given = incarnation;
+	pthread_mutex_unlock(&s->gate.lock);
+}
+
+/* Does the relay speak for this incarnation of the slot? The gate's lock is held. */
+static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay, uint32_t slot,
+    uint64_t incarnation)
+{
+	const struct sync_slot *x = slot < sync->nslots ? &sync->slot[slot] : NULL;
+
+	if (!x || !relay || x->relay != relay || x->given != incarnation)
+		return SHARD_FENCED;
+	/* The slot is fenced by a vote, or the view that admits this incarnation has not
+	 * arrived. */
+	return x->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
+}
+
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation)
+{
+	enum shard_answer a;
+
+	pthread_mutex_lock(&s->gate.lock);
+	a = relay_may_speak(&s->gate.sync, relay, slot, incarnation);
+	pthread_mutex_unlock(&s->gate.lock);
+	return a;
+}
+
+/* The gate's side of a sum, like gate_push. SHARD_FENCED when one of the slots is not the
+ * relay's. */
+static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
+    const struct sum *sum)
+{
+	struct sync *sync = &s->gate.sync;
+	enum shard_answer a = SHARD_OK;
+
+	pthread_mutex_lock(&s->gate.lock);
+	for (uint32_t i = 0; i < sum->body.n && a != SHARD_FENCED; i++) {
+		struct sum_contributor w = sum_contributor(&sum->body, i);
+		enum shard_answer one = relay_may_speak(sync, sum->relay, w.slot, w.incarnation);
+
+		a = one == SHARD_OK ? a : one;
+	}
+	if (a == SHARD_OK && !sync_may_push(sync, sum->step))
+		a = SHARD_HOLD;
+	for (uint32_t i = 0; a == SHARD_OK && !gate_is_ahead(s, p, sum->step) && i < sum->body.n; i++) {
+		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
+
+		if (x->last <= sum->step)
+			x->last = sum->step + 1;
+	}
+	pthread_mutex_unlock(&s->gate.lock);
+	return a;
+}
+
+/* ---- the partition's side -------------------------------------------------------- */
+
+/* Fills the receipt and counts it. version: 0 when the partition's lock is not held. */
+static enum shard_answer finish_sum(struct shard *s, const struct part *p, uint64_t version,
+    const struct sum *sum, struct receipt *r, enum push_status status)
+{
+	*r = (struct receipt){ .table = sum->table, .part = sum->part, .step = sum->step, .status = (uint8_t)status,
+		.version = version, .due = { atomic_load(&p->tenure), status == PUSH_SPLIT ? 0 : sum->step + 1, 0, 0 } };
+	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
+	return SHARD_OK;
+}
+
+/* Adds the sum to the open step's sum. It goes in like one push with 1 example, because it is
+ * already multiplied by the examples. */
+static bool accumulate_sum(struct part *p, const struct shard_config *cfg, const struct sum *sum)
+{
+	struct push push = { .table = sum->table, .part = sum->part, .examples = 1, .nrows = sum->body.nrows,
+		.ids = sum->body.ids, .payload = sum->body.values, .len = sum->body.len };
+	uint64_t examples = 0;
+
+	for (uint32_t i = 0; i < sum->body.n; i++)
+		examples += sum_contributor(&sum->body, i).examples;
+	if (sum->body.len && !part_accumulate(p, cfg, &push))
+		return false;
+	/* part_accumulate has counted that one example. */
+	p->acc_examples += examples - (sum->body.len ? 1 : 0);
+	return true;
+}
+
+/* Takes the sum at the head, or at another relay; the partition's lock is held. good: its values
+ * are finite and its rows have room. */
+static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const struct sum *sum,
+    bool good, struct receipt *r)
+{
+	uint32_t taken = 0;
+	uint64_t examples, open;
+	bool split;
+
+	if (!p->here || !p->head)
+		return SHARD_ELSEWHERE;
+	for (uint32_t i = 0; i < sum->body.n; i++)
+		taken += part_has_taken(p, sum_contributor(&sum->body, i).slot, sum->step);
+	if (taken == sum->body.n)
+		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
+	split = taken || !good || sum->step < p->step;
+	/* An absurd step must not end the sums of the other slots. */
+	if (s->cfg.relay && sum->step > p->step && sum->step - p->step > STEPS_LEAP)
+		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
+	/* Where this shard is a relay's: pushes that go alone do not pass through it, so it opens
+	 * the step after them instead of waiting. */
+	open = s->cfg.relay ? sum->step + split : split ? 0 : sum->step;
+	if (s->cfg.relay)
+		relay_part_jump(s, p, open);
+	if (p->step < open) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	if (split)
+		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
+	if (!accumulate_sum(p, &s->cfg, sum))
+		return SHARD_BAD;
+	for (uint32_t i = 0; i < sum->body.n; i++) {
+		struct sum_contributor w = sum_contributor(&sum->body, i);
+
+		part_set_last(p, w.slot, sum->step + 1);
+		/* examples 0: the relay refused this push. */
+		if (!w.examples)
+			part_set_refused(p, w.slot, sum->step);
+		if (s->cfg.relay)
+			relay_part_add_share(p, w.slot, w.examples, w.incarnation);
+	}
+	if (gate_step_is_complete(s, p, &examples))
+		gate_close_part(s, p, examples);
+	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
+}
+
+/* Checks the values. There are none when all pushes were refused or had no rows. */
+static enum codec_check check_sum_values(const struct part *p, const struct sum *sum)
+{
+	size_t n = p->table->sparse ? (size_t)sum->body.nrows * p->table->cols : p->n;
+
+	return sum->body.len ? codec_by_id(0)->check(sum->body.values, sum->body.len, n) : CODEC_GOOD;
+}
+
+enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r)
+{
+	struct part *p = shard_part(s, sum->table, sum->part);
+	const struct push rows = { .nrows = sum->body.nrows, .ids = sum->body.ids };
+	struct sync_mode mode;
+	enum codec_check values;
+	enum shard_answer a;
+	bool wake, settle;
+	uint64_t step;
+
+	if (!p)
+		return shard_table(s, sum->table) && sum->part < shard_table(s, sum->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
+	values = check_sum_values(p, sum);
+	mode = settings_epoch_at(s, sum->step)->mode;
+	if (values == CODEC_MALFORMED || mode.kind != SYNC_bsp || mode.backup || s->cfg.deterministic)
+		return SHARD_BAD;
+	pthread_mutex_lock(&p->lock);
+	a = gate_takes_sum(s, p, sum);
+	if (a != SHARD_OK) {
+		pthread_mutex_unlock(&p->lock);
+		return a == SHARD_FENCED ? finish_sum(s, p, 0, sum, r, PUSH_SPLIT) : a;
+	}
+	step = p->step;
+	a = add_sum_to_head(s, p, sum, values == CODEC_GOOD && part_has_room(p, &s->budget, &rows),
+	    r);
+	part_book_rows(p, &s->budget);
+	if (a == SHARD_OK)
+		p->work += sum->body.len + PUSH_WORK;
+	wake = a == SHARD_OK && p->waited;
+	if (wake)
+		p->waited = false;
+	settle = p->step != step && gate_caught_up(s, p);
+	pthread_mutex_unlock(&p->lock);
+	if (settle)
+		shard_settle(s);
+	else if (wake)
+		s->cfg.wake(s->cfg.ctx);
+	return a;
+}

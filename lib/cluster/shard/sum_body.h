@@ -1,0 +1,74 @@
+#ifndef SHARD_SUM_BODY_H
+#define SHARD_SUM_BODY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+
+/* Encoding of the messages between relays and servers: sums of pushes (PUSH_SUM), their answers
+ * (SUMMED), and the clocks of several slots (CLOCKS). ps-protocol(7) has the layouts. Pure
+ * functions: no state, no locks. Parsed structs point into the message. */
+
+/* PUSH_SUM: a head, the list of contributors, row ids, and the sum of examples times gradient. */
+#define SUM_HEAD_BYTES 8
+#define SUM_CONTRIBUTOR_BYTES 16
+#define SUM_CONTRIBUTORS_MAX 4096u                  /* greatest number of contributors */
+/* A contributor of a sum. */
+struct sum_contributor {
+	uint32_t slot, examples;        /* examples 0: its push was refused and is not in the sum */
+	uint64_t incarnation;
+};
+/* A parsed PUSH_SUM. */
+struct sum_body {
+	uint32_t n, nrows;
+	const uint8_t *who, *ids, *values;      /* ids: u64 little-endian, any alignment */
+	size_t len;                     /* bytes of the values; 0: all pushes were refused */
+};
+/* Bytes before the row ids. */
+static inline size_t sum_body_head_bytes(uint32_t n)
+{
+	return SUM_HEAD_BYTES + (size_t)n * SUM_CONTRIBUTOR_BYTES;
+}
+/* Writes the SUM_HEAD_BYTES bytes at `at`; then SUM_CONTRIBUTOR_BYTES bytes for each contributor, in ascending order of
+ * slots. */
+void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows);
+void sum_put_contributor(uint8_t *at, const struct sum_contributor *w);
+/* Reads contributor i. */
+struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i);
+/* Parses a PUSH_SUM. width: floats of a row of a sparse table; 0: the table is dense. False when it
+ * is malformed: no contributors, slots that do not ascend, lengths that do not fit. The caller
+ * checks how many values a dense partition has. */
+bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_body *out);
+
+/* SUMMED: a server's answer to a sum. */
+struct msg_summed {
+	uint16_t table;
+	uint8_t status;                 /* merged, duplicate or split: enum push_status */
+	uint8_t copies;                 /* replicas that have it */
+	uint32_t part;
+	uint64_t seq, version;          /* seq: of the PUSH_SUM */
+};
+#define MSG_SUMMED_BYTES 24
+/* msg_put_summed appends an answer to the buffer; msg_get_summed reads the i-th of a message, false
+ * when there is none. */
+void msg_put_summed(struct buf *b, const struct msg_summed *m);
+bool msg_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out);
+
+/* CLOCKS: CLOCK and DONE of several slots, one entry after the other. */
+struct slot_clock {
+	uint32_t slot, examples;
+	uint64_t incarnation, step;
+	bool clocks, done;              /* it has completed `step`; it has sent DONE */
+	const uint8_t *runs;            /* the announced partitions, as in CLOCK */
+	size_t len;
+};
+/* Bytes of an entry; appending it to a buffer. */
+size_t clocks_bytes(const struct slot_clock *c);
+void clocks_put(struct buf *b, const struct slot_clock *c);
+/* Reads the entry at offset *at and moves *at behind it. False at the end, and with *bad set when
+ * the entry is malformed. */
+bool clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out, bool *bad);
+
+#endif

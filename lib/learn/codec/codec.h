@@ -1,0 +1,55 @@
+#ifndef CODEC_CODEC_H
+#define CODEC_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/rng.h"
+
+/* A codec writes n float32 values as bytes. Its number travels in the record header; the bytes
+ * contain everything else that a decoder needs. codec.def lists the codecs. All functions are pure
+ * and may run on any thread. */
+struct codec {
+	const char *name, *help;
+	uint16_t id;
+	bool lossy;
+	bool pulls;                     /* precise enough for parameters, too */
+	/* the sender applies momentum (client_encode.c), not the server */
+	bool momentum;
+	/* The argument after the name: none, a fraction of the values (above 0, at most 1), or a
+	 * number of levels from 1 to 127. */
+	enum codec_arg { CODEC_PLAIN, CODEC_FRACTION, CODEC_LEVELS } takes;
+	/* Most bytes that n values may take, for reserving room. */
+	size_t (*bound)(double arg, size_t n);
+	/* Encodes n values and returns the number of bytes. rng: for codecs that round at random.
+	 * Values that are not finite must remain so. */
+	size_t (*encode)(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out);
+	/* Are these len bytes a complete, well-formed encoding of n values that are finite and
+	 * small enough to be summed (vec_all_bounded)? Must be safe for any bytes. */
+	enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_UNBOUNDED } (*check)(const uint8_t *p, size_t len, size_t n);
+	/* sum += weight * decoded values, straight from the bytes, which `check` has accepted. */
+	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
+	/* The values in place, when the encoding is an aligned float array, else NULL and they must
+	 * be decoded. A codec may leave this pointer NULL. */
+	const float *(*view)(const uint8_t *p, size_t n);
+};
+
+/* A codec with its argument, as "topk:0.01"; arg is 0 without one. */
+struct codec_spec {
+	const struct codec *codec;
+	double arg;
+};
+
+/* Find a codec by number, name or position. */
+const struct codec *codec_by_id(uint16_t id);           /* NULL when unknown */
+const struct codec *codec_by_name(const char *name);
+const struct codec *codec_at(size_t i);                 /* NULL at the end */
+/* ERR_NOTFOUND for an unknown name, ERR_CONFIG for a wrong argument. */
+enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e);
+
+/* The values of a checked encoding: in place, or decoded to out (n floats). */
+const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n, float *out);
+
+#endif

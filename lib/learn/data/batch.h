@@ -1,0 +1,42 @@
+#ifndef DATA_BATCH_H
+#define DATA_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The examples of one step: readers of data fill it and models read it. A batch owns its arrays;
+ * the functions of data/ that fill it let them grow and reuse them. A batch of zeroes is empty. Not
+ * locked: one thread fills and uses it.
+ *
+ * Dense input: x is (rows, cols) row-major.
+ *
+ * Sparse input: row r has entries start[r] .. start[r+1]-1; entry k is value val[k] of feature
+ * id[col[k]]. id lists the nids distinct features of the batch in ascending order, so that a model
+ * sees a compact matrix with one pulled row for each id. field[k], where the data have fields, is
+ * the field of entry k, below `fields`.
+ *
+ * Numbered input: the contents are known only to a program; they are numbers first .. first+rows-1
+ * of the data, in pass number `epoch` over them.
+ *
+ * Targets: y for regression and two classes (0 or 1); label for classes. */
+struct batch {
+	size_t rows, cols;
+	bool sparse;
+	float *x;
+	uint32_t *start;
+	uint32_t *col;
+	float *val;
+	uint16_t *field;
+	size_t fields;
+	uint64_t *id;
+	size_t nids;
+	float *y;
+	int32_t *label;
+	uint64_t first, epoch;
+};
+
+/* Frees the arrays; the batch is empty afterwards. */
+void batch_release(struct batch *b);
+
+#endif

@@ -1,0 +1,224 @@
+#include "data/data.h"
+
+#include <sys/mman.h>
+
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "data/data_build.h"
+#include "data/data_object.h"
+#include "data/data_uri.h"
+#include "data/data_words.h"
+
+static const struct data_format formats[] = {
+#define READER(name, title, help) { #name, title, help },
+#include "data/reader.def"
+#undef READER
+	{ NULL, NULL, NULL },
+};
+
+static const struct data_reader *const readers[] = {
+#define READER(name, title, help) &data_reader_##name,
+#include "data/reader.def"
+#undef READER
+};
+#define NREADERS (sizeof(readers) / sizeof(readers[0]))
+
+const struct data_format *data_formats(void)
+{
+	return formats;
+}
+
+static void free_arrays(struct dataset *d)
+{
+	free(d->class_value);
+	free(d->x);
+	free(d->x8);
+	free(d->start);
+	free(d->col);
+	free(d->val);
+	free(d->field);
+	free(d->id);
+	free(d->y);
+	free(d->label);
+}
+
+struct dataset *dataset_numbered(size_t rows)
+{
+	struct dataset *d = mem_alloc(sizeof *d);
+
+	d->rows = rows;
+	d->numbered = true;
+	return d;
+}
+
+void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b)
+{
+	b->rows = (size_t)(end - begin);
+	b->first = begin;
+	b->epoch = epoch;
+}
+
+void dataset_free(struct dataset *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; d->class_name && i < d->classes; i++)
+		free(d->class_name[i]);
+	for (size_t i = 0; d->feature_name && i < d->cols; i++)
+		free(d->feature_name[i]);
+	free(d->class_name);
+	free(d->feature_name);
+	data_words_free(d->words);
+	free(d->source);
+	if (d->map)
+		munmap(d->map, d->map_len);
+	else
+		free_arrays(d);
+	free(d);
+}
+
+/* Chooses the reader by the options, or by the first bytes of the stream. */
+static enum err_code choose_reader(struct stream *s, const char *format, size_t *out, struct err *e)
+{
+	const uint8_t *p;
+	enum err_code rc;
+	size_t n;
+
+	for (size_t i = 0; format && i < NREADERS; i++) {
+		if (strcmp(formats[i].name, format) == 0) {
+			*out = i;
+			return ERR_OK;
+		}
+	}
+	rc = stream_peek(s, DATA_PROBE, &p, &n, e);
+	if (rc != ERR_OK)
+		return rc;
+	if (n == 0)
+		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
+	for (size_t i = 0; i < NREADERS; i++) {
+		if (readers[i]->probe(p, n)) {
+			*out = i;
+			return ERR_OK;
+		}
+	}
+	return err_set(e, ERR_FORMAT, "%s: looks like none of the formats idx, npy, ffm, libsvm, vw, csv; name "
+	               "one by ?format=", stream_name(s));
+}
+
+/* Reads one file; all files of a list must have the format of the first. */
+static enum err_code read_stream(struct data_build *b, struct stream *s, const struct data_options *o,
+                                 struct err *e)
+{
+	size_t i = 0;
+	bool words = data_label_wants_words(b->label);
+	enum err_code rc = choose_reader(s, !o->format && words ? "text" : o->format, &i, e);
+
+	if (rc != ERR_OK)
+		return rc;
+	if (words && readers[i] != &data_reader_text)
+		return err_set(e, ERR_CONFIG, "%s: is %s, and the model wants plain text", stream_name(s), formats[i].title);
+	if (!b->first) {
+		b->first = mem_strdup(stream_name(s));
+		b->d->source = mem_strdup(b->first);
+		b->d->format = formats[i].title;
+		b->reader = readers[i];
+	} else if (b->reader != readers[i]) {
+		return err_set(e, ERR_FORMAT, "%s is %s but %s is %s; files of one list must have one format",
+		               stream_name(s), formats[i].title, b->first, b->d->format);
+	}
+	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
+	b->rows_before = b->d->rows;
+	rc = readers[i]->read(b, s, o, e);
+	return rc || !o->norm ? rc : data_build_norm(b, s, e);
+}
+
+/* Reads all files that a path stands for. */
+static enum err_code read_path(struct data_build *b, const char *path, size_t *files, struct err *e)
+{
+	struct data_options o;
+	struct stream *s;
+	char *file, **names = NULL;
+	size_t n = 0;
+	enum err_code rc;
+
+	rc = data_uri_parse(path, &file, &o, e);
+	if (rc != ERR_OK)
+		return rc;
+	rc = data_uri_expand(file, b->base_dir, &names, &n, e);
+	for (size_t i = 0; rc == ERR_OK && i < n; i++) {
+		rc = data_open(names[i], &s, e);
+		if (rc != ERR_OK)
+			break;
+		rc = read_stream(b, s, &o, e);
+		stream_close(s);
+		++*files;
+	}
+	data_uri_free(names, n);
+	data_uri_release(&o);
+	free(file);
+	return rc;
+}
+
+enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
+                        const struct data_want *want, const struct dataset *like,
+                        struct dataset **out, struct err *e)
+{
+	struct data_build *b = data_build_new(want, like, base_dir);
+	enum err_code rc = ERR_OK;
+	size_t files = 0;
+
+	*out = NULL;
+	if (npaths == 0)
+		rc = err_set(e, ERR_CONFIG, "no data: no path is named");
+	for (size_t i = 0; rc == ERR_OK && i < npaths; i++)
+		rc = read_path(b, paths[i], &files, e);
+	if (rc == ERR_OK && files > 1) {
+		free(b->d->source);
+		b->d->source = mem_printf("%s and %zu more", b->first, files - 1);
+	}
+	if (rc == ERR_OK)
+		rc = data_build_finish(b, out, e);
+	data_build_free(b);
+	return rc;
+}
+
+enum err_code data_load_stream(struct stream *s, const struct data_options *o,
+                               const struct data_want *want, const struct dataset *like,
+                               struct dataset **out, struct err *e)
+{
+	struct data_build *b = data_build_new(want, like, NULL);
+	enum err_code rc = read_stream(b, s, o, e);
+
+	*out = NULL;
+	if (rc == ERR_OK)
+		rc = data_build_finish(b, out, e);
+	data_build_free(b);
+	return rc;
+}
+
+void data_describe(const struct dataset *d, char out[static 256])
+{
+	char targets[48] = "real targets", shape[48] = "dense";
+
+	if (d->numbered) {
+		snprintf(out, 256, "%zu example%s, which the program reads", d->rows, d->rows == 1 ? "" : "s");
+		return;
+	}
+	if (d->classes)
+		snprintf(targets, sizeof(targets), "%zu class%s", d->classes, d->classes == 1 ? "" : "es");
+	if (d->words) {
+		snprintf(out, 256, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows, NUM_S(d->rows), d->words->n, NUM_S(d->words->n),
+		         d->format, d->source);
+		return;
+	}
+	if (d->fields)
+		snprintf(shape, sizeof(shape), "sparse (%.1f a row, %zu field%s)", (double)d->start[d->rows] / (double)d->rows, d->fields,
+		         NUM_S(d->fields));
+	else if (d->sparse)
+		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
+		         (double)d->start[d->rows] / (double)d->rows);
+	snprintf(out, 256, "%zu example%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
+	         d->rows == 1 ? "" : "s", d->cols, d->cols == 1 ? "" : "s", targets, shape, d->format,
+	         d->source);
+}

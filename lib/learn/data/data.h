@@ -1,0 +1,123 @@
+#ifndef DATA_DATA_H
+#define DATA_DATA_H
+
+/* Loads examples from files, streams and object stores, and makes batches of them.
+ *
+ * The way of an example: path and options (data_uri.h) -> files (data_object.h for s3 and https)
+ * -> reader (data_build.h; one file data_NAME.c each) -> struct dataset -> data_gather ->
+ * struct batch. Parsed data can be cached on disk (data_cache.h, data_store.h). A dataset does
+ * not change once it is loaded, so that all threads may read it; one thread loads it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "data/batch.h"
+#include "format/stream.h"
+
+/* What targets a model wants. No flag: real numbers. classes: labels are sorted (numbers by value,
+ * names bytewise) and numbered 0 .. C-1. two: two classes, given as 0 and 1. */
+struct data_want {
+	bool classes;
+	bool two;
+	bool any;               /* the data have labels, which are ignored */
+	bool words;             /* plain text; the words are their own targets */
+};
+
+/* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
+struct data_options {
+	char *format;           /* a name in reader.def; NULL: guessed from the content */
+	char *label;            /* column: its name, its number from 1, or "last" */
+	char *labels;           /* file that holds the labels (idx, npy) */
+	int index_base;         /* of libsvm: 0 or 1; -1: guessed from the content */
+	/* named features are hashed to this many bits (criteo, vw); 0: the format's default */
+	int bits;
+	char *norm;             /* "l2": each example is divided by its length */
+	char *pairs;            /* namespaces whose features are crossed (vw): "ab,ac" */
+	int window;             /* text: words on each side that a word is trained with */
+	int negatives;          /* text: random words drawn for each of them */
+	int min_count;          /* text: rarer words are left out */
+	/* csv: the first line is an example in any case; cannot be given in a path */
+	bool no_heading;
+	double sample;          /* text: words more frequent than this are thinned out; 0: none */
+};
+#define DATA_OPTIONS_INIT { .index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 }
+
+/* Examples in memory; read-only once loaded, so any thread may gather.
+ *
+ * Dense: x is (rows, cols); or x8 for bytes, whose values count `scale` each.
+ *
+ * Sparse: as in struct batch; row r has entries start[r] .. start[r+1]-1, and id lists the distinct
+ * features in ascending order. field, if the data have fields, is the field of each entry, below
+ * `fields` (at least that of `like`). cols is 1 + the largest possible feature (at least that of
+ * `like`); ids of evaluation data may lie beyond the training data's cols.
+ *
+ * Words: `rows` words of a text, from which batches are made (data_words.h): sparse, but without
+ * start, col and val.
+ *
+ * Numbered: `rows` examples that only a user's program can read. */
+struct dataset {
+	size_t rows, cols;
+	bool sparse, numbered;
+	float *x;
+	uint8_t *x8;
+	float scale;
+	uint64_t *start;
+	uint32_t *col;
+	float *val;
+	uint16_t *field;
+	size_t fields;
+	uint64_t *id;
+	size_t nids;
+	struct data_words *words;
+	float *y;               /* real targets, or 0 and 1 (want.two) */
+	int32_t *label;         /* want.classes */
+	size_t classes;         /* 0 for real targets */
+	char **class_name;
+	double *class_value;    /* NAN for a class whose label is not a number */
+	char **feature_name;    /* cols names from a CSV header, else NULL */
+	int index_base;         /* subtracted from sparse ids; -1: not determined */
+	const char *format;     /* title of the reader */
+	char *source;           /* for messages: "a.csv", "a.csv and 3 more" */
+	void *map;              /* the file that holds the arrays (data_cache.h), else NULL */
+	size_t map_len;
+};
+
+/* Loads files, globs, or "-" for standard input, each perhaps with options ("a.csv?label=price").
+ * Several paths are concatenated and must agree. Relative paths are relative to base_dir (NULL: the
+ * current directory). like: for evaluation data, the training set, whose classes, index base, width
+ * and column names hold; else NULL.
+ *
+ * ERR_IO: cannot be opened or read. ERR_CONFIG: wrong options. ERR_FORMAT: wrong contents, with
+ * file and line. ERR_NOMEM. */
+enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
+                        const struct data_want *want, const struct dataset *like,
+                        struct dataset **out, struct err *e);
+/* As data_load, from one open stream, which stays the caller's. */
+enum err_code data_load_stream(struct stream *s, const struct data_options *o,
+                               const struct data_want *want, const struct dataset *like,
+                               struct dataset **out, struct err *e);
+/* A dataset of numbered examples, without contents. */
+struct dataset *dataset_numbered(size_t rows);
+void dataset_free(struct dataset *d);
+
+/* Fills b with n rows in the order of index (values below d->rows), growing its arrays. Different
+ * batches may be filled by several threads. b->epoch must be the pass over the data, on which the
+ * random words depend. ERR_NOMEM. */
+enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
+                          struct err *e);
+
+/* The batch of examples begin .. end-1 of a numbered set, in this pass. */
+void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
+
+/* A description for messages: "60000 examples, 784 features, 10 classes, dense, IDX (FILE)". */
+void data_describe(const struct dataset *d, char out[static 256]);
+
+/* The formats of reader.def, for help texts; an entry with name NULL ends them. */
+struct data_format {
+	const char *name, *title, *help;
+};
+const struct data_format *data_formats(void);
+
+#endif

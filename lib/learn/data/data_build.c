@@ -1,0 +1,396 @@
+#include "data/data_build.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "data/data_compact.h"
+#include "data/data_words.h"
+#include "math/vec.h"
+
+struct data_build *data_build_new(const struct data_want *want, const struct dataset *like,
+                                  const char *base_dir)
+{
+	struct data_build *b = mem_alloc(sizeof(*b));
+
+	b->d = mem_alloc(sizeof(*b->d));
+	b->d->index_base = like ? like->index_base : -1;
+	b->index_base = -1;
+	b->like = like;
+	b->base_dir = base_dir;
+	b->label = data_label_new(want, like);
+	return b;
+}
+
+void data_build_free(struct data_build *b)
+{
+	if (!b)
+		return;
+	dataset_free(b->d);
+	data_label_free(b->label);
+	free(b->raw);
+	free(b->seen);
+	free(b->first);
+	free(b);
+}
+
+void data_shown(char out[static DATA_SHOWN], const char *p, size_t n)
+{
+	if (n > 40)
+		n = 40;
+	log_escape(out, DATA_SHOWN - 40, p, n);
+}
+
+#define HUGE ((size_t)2 << 20)
+
+/* Asks for large pages: handing out small ones is most of what a reader costs the kernel. */
+static void advise_huge_pages(void *p, size_t bytes)
+{
+	uintptr_t begin = ((uintptr_t)p + HUGE - 1) / HUGE * HUGE, end = ((uintptr_t)p + bytes) / HUGE * HUGE;
+
+	if (begin < end)
+		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
+/* Resizes *p to n elements. False without memory; *p stays as it was. */
+static bool resize_array(void **p, size_t n, size_t size)
+{
+	size_t bytes;
+	void *q;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return false;
+	q = realloc(*p, bytes ? bytes : 1);
+	if (!q)
+		return false;
+	*p = q;
+	advise_huge_pages(q, bytes);
+	return true;
+}
+
+/* Number of elements to make room for when `need` are wanted: the number expected at the end of the
+ * file if it goes on like this, or twice the room. Growing once gets large pages. */
+static size_t predict_room(const struct stream *s, size_t room, size_t need, uint64_t before)
+{
+	double done = stream_progress(s), all = 0;
+
+	if (done > 0)
+		all = (double)before + (double)(need - before) / done * 1.02;
+	if (all > (double)(need + need / 8) && all < (double)SIZE_MAX / 2)
+		return (size_t)all;
+	return done > 0 ? need + need / 8 : need < 2 * room ? 2 * room : need;
+}
+
+static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,
+    struct err *e)
+{
+	return err_set(e, ERR_NOMEM, "no memory for the examples of %s (%zu read so far)", stream_name(s),
+	               b->d->rows);
+}
+
+/* Row numbers must fit 32 bits. */
+static enum err_code check_row_count(const struct data_build *b, const struct stream *s, size_t n,
+                                struct err *e)
+{
+	if (n > UINT32_MAX - b->d->rows)
+		return err_set(e, ERR_LIMIT, "%s: more than %u examples", stream_name(s), UINT32_MAX);
+	return ERR_OK;
+}
+
+/* Checks that the rows are of the kind and width of those before and of `like`. */
+static enum err_code check_kind(struct data_build *b, const struct stream *s, bool sparse, size_t cols,
+                                struct err *e)
+{
+	struct dataset *d = b->d;
+
+	if (b->like && b->like->sparse != sparse)
+		return stream_fail(s, e, "has %s rows but the training data (%s) has %s ones",
+		                   sparse ? "sparse" : "dense", b->like->source, sparse ? "dense" : "sparse");
+	if (sparse)
+		return ERR_OK;
+	if ((d->rows > 0 || d->feature_name) && cols != d->cols)
+		return stream_fail(s, e, "has %zu feature%s a row, %s has %zu", cols, NUM_S(cols), b->first, d->cols);
+	if (cols == 0)
+		return stream_fail(s, e, "has a label but no features");
+	if (b->like && b->like->cols != cols)
+		return stream_fail(s, e, "has %zu feature%s a row, the training data (%s) has %zu", cols, NUM_S(cols),
+		                   b->like->source, b->like->cols);
+	d->cols = cols;
+	return ERR_OK;
+}
+
+static enum err_code dense_room(struct data_build *b, const struct stream *s, void **x, size_t size,
+                                size_t n, struct err *e)
+{
+	enum err_code rc = check_row_count(b, s, n, e);
+	size_t need, room;
+
+	if (rc != ERR_OK)
+		return rc;
+	if (__builtin_mul_overflow(b->d->rows + n, b->d->cols, &need))
+		return no_memory_for_examples(b, s, e);
+	if (need > b->room) {
+		room = predict_room(s, b->room, need, b->values_before);
+		if (!resize_array(x, room, size) && !resize_array(x, room = need, size))
+			return no_memory_for_examples(b, s, e);
+		b->room = room;
+	}
+	return ERR_OK;
+}
+
+enum err_code data_build_dense(struct data_build *b, const struct stream *s, size_t cols, size_t n,
+                               float **x, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = check_kind(b, s, false, cols, e);
+
+	if (rc == ERR_OK)
+		rc = dense_room(b, s, (void **)&d->x, sizeof(*d->x), n, e);
+	if (rc == ERR_OK)
+		*x = d->x + d->rows * d->cols;
+	return rc;
+}
+
+enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols, float scale,
+                               size_t n, uint8_t **x8, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = check_kind(b, s, false, cols, e);
+
+	if (rc == ERR_OK)
+		rc = dense_room(b, s, (void **)&d->x8, sizeof(*d->x8), n, e);
+	if (rc == ERR_OK)
+		*x8 = d->x8 + d->rows * d->cols;
+	d->scale = scale;
+	return rc;
+}
+
+void data_build_rows(struct data_build *b, size_t n)
+{
+	b->d->rows += n;
+}
+
+static bool sparse_resize(struct data_build *b, size_t room)
+{
+	struct dataset *d = b->d;
+
+	if (!(b->raw ? resize_array((void **)&b->raw, room, sizeof(*b->raw)) :
+	               resize_array((void **)&d->col, room, sizeof(*d->col))) ||
+	    !resize_array((void **)&d->val, room, sizeof(*d->val)) ||
+	    (d->field && !resize_array((void **)&d->field, room, sizeof(*d->field))))
+		return false;
+	b->room = room;
+	return true;
+}
+
+/* Makes room for n more entries and one more row. */
+static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
+{
+	struct dataset *d = b->d;
+	size_t need = b->nnz + n, rows = d->rows + 2;
+
+	if (!b->seen)
+		/* calloc: pages cost nothing until they are used */
+		b->seen = calloc(DATA_DIRECT, 1);
+	if (!b->seen)
+		return false;
+	if (need > b->room && !sparse_resize(b, predict_room(s, b->room, need, b->values_before)) &&
+	    !sparse_resize(b, need))
+		return false;
+	if (rows > b->start_room) {
+		size_t room = predict_room(s, b->start_room, rows, b->rows_before);
+
+		if (!resize_array((void **)&d->start, room, sizeof(*d->start)))
+			return false;
+		b->start_room = room;
+		d->start[0] = 0;
+	}
+	return true;
+}
+
+enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint32_t **id,
+                                uint64_t **wide, float **val, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = check_row_count(b, s, 1, e);
+
+	if (rc == ERR_OK && d->rows == 0)
+		rc = check_kind(b, s, true, 0, e);
+	if (rc != ERR_OK)
+		return rc;
+	d->sparse = true;
+	if (!sparse_room(b, s, n))
+		return no_memory_for_examples(b, s, e);
+	*id = b->raw ? NULL : d->col + b->nnz;
+	*wide = b->raw ? b->raw + b->nnz : NULL;
+	*val = d->val + b->nnz;
+	return ERR_OK;
+}
+
+enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field, struct err *e)
+{
+	struct dataset *d = b->d;
+
+	if (!d->field && !resize_array((void **)&d->field, b->room, sizeof(*d->field)))
+		return no_memory_for_examples(b, s, e);
+	*field = d->field + b->nnz;
+	return ERR_OK;
+}
+
+enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e)
+{
+	b->raw = mem_try_array(b->room, sizeof(*b->raw));
+	if (!b->raw)
+		return no_memory_for_examples(b, s, e);
+	for (uint64_t k = 0; k < b->nnz; k++)
+		b->raw[k] = b->d->col[k];
+	free(b->d->col);
+	b->d->col = NULL;
+	return ERR_OK;
+}
+
+void data_build_row(struct data_build *b, size_t n)
+{
+	const uint64_t *wide = b->raw ? b->raw + b->nnz : NULL;
+	const uint32_t *id = b->d->col + (wide ? 0 : b->nnz);
+	uint64_t max = b->max_id, v;
+	uint8_t *seen = b->seen;
+
+	for (size_t k = 0; k < n; k++) {
+		v = wide ? wide[k] : id[k];
+		if (v < DATA_DIRECT)
+			seen[v] = 1;
+		max = v > max ? v : max;
+	}
+	b->max_id = max;
+	b->nnz += n;
+	b->d->rows++;
+	b->d->start[b->d->rows] = b->nnz;
+}
+
+static enum err_code compare_names(const struct stream *s, char *const *name, char *const *known,
+                                   size_t cols, const char *whose, struct err *e)
+{
+	char a[DATA_SHOWN], b[DATA_SHOWN];
+
+	for (size_t i = 0; known && i < cols; i++) {
+		if (strcmp(name[i], known[i]) == 0)
+			continue;
+		data_shown(a, name[i], strlen(name[i]));
+		data_shown(b, known[i], strlen(known[i]));
+		return stream_fail(s, e, "feature %zu is named \"%s\", but \"%s\" in %s", i + 1, a, b, whose);
+	}
+	return ERR_OK;
+}
+
+enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,
+                               size_t cols, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = ERR_OK;
+
+	if (b->like && b->like->cols == cols)
+		rc = compare_names(s, name, b->like->feature_name, cols, b->like->source, e);
+	if (rc == ERR_OK && d->rows > 0 && d->cols == cols)
+		rc = compare_names(s, name, d->feature_name, cols, b->first, e);
+	if (rc != ERR_OK || d->feature_name || d->rows > 0)
+		return rc;
+	/* From here on every row must have this width. */
+	d->cols = cols;
+	d->feature_name = mem_array(cols, sizeof(*d->feature_name));
+	for (size_t i = 0; i < cols; i++)
+		d->feature_name[i] = mem_strdup(name[i]);
+	return ERR_OK;
+}
+
+enum err_code data_build_norm(struct data_build *b, const struct stream *s, struct err *e)
+{
+	struct dataset *d = b->d;
+
+	if (d->x8 || d->words)
+		return err_set(e, ERR_CONFIG, "%s: norm=l2 is for rows of numbers, and this is %s", stream_name(s), d->format);
+	for (size_t r = b->rows_before; r < d->rows; r++) {
+		float *row = d->sparse ? d->val + d->start[r] : d->x + r * d->cols;
+		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;
+		double length = vec_norm2(n, row);
+
+		if (length > 0)
+			vec_scale(n, (float)(1 / length), row);
+	}
+	return ERR_OK;
+}
+
+/* Shrinks an array to n elements, if realloc can. */
+static void trim_array(void **p, size_t n, size_t size)
+{
+	void *q = *p && n > 0 ? realloc(*p, n * size) : NULL;
+
+	if (q)
+		*p = q;
+}
+
+static void count_fields(struct data_build *b)
+{
+	struct dataset *d = b->d;
+	uint16_t most = 0;
+
+	for (uint64_t k = 0; k < b->nnz; k++)
+		most = d->field[k] > most ? d->field[k] : most;
+	d->fields = (size_t)most + 1;
+	if (b->like && b->like->fields > d->fields)
+		d->fields = b->like->fields;
+}
+
+/* Turns a text into a dataset of words. */
+static enum err_code finish_words(struct data_build *b, struct dataset **out, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc = data_words_finish(d->words, b->first, e);
+
+	if (rc)
+		return rc;
+	d->rows = d->words->length;
+	d->sparse = true;
+	d->nids = d->cols = 2 * d->words->n;
+	d->fields = DATA_WORDS_DRAWN + 1;
+	d->index_base = 0;
+	d->id = mem_try_array(d->nids, sizeof(*d->id));
+	if (!d->id)
+		return err_set(e, ERR_NOMEM, "no memory for %zu words", d->words->n);
+	for (size_t i = 0; i < d->nids; i++)
+		d->id[i] = i;
+	*out = d;
+	b->d = NULL;
+	return ERR_OK;
+}
+
+enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
+{
+	struct dataset *d = b->d;
+	enum err_code rc;
+
+	*out = NULL;
+	if (d->words)
+		return finish_words(b, out, e);
+	if (d->rows == 0)
+		return err_set(e, ERR_FORMAT, "%s: holds no examples", b->first);
+	assert(data_label_count(b->label) == d->rows);
+	rc = data_label_finish(b->label, d, e);
+	if (rc == ERR_OK && d->sparse)
+		rc = data_compact(b, e);
+	if (rc != ERR_OK)
+		return rc;
+	if (d->field)
+		count_fields(b);
+	trim_array((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
+	trim_array((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
+	trim_array((void **)&d->val, b->nnz, sizeof(*d->val));
+	trim_array((void **)&d->col, b->nnz, sizeof(*d->col));
+	trim_array((void **)&d->field, b->nnz, sizeof(*d->field));
+	trim_array((void **)&d->start, d->rows + 1, sizeof(*d->start));
+	*out = d;
+	b->d = NULL;
+	return ERR_OK;
+}

@@ -1,0 +1,126 @@
+#include "data/data_cells.h"
+
+#include "core/mem.h"
+
+/* A doubled quote changes the state twice, so the parity of quotes is enough. */
+bool data_cells_open(const char *line)
+{
+	bool open = false;
+
+	for (line = strchr(line, '"'); line; line = strchr(line + 1, '"'))
+		open = !open;
+	return open;
+}
+
+size_t data_cells_record(const char *p, size_t n)
+{
+	bool quoted = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] == '"')
+			quoted = !quoted;
+		else if (p[i] == '\n' && !quoted)
+			return i;
+	}
+	return n;
+}
+
+static size_t count_char(const char *p, char sep)
+{
+	bool quoted = false;
+	size_t n = 0;
+
+	for (; *p; p++) {
+		if (*p == '"')
+			quoted = !quoted;
+		else if (*p == sep && !quoted)
+			n++;
+	}
+	return n;
+}
+
+char data_cells_separator(const char *first, const char *second)
+{
+	static const char candidates[] = { '\t', ';', ',' };
+	size_t best = 0, n;
+	char sep = 0;
+
+	for (size_t i = 0; i < sizeof(candidates); i++) {
+		n = count_char(first, candidates[i]);
+		if (n > best && (!second || n == count_char(second, candidates[i]))) {
+			best = n;
+			sep = candidates[i];
+		}
+	}
+	for (size_t i = 0; !sep && i < sizeof(candidates); i++) {
+		n = count_char(first, candidates[i]);
+		if (n > best) {
+			best = n;
+			sep = candidates[i];
+		}
+	}
+	return sep ? sep : ',';
+}
+
+static char *skip_blanks(char *p, char sep)
+{
+	while (*p == ' ' || (*p == '\t' && sep != '\t'))
+		p++;
+	return p;
+}
+
+/* Unquotes a cell in place. *p begins after its first quote and moves behind its last one. The text
+ * gets shorter by at least that quote, whose place its NUL takes. */
+static bool unquote_cell(char **p)
+{
+	char *to = *p;
+
+	for (char *q = *p; *q; q++) {
+		if (*q == '"' && *++q != '"') {
+			*p = q;
+			*to = '\0';
+			return true;
+		}
+		*to++ = *q;
+	}
+	return false;
+}
+
+char *data_cells_next(char **p, char sep)
+{
+	char *cell = skip_blanks(*p, sep), *end;
+	bool more;
+
+	if (*cell == '"') {
+		end = ++cell;
+		if (!unquote_cell(&end))
+			return NULL;
+		end = skip_blanks(end, sep);
+		if (*end && *end != sep)
+			return NULL;
+		*p = *end ? end + 1 : NULL;
+		return cell;
+	}
+	end = strchrnul(cell, sep);
+	more = *end == sep;
+	*p = more ? end + 1 : NULL;
+	while (end > cell && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	*end = '\0';
+	return cell;
+}
+
+char **data_cells_split(char *record, char sep, size_t *n)
+{
+	size_t most = count_char(record, sep) + 1;
+	char **cells = mem_array(most, sizeof(*cells));
+
+	for (*n = 0; record && *n < most; ++*n) {
+		cells[*n] = data_cells_next(&record, sep);
+		if (!cells[*n]) {
+			free(cells);
+			return NULL;
+		}
+	}
+	return cells;
+}

@@ -1,0 +1,28 @@
+#ifndef DATA_CELLS_H
+#define DATA_CELLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Splits a CSV record (RFC 4180) into cells, in place: text with a NUL at its end. Blanks around a
+ * cell do not count. Pure. */
+
+/* Does this line begin a quoted cell that it does not end? */
+bool data_cells_open(const char *line);
+
+/* Length of the first record in n bytes, without its newline; n when the record does not end in
+ * them. */
+size_t data_cells_record(const char *p, size_t n);
+
+/* Guesses the separator, tab, semicolon or comma: the one that occurs equally often in both records
+ * (second may be NULL), else the most frequent one in the first. */
+char data_cells_separator(const char *first, const char *second);
+
+/* Returns the cell at *p, unquoted and NUL-terminated; *p moves to the next one, or to NULL after
+ * the last. NULL when text follows a closing quote or the quote is not closed. */
+char *data_cells_next(char **p, char sep);
+
+/* All cells, in a new array of *n; NULL as in data_cells_next. */
+char **data_cells_split(char *record, char sep, size_t *n);
+
+#endif

@@ -1,0 +1,72 @@
+#include <math.h>
+
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+/* Criteo's click logs: a label, 13 integers and 26 categories, separated by tabs; an empty cell is
+ * a missing value. Integer j becomes feature j with the value log(1 + x), or -log(1 - x) if
+ * negative. A category becomes one of 2^bits features after those, by a hash of its column and
+ * text, with value 1. Columns are the fields. */
+
+#define NUMBERS 13
+#define COLUMNS 39
+#define BITS 20
+
+/* Takes the cell at *p and ends it with a NUL; *p moves behind it, or becomes NULL at the end. */
+static char *take_cell(char **p)
+{
+	char *cell = *p, *tab = strchr(cell, '\t');
+
+	*p = tab ? tab + 1 : NULL;
+	if (tab)
+		*tab = '\0';
+	return cell;
+}
+
+static enum err_code add_criteo_number(struct data_row *r, unsigned column, const char *cell,
+    struct err *e)
+{
+	char text[DATA_SHOWN];
+	double x;
+
+	if (!data_num_all(cell, &x)) {
+		data_shown(text, cell, strlen(cell));
+		return stream_fail(r->s, e, "column %u: expected a number, got \"%s\"", column + 2, text);
+	}
+	data_row_add(r, column, (float)copysign(log1p(fabs(x)), x), (uint16_t)column);
+	return ERR_OK;
+}
+
+static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *e)
+{
+	int bits = r->options->bits ? r->options->bits : BITS;
+	unsigned column = 0;
+	enum err_code rc;
+	char *cell;
+
+	if (!*p)
+		return ERR_OK;
+	rc = data_label_text(r->b->label, r->s, take_cell(&p), e);
+	for (; !rc && p && column < COLUMNS; column++) {
+		cell = take_cell(&p);
+		if (!*cell)
+			continue;
+		if (column < NUMBERS)
+			rc = add_criteo_number(r, column, cell, e);
+		else
+			data_row_add(r, NUMBERS + (data_hash(column, cell, strlen(cell)) >> (64 - bits)), 1, (uint16_t)column);
+	}
+	if (!rc && (p || column < COLUMNS))
+		return stream_fail(r->s, e, "expected a label and %d columns, separated by tabs, got %s%u", COLUMNS, p ? "more than " : "",
+		                   column);
+	return rc ? rc : data_row_end(r, true, e);
+}
+
+static enum err_code read_criteo(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	b->index_base = 0;
+	return data_row_each(b, s, o, NULL, parse_criteo_line, e);
+}
+
+const struct data_reader data_reader_criteo = { data_probe_never, read_criteo };

@@ -1,0 +1,21 @@
+#ifndef DATA_FACTS_H
+#define DATA_FACTS_H
+
+
+#include "core/json.h"
+#include "data/data.h"
+
+/* Describes training data without their examples: what evaluation data and models need to know of
+ * them, as JSON {"sparse", "cols", "fields", "index_base", "classes"?: [..], "source"}; a class
+ * that is a number is a JSON number. Pure.
+ *
+ * A new reference; NULL where this does not suffice: for words, numbered data, and more than
+ * DATA_FACTS_CLASSES classes. */
+json_t *data_facts(const struct dataset *d);
+#define DATA_FACTS_CLASSES 1000u
+
+/* Makes a dataset without examples from such a description, to be passed as `like`. ERR_FORMAT: not
+ * a description. */
+enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e);
+
+#endif

@@ -1,0 +1,67 @@
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+/* "label field:index:value field:index:value ...", the format of libffm: fields and indices count
+ * from 0. An index may occur twice, as hashed ones do. */
+
+static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct err *e)
+{
+	const char *q = *p;
+	uint64_t field, id;
+	char text[DATA_SHOWN];
+	float val;
+
+	if (data_take_index(&q, &field) && *q++ == ':' && data_take_index(&q, &id) && *q++ == ':' &&
+	    data_take_value(&q, &val) && field < DATA_FIELDS) {
+		data_row_add(r, id, val, (uint16_t)field);
+		*p = q;
+		return ERR_OK;
+	}
+	data_token(text, *p);
+	return stream_fail(r->s, e, "expected field:index:value, with a field below %d and an index below 10^18, got \"%s\"",
+	                   DATA_FIELDS, text);
+}
+
+static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *e)
+{
+	const char *p = data_skip_blanks(line);
+	char text[DATA_SHOWN];
+	enum err_code rc;
+	float label;
+
+	if (!*p)
+		return ERR_OK;
+	if (!data_take_value(&p, &label)) {
+		data_token(text, p);
+		return stream_fail(r->s, e, "expected a number as label, got \"%s\"", text);
+	}
+	rc = data_label_number(r->b->label, r->s, (double)label, e);
+	for (p = data_skip_blanks(p); !rc && *p; p = data_skip_blanks(p))
+		rc = parse_ffm_entry(r, &p, e);
+	return rc ? rc : data_row_end(r, true, e);
+}
+
+static enum err_code read_ffm(struct data_build *b, struct stream *s, const struct data_options *o,
+                                struct err *e)
+{
+	b->index_base = 0;
+	return data_row_each(b, s, o, NULL, parse_ffm_line, e);
+}
+
+/* Decides by the first line that has more than a label. */
+static bool probe_ffm(const uint8_t *bytes, size_t n)
+{
+	const char *p = (const char *)bytes, *end = p + n, *q;
+	unsigned colons;
+
+	for (q = p; q < end && *q != ' ' && *q != '\t'; q++)
+		if (!strchr("+-.0123456789eE\r\n", *q))
+			return false;
+	while (q < end && data_is_blank(*q))
+		q++;
+	for (colons = 0; q < end && (data_is_digit(*q) || *q == ':') && colons < 2; q++)
+		colons += *q == ':';
+	return colons == 2 && q < end && strchr("+-.0123456789", *q);
+}
+
+const struct data_reader data_reader_ffm = { probe_ffm, read_ffm };

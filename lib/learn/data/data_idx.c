@@ -1,0 +1,226 @@
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "data/data_build.h"
+#include "data/data_object.h"
+#include "object/uri.h"
+
+/* The IDX format of the MNIST files (LeCun, Cortes, Burges): two zero bytes, a type, the number of
+ * dimensions, the dimensions as big-endian 32-bit numbers, then the values. Images are unsigned
+ * bytes; they are stored as such and count 1/255 each. */
+
+#define TYPE_BYTE 0x08
+#define BLOCK (1u << 20)        /* bytes read at a time */
+#define COLS_MAX (1u << 28)
+
+struct idx {
+	unsigned type, rank;
+	size_t rows, cols;      /* first dimension; product of the others */
+};
+
+static enum err_code read_idx_bytes(struct stream *s, uint8_t *p, size_t n, struct err *e)
+{
+	size_t got;
+	enum err_code rc = stream_read(s, p, n, &got, e);
+
+	if (rc == ERR_OK && got < n)
+		return stream_fail(s, e, "is cut off within its IDX header");
+	return rc;
+}
+
+static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err *e)
+{
+	uint8_t head[4], dim[4];
+	enum err_code rc = read_idx_bytes(s, head, 4, e);
+	uint32_t v;
+
+	if (rc != ERR_OK)
+		return rc;
+	if (head[0] || head[1] || !head[3])
+		return stream_fail(s, e, "is no IDX file");
+	*h = (struct idx){ .type = head[2], .rank = head[3], .cols = 1 };
+	for (unsigned i = 0; i < h->rank; i++) {
+		rc = read_idx_bytes(s, dim, 4, e);
+		if (rc != ERR_OK)
+			return rc;
+		v = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
+		if (i == 0)
+			h->rows = v;
+		else if (v == 0 || v > COLS_MAX / h->cols)
+			return stream_fail(s, e, "has examples of no values, or of more than %u", COLS_MAX);
+		else
+			h->cols *= v;
+	}
+	if (h->type != TYPE_BYTE)
+		return stream_fail(s, e, "holds IDX values of type 0x%02x; unsigned bytes (0x08) are read",
+		                   h->type);
+	return ERR_OK;
+}
+
+static enum err_code check_end(struct stream *s, struct err *e)
+{
+	uint8_t one;
+	size_t got;
+	enum err_code rc = stream_read(s, &one, 1, &got, e);
+
+	if (rc == ERR_OK && got)
+		return stream_fail(s, e, "has more bytes than its header says");
+	return rc;
+}
+
+static enum err_code read_images(struct data_build *b, struct stream *s, const struct idx *h,
+                                 struct err *e)
+{
+	size_t block = h->cols < BLOCK ? BLOCK / h->cols : 1, n, got;
+	enum err_code rc;
+	uint8_t *x;
+
+	for (size_t done = 0; done < h->rows; done += n) {
+		n = h->rows - done < block ? h->rows - done : block;
+		rc = data_build_bytes(b, s, h->cols, 1.0f / 255.0f, n, &x, e);
+		if (rc == ERR_OK)
+			rc = stream_read(s, x, n * h->cols, &got, e);
+		if (rc != ERR_OK)
+			return rc;
+		if (got < n * h->cols)
+			return stream_fail(s, e, "is cut off: it ends after %zu of %zu example%s",
+			                   done + got / h->cols, h->rows, NUM_S(h->rows));
+		data_build_rows(b, n);
+	}
+	return check_end(s, e);
+}
+
+/* Reads an IDX file of labels. */
+static enum err_code read_idx_labels(struct data_build *b, const char *path,
+    const struct stream *images, size_t rows, struct err *e)
+{
+	struct stream *s;
+	struct idx h = { 0 };
+	uint8_t block[4096];
+	enum err_code rc;
+	size_t n, got;
+
+	rc = data_open(path, &s, e);
+	if (rc != ERR_OK)
+		return rc;
+	rc = read_idx_header(s, &h, e);
+	if (rc == ERR_OK && h.rank != 1)
+		rc = stream_fail(s, e, "has %u dimension%s; a file of IDX labels has one", h.rank, NUM_S(h.rank));
+	if (rc == ERR_OK && h.rows != rows)
+		rc = stream_fail(s, e, "has %zu label%s, but %s has %zu example%s", h.rows, NUM_S(h.rows), stream_name(images), rows,
+		                 NUM_S(rows));
+	for (size_t done = 0; rc == ERR_OK && done < rows; done += n) {
+		n = rows - done < sizeof(block) ? rows - done : sizeof(block);
+		rc = stream_read(s, block, n, &got, e);
+		if (rc == ERR_OK && got < n)
+			rc = stream_fail(s, e, "is cut off: it ends after %zu of %zu label%s", done + got, rows, NUM_S(rows));
+		for (size_t i = 0; rc == ERR_OK && i < n; i++)
+			rc = data_label_number(b->label, s, block[i], e);
+	}
+	if (rc == ERR_OK)
+		rc = check_end(s, e);
+	stream_close(s);
+	return rc;
+}
+
+const char *const data_label_suffix[3] = { "", ".gz", ".zst" };
+
+/* "train-images-idx3-ubyte.gz" -> "train-labels-idx1-ubyte", without .gz or
+ * .zst, in a fresh string; NULL when the name does not say "images". */
+char *data_label_stem(const char *images)
+{
+	const char *base = path_basename(images), *at = strstr(base, "images");
+	struct buf b = BUF_INIT;
+	char *p;
+
+	if (!at)
+		return NULL;
+	buf_append(&b, images, (size_t)(at - images));
+	buf_puts(&b, "labels");
+	buf_puts(&b, at + strlen("images"));
+	p = strstr((char *)b.data + (at - images), "idx");
+	if (p && p[3] >= '1' && p[3] <= '9')
+		p[3] = '1';
+	if (b.len > 3 && strcmp((char *)b.data + b.len - 3, ".gz") == 0)
+		b.data[b.len - 3] = '\0';
+	else if (b.len > 4 && strcmp((char *)b.data + b.len - 4, ".zst") == 0)
+		b.data[b.len - 4] = '\0';
+	return (char *)b.data;
+}
+
+static const char *packed_suffix(const char *name)
+{
+	for (size_t k = 1; k < 3; k++) {
+		size_t n = strlen(data_label_suffix[k]);
+
+		if (strlen(name) > n && strcmp(name + strlen(name) - n, data_label_suffix[k]) == 0)
+			return data_label_suffix[k];
+	}
+	return "";
+}
+
+/* Finds the label file: the one of ?labels=, or one beside the images with a known suffix. */
+static enum err_code find_labels(const struct data_build *b, const struct stream *s,
+                                 const struct data_options *o, char **path, struct err *e)
+{
+	char *stem;
+
+	*path = NULL;
+	if (o->labels) {
+		*path = b->base_dir ? path_join(b->base_dir, o->labels) : mem_strdup(o->labels);
+		return ERR_OK;
+	}
+	stem = data_label_stem(stream_name(s));
+	/* In an object store, assume that the labels are compressed like the images: searching
+	 * would be one more way to fail. */
+	if (stem && uri_is(stem)) {
+		*path = mem_printf("%s%s", stem, packed_suffix(stream_name(s)));
+		free(stem);
+		return ERR_OK;
+	}
+	for (size_t i = 0; stem && !*path && i < 3; i++) {
+		*path = mem_printf("%s%s", stem, data_label_suffix[i]);
+		if (access(*path, F_OK) != 0) {
+			free(*path);
+			*path = NULL;
+		}
+	}
+	if (!*path)
+		stem ? err_set(e, ERR_IO, "no labels for \"%s\": there is no \"%s\" (nor with .gz or .zst); name "
+		               "the file by ?labels=FILE", stream_name(s), stem)
+		     : err_set(e, ERR_IO, "no labels for \"%s\": its name does not say \"images\"; name the file by "
+		               "?labels=FILE", stream_name(s));
+	free(stem);
+	return *path ? ERR_OK : ERR_IO;
+}
+
+static enum err_code read_pair(struct data_build *b, struct stream *s, const struct data_options *o,
+                               struct err *e)
+{
+	struct idx h;
+	enum err_code rc = read_idx_header(s, &h, e);
+	char *path;
+
+	if (rc != ERR_OK)
+		return rc;
+	if (h.rank < 2)
+		return stream_fail(s, e, "holds IDX labels (one dimension); name the file of images");
+	rc = find_labels(b, s, o, &path, e);
+	if (rc != ERR_OK)
+		return rc;
+	rc = read_images(b, s, &h, e);
+	if (rc == ERR_OK)
+		rc = read_idx_labels(b, path, s, h.rows, e);
+	free(path);
+	return rc;
+}
+
+static bool probe_idx(const uint8_t *p, size_t n)
+{
+	return n >= 8 && !p[0] && !p[1] && p[2] >= 0x08 && p[2] <= 0x0e && p[3] >= 1 && p[3] <= 8;
+}
+
+const struct data_reader data_reader_idx = { probe_idx, read_pair };

@@ -1,0 +1,305 @@
+#include "data/data_label.h"
+
+#include <math.h>
+
+#include "core/buf.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+#define SHOWN 80                /* bytes of a label in a message, escaped */
+
+struct class {
+	double value;           /* NAN: the class is a name */
+	char *name;
+	uint32_t number;        /* in order of appearance */
+};
+
+struct data_label {
+	struct data_want want;
+	bool frozen;            /* accepts only the classes of the training data */
+	struct class *class;
+	uint32_t n, cap;
+	uint32_t *slot;         /* hash table of class numbers + 1; 0 is free */
+	uint32_t mask;
+	float *y;               /* real targets */
+	int32_t *code;          /* class numbers */
+	size_t rows, room;
+};
+
+static uint64_t hash_class(double value, const char *name)
+{
+	return isnan(value) ? data_hash(1, name, strlen(name)) : data_hash(0, (const char *)&value, sizeof(value));
+}
+
+/* The slot of the hash table that holds the class, or the free one where it belongs. */
+static uint32_t *find_class_slot(const struct data_label *l, double value, const char *name)
+{
+	uint32_t i = (uint32_t)hash_class(value, name) & l->mask;
+	const struct class *c;
+
+	for (;; i = (i + 1) & l->mask) {
+		if (l->slot[i] == 0)
+			return &l->slot[i];
+		c = &l->class[l->slot[i] - 1];
+		if (isnan(value) ? isnan(c->value) && strcmp(c->name, name) == 0 : c->value == value)
+			return &l->slot[i];
+	}
+}
+
+static void grow_class_table(struct data_label *l)
+{
+	uint32_t slots = l->mask ? 2 * (l->mask + 1) : 64;
+
+	free(l->slot);
+	l->slot = mem_array(slots, sizeof(*l->slot));
+	l->mask = slots - 1;
+	for (uint32_t i = 0; i < l->n; i++)
+		*find_class_slot(l, l->class[i].value, l->class[i].name) = i + 1;
+}
+
+static uint32_t append_class(struct data_label *l, double value, const char *name)
+{
+	char text[32];
+
+	if (2 * (l->n + 1) > l->mask)
+		grow_class_table(l);
+	if (l->n == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 16;
+		l->class = mem_regrow(l->class, l->cap, sizeof(*l->class));
+	}
+	if (!isnan(value)) {
+		num_format(value, text);
+		name = text;
+	}
+	l->class[l->n] = (struct class){ value, mem_strdup(name), l->n };
+	*find_class_slot(l, value, name) = l->n + 1;
+	return l->n++;
+}
+
+struct data_label *data_label_new(const struct data_want *want, const struct dataset *like)
+{
+	struct data_label *l = mem_alloc(sizeof(*l));
+
+	l->want = *want;
+	grow_class_table(l);
+	if ((want->classes || want->two) && like) {
+		for (size_t i = 0; i < like->classes; i++)
+			append_class(l, like->class_value[i], like->class_name[i]);
+		l->frozen = true;
+	}
+	return l;
+}
+
+void data_label_free(struct data_label *l)
+{
+	if (!l)
+		return;
+	for (uint32_t i = 0; i < l->n; i++)
+		free(l->class[i].name);
+	free(l->class);
+	free(l->slot);
+	free(l->y);
+	free(l->code);
+	free(l);
+}
+
+bool data_label_wants_words(const struct data_label *l)
+{
+	return l->want.words;
+}
+
+size_t data_label_count(const struct data_label *l)
+{
+	return l->rows;
+}
+
+static void escape_label(double value, const char *name, char out[static SHOWN])
+{
+	char text[32];
+
+	if (isnan(value)) {
+		log_escape(out, SHOWN, name, strlen(name));
+	} else {
+		num_format(value, text);
+		snprintf(out, SHOWN, "%s", text);
+	}
+}
+
+/* A new label: checks whether one more class is possible. */
+static enum err_code check_new(const struct data_label *l, const struct stream *s, double value,
+                               const char *name, struct err *e)
+{
+	struct buf list = BUF_INIT;
+	char text[SHOWN];
+	enum err_code rc;
+
+	escape_label(value, name, text);
+	if (l->frozen) {
+		for (uint32_t i = 0; i < l->n && i < 8; i++)
+			buf_printf(&list, "%s%.20s", i ? ", " : "", l->class[i].name);
+		rc = stream_fail(s, e, "label \"%s\" does not occur in the training data, whose %u class%s %s%s",
+		                 text, l->n, l->n == 1 ? " is" : "es are", (const char *)list.data, l->n > 8 ? " ..." : "");
+		buf_release(&list);
+		return rc;
+	}
+	if (!isnan(value) && value != floor(value))
+		return stream_fail(s, e, "labels look like real numbers (%s), not classes; use job.model linear",
+		                   text);
+	if (l->want.two && l->n == 2)
+		return stream_fail(s, e, "label \"%s\" is a third one after \"%.20s\" and \"%.20s\", but the model "
+		                   "wants two classes; use job.model softmax", text, l->class[0].name,
+		                   l->class[1].name);
+	if (l->n == DATA_LABEL_CLASSES_MAX)
+		return stream_fail(s, e, "labels look like real numbers (more than %d different ones), not "
+		                   "classes; use job.model linear", DATA_LABEL_CLASSES_MAX);
+	return ERR_OK;
+}
+
+static enum err_code reserve_label(struct data_label *l, struct err *e)
+{
+	bool classes = l->want.classes || l->want.two;
+	size_t room = l->room ? 2 * l->room : 1024;
+	void *p;
+
+	if (l->rows < l->room)
+		return ERR_OK;
+	p = realloc(classes ? (void *)l->code : (void *)l->y, room * (classes ? sizeof(*l->code) : sizeof(*l->y)));
+	if (!p)
+		return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples", room);
+	if (classes)
+		l->code = p;
+	else
+		l->y = p;
+	l->room = room;
+	return ERR_OK;
+}
+
+static enum err_code append_label(struct data_label *l, const struct stream *s, double value,
+                             const char *name, struct err *e)
+{
+	enum err_code rc = reserve_label(l, e);
+	uint32_t number;
+
+	if (rc != ERR_OK)
+		return rc;
+	if (!l->want.classes && !l->want.two) {
+		l->y[l->rows++] = (float)value;
+		return ERR_OK;
+	}
+	number = *find_class_slot(l, value, name);
+	if (number == 0) {
+		rc = check_new(l, s, value, name, e);
+		if (rc != ERR_OK)
+			return rc;
+		number = append_class(l, value, name) + 1;
+	}
+	l->code[l->rows++] = (int32_t)number - 1;
+	return ERR_OK;
+}
+
+/* Counts a label that is ignored. False: labels are wanted. */
+static bool ignore_label(struct data_label *l)
+{
+	l->rows += l->want.any;
+	return l->want.any;
+}
+
+enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e)
+{
+	char text[32];
+
+	if (ignore_label(l))
+		return ERR_OK;
+	if (!isfinite((float)v)) {
+		snprintf(text, sizeof(text), "%g", v);
+		return stream_fail(s, e, "label %s is no finite float32 number", text);
+	}
+	/* -0 and 0 are one class. */
+	return append_label(l, s, v + 0.0, NULL, e);
+}
+
+enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
+                              struct err *e)
+{
+	char out[SHOWN];
+	double v;
+
+	if (ignore_label(l))
+		return ERR_OK;
+	if (data_num_all(text, &v))
+		return data_label_number(l, s, v, e);
+	if (!*text)
+		return stream_fail(s, e, "the label is empty");
+	if (l->want.classes || l->want.two)
+		return append_label(l, s, NAN, text, e);
+	escape_label(NAN, text, out);
+	return stream_fail(s, e, "expected a number as label, got \"%s\"; for classes use job.model softmax",
+	                   out);
+}
+
+static int compare_class_values(const void *a, const void *b)
+{
+	const struct class *x = a, *y = b;
+
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+static int compare_class_names(const void *a, const void *b)
+{
+	const struct class *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+/* Changes the rows' class numbers from order of appearance to sorted order. */
+static void sort_classes(struct data_label *l)
+{
+	uint32_t *rank = mem_array(l->n, sizeof(*rank));
+	bool names = false;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		names |= isnan(l->class[i].value);
+	qsort(l->class, l->n, sizeof(*l->class), names ? compare_class_names :
+	    compare_class_values);
+	for (uint32_t i = 0; i < l->n; i++)
+		rank[l->class[i].number] = i;
+	for (size_t i = 0; i < l->rows; i++)
+		l->code[i] = (int32_t)rank[l->code[i]];
+	free(rank);
+}
+
+enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
+{
+	if (!l->want.classes && !l->want.two) {
+		d->y = l->y;
+		l->y = NULL;
+		return ERR_OK;
+	}
+	if (!l->frozen)
+		sort_classes(l);
+	if (l->n < 2)
+		return err_set(e, ERR_FORMAT, "%s: every label is \"%.40s\"; a model of classes needs at least two",
+		               d->source, l->class[0].name);
+	d->class_name = mem_array(l->n, sizeof(*d->class_name));
+	d->class_value = mem_array(l->n, sizeof(*d->class_value));
+	d->classes = l->n;
+	for (uint32_t i = 0; i < l->n; i++) {
+		d->class_value[i] = l->class[i].value;
+		d->class_name[i] = l->class[i].name;
+		l->class[i].name = NULL;
+	}
+	if (l->want.two) {
+		d->y = mem_try_array(l->rows, sizeof(*d->y));
+		if (!d->y)
+			return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples", l->rows);
+		for (size_t i = 0; i < l->rows; i++)
+			d->y[i] = (float)l->code[i];
+	} else {
+		d->label = l->code;
+		l->code = NULL;
+	}
+	return ERR_OK;
+}

@@ -1,0 +1,36 @@
+#ifndef DATA_LABEL_H
+#define DATA_LABEL_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+#include "data/data.h"
+#include "format/stream.h"
+
+/* Collects the targets of the rows while they are read: real numbers, or classes, which are
+ * numbered in order of appearance and sorted at the end. "+1", "1" and "1.0" are one class; text
+ * that is not a number is the name of a class. One thread. */
+struct data_label;
+
+#define DATA_LABEL_CLASSES_MAX 100000
+
+/* like: for evaluation data the training set, borrowed, whose classes are the only ones; else
+ * NULL. */
+struct data_label *data_label_new(const struct data_want *want, const struct dataset *like);
+void data_label_free(struct data_label *l);
+
+/* Adds the label of the next row; s is for the place in messages. ERR_FORMAT, ERR_LIMIT,
+ * ERR_NOMEM. */
+enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e);
+enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
+                              struct err *e);
+/* Does the model want the words of a text instead of labels? */
+bool data_label_wants_words(const struct data_label *l);
+/* Number of labels added. */
+size_t data_label_count(const struct data_label *l);
+
+/* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for
+ * example when `two` finds another number of classes. */
+enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e);
+
+#endif

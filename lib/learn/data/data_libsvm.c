@@ -1,0 +1,331 @@
+#include <math.h>
+
+#include "core/mem.h"
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+/* "label index:value index:value ... # comment", the format of LIBSVM and
+ * SVMlight.  Indices need not ascend, but may not come twice in a line;
+ * "qid:N" is skipped.  Indices begin at 1, or at 0 if any line has a 0. */
+
+static inline bool is_end(char c)
+{
+	return data_is_blank(c) || c == '\0' || c == '#';
+}
+
+struct ids {
+	struct data_build *b;
+	struct stream *s;
+	int base;               /* index base as far as it is known yet */
+	uint32_t *slot;         /* hash table for finding an index that occurs twice */
+	size_t slots;
+};
+
+static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e)
+{
+	const char *q = p;
+	char text[DATA_SHOWN];
+	double v;
+
+	data_token(text, p);
+	while (data_is_digit(*q))
+		q++;
+	if (q > p && *q == ':') {
+		p = data_num(q + 1, &v);
+		if (p && *p == ':')
+			return stream_fail(f->s, e, "expected index:value, got \"%s\", which looks like libffm's "
+			                   "field:index:value", text);
+		if (p && is_end(*p))
+			return stream_fail(f->s, e, "expected an index below 10^18 and a finite float32 value, "
+			                   "got \"%s\"", text);
+	}
+	return stream_fail(f->s, e, "expected index:value, got \"%s\"", text);
+}
+
+static int compare_row_ids_32(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Are n ids distinct? Uses an open hash table of at least twice as many slots. */
+static bool are_distinct(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n)
+{
+	unsigned bits = 64 - (unsigned)__builtin_clzll(2 * n);
+	size_t slots = (size_t)1 << bits, at;
+	uint64_t x, y;
+
+	if (slots > f->slots) {
+		free(f->slot);
+		f->slot = mem_try_array(slots, sizeof(*f->slot));
+		f->slots = f->slot ? slots : 0;
+		if (!f->slot)
+			return false;
+	}
+	memset(f->slot, 0, slots * sizeof(*f->slot));
+	for (size_t i = 0; i < n; i++) {
+		x = wide ? wide[i] : id[i];
+		at = x * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);
+		for (; f->slot[at]; at = (at + 1) & (slots - 1)) {
+			y = wide ? wide[f->slot[at] - 1] : id[f->slot[at] - 1];
+			if (x == y)
+				return false;
+		}
+		f->slot[at] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+/* Reports the least id that occurs twice among the n ids of a line. */
+static enum err_code check_twice(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n,
+                                 struct err *e)
+{
+	uint64_t *sorted, twice = 0;
+	bool found = false;
+
+	if (are_distinct(f, id, wide, n))
+		return ERR_OK;
+	sorted = mem_try_array(n, sizeof(*sorted));
+	if (!sorted)
+		return err_set(e, ERR_NOMEM, "no memory for a line of %s", stream_name(f->s));
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = wide ? wide[i] : id[i];
+	qsort(sorted, n, sizeof(*sorted), compare_row_ids_32);
+	for (size_t i = 1; i < n && !found; i++) {
+		found = sorted[i] == sorted[i - 1];
+		twice = sorted[i];
+	}
+	free(sorted);
+	if (!found)
+		return ERR_OK;
+	return stream_fail(f->s, e, "index %llu comes twice", (unsigned long long)twice);
+}
+
+/* Parses an index of eight digits or more, up to its colon; NULL when there is none. */
+static const char *long_index(const char *p, uint64_t *out)
+{
+	const char *first = p;
+	uint64_t i = 0;
+
+	for (; data_is_digit(*p); p++)
+		i = i * 10 + (uint64_t)(*p - '0');
+	*out = i;
+	/* 18 digits cannot overflow; a longer index is refused. */
+	return p - first <= 18 && *p == ':' ? p : NULL;
+}
+
+/* Parses "index:value" at *pp, which must be followed by a blank or the end. *pp moves behind it,
+ * or stays when it is malformed. Plain digits are converted here; up to seven of them make an exact
+ * float, as data_num would. */
+static inline bool parse_libsvm_entry(const char **pp, uint64_t *id, float *val)
+{
+	const char *p = *pp;
+	uint64_t w = data_num_load(p), others = data_num_others(w), rest = others & (others - 1);
+	unsigned n = others ? (unsigned)__builtin_ctzll(others) / 8 : 8, m;
+
+	if (n < 8) {
+		*id = data_num_digits(w, n);
+		p += n;
+		if (n == 0 || *p != ':')
+			return false;
+		/* The whole value is in the eight bytes already loaded. */
+		m = rest ? (unsigned)__builtin_ctzll(rest) / 8 : n + 1;
+		if (m > n + 1 && is_end((*pp)[m])) {
+			*val = (float)(int64_t)data_num_digits(w >> (8 * n + 8), m - n - 1);
+			*pp += m;
+			return true;
+		}
+	} else {
+		p = long_index(p, id);
+		if (!p)
+			return false;
+	}
+	w = data_num_load(++p);
+	n = data_num_run(w);
+	if (n > 0 && n < 8 && is_end(p[n])) {
+		*val = (float)(int64_t)data_num_digits(w, n);
+		*pp = p + n;
+		return true;
+	}
+	p = data_num_float(p, val);
+	if (!p || !is_end(*p) || !isfinite(*val))
+		return false;
+	*pp = p;
+	return true;
+}
+
+static const char *skip_qid(const char *p)
+{
+	if (strncmp(p, "qid:", 4) != 0)
+		return NULL;
+	while (!is_end(*p))
+		p++;
+	return p;
+}
+
+static enum err_code index_zero(const struct ids *f, struct err *e)
+{
+	return stream_fail(f->s, e, "index 0 where indices begin at 1 (%s)",
+	                   f->b->index_base == 1 ? "index_base=1" : "as in the training data");
+}
+
+/* Parses the entries at p, len bytes with perhaps a comment; *end is where they end. */
+static enum err_code parse_entries(struct ids *f, const char *p, size_t len, const char **end,
+                                   struct err *e)
+{
+	const char *begin = p, *q;
+	uint64_t *wide, i, last = 0;
+	bool ascending = true;
+	uint32_t *id;
+	float *val;
+	size_t n = 0;
+	enum err_code rc;
+
+	/* An entry needs at least four bytes: a blank, and three for itself. */
+	rc = data_build_sparse(f->b, f->s, len / 4 + 1, &id, &wide, &val, e);
+	if (rc != ERR_OK)
+		return rc;
+	for (;;) {
+		p = data_skip_blanks(p);
+		if (!*p || *p == '#')
+			break;
+		if (!parse_libsvm_entry(&p, &i, &val[n])) {
+			q = skip_qid(p);
+			if (!q)
+				return bad_entry(f, p, e);
+			p = q;
+			continue;
+		}
+		if (i == 0 && f->base == 1)
+			return index_zero(f, e);
+		if (!wide && i > UINT32_MAX) {
+			rc = data_build_widen(f->b, f->s, e);
+			return rc != ERR_OK ? rc : parse_entries(f, begin, len, end, e);
+		}
+		if (wide)
+			wide[n] = i;
+		else
+			id[n] = (uint32_t)i;
+		ascending &= n == 0 || i > last;
+		last = i;
+		n++;
+	}
+	*end = p;
+	if (!ascending)
+		rc = check_twice(f, id, wide, n, e);
+	data_build_row(f->b, n);
+	return rc;
+}
+
+/* Parses the label and the entries of a line. *end: how far it got. */
+static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, const char **end,
+                               struct err *e)
+{
+	const char *line = p, *after;
+	char text[DATA_SHOWN];
+	enum err_code rc;
+	double v;
+
+	*end = line;
+	p = data_skip_blanks(p);
+	if (!*p || *p == '#') {
+		*end = p;
+		return ERR_OK;
+	}
+	after = data_num_padded(p, &v);
+	if (after && *after == ',')
+		return stream_fail(f->s, e, "has several labels; one is wanted");
+	if (!after || !is_end(*after)) {
+		data_token(text, p);
+		return stream_fail(f->s, e, "expected a number as label, got \"%s\"", text);
+	}
+	rc = data_label_number(f->b->label, f->s, v, e);
+	if (rc == ERR_OK)
+		rc = parse_entries(f, after, len - (size_t)(after - line), end, e);
+	return rc;
+}
+
+/* A NUL would end the text of a line early. It is searched for only then, and reported before all
+ * other errors. */
+static enum err_code parse_libsvm_line(struct ids *f, const char *line, size_t len, struct err *e)
+{
+	const char *end;
+	enum err_code rc = parse_libsvm_row(f, line, len, &end, e);
+
+	if ((rc != ERR_OK || end != line + len) && memchr(line, '\0', len))
+		return stream_fail(f->s, e, "holds a NUL byte; is this a text file?");
+	return rc;
+}
+
+static enum err_code read_libsvm(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	struct ids f = { .b = b, .s = s, .base = b->d->index_base };
+	enum err_code rc = ERR_OK;
+	size_t len;
+	char *line;
+
+	if (o->index_base >= 0) {
+		if (f.base >= 0 && f.base != o->index_base)
+			return stream_fail(s, e, "index_base=%d, but %d in the training data", o->index_base, f.base);
+		if (b->index_base >= 0 && b->index_base != o->index_base)
+			return stream_fail(s, e, "index_base=%d, but %d in files before it", o->index_base,
+			                   b->index_base);
+		b->index_base = o->index_base;
+	}
+	if (b->index_base >= 0)
+		f.base = b->index_base;
+	while (rc == ERR_OK) {
+		rc = stream_line(s, &line, &len, e);
+		if (rc != ERR_OK || !line)
+			break;
+		rc = parse_libsvm_line(&f, line, len, e);
+	}
+	free(f.slot);
+	return rc;
+}
+
+/* Does the line begin with a number, followed by a number and a colon? */
+static bool looks_like_libsvm(const char *p, const char *end)
+{
+	char label[64];
+	size_t n = 0;
+	double v;
+
+	while (p + n < end && n < sizeof(label) - 1 && !data_is_blank(p[n]))
+		n++;
+	memcpy(label, p, n);
+	label[n] = '\0';
+	p += n;
+	if (!data_num_all(label, &v))
+		return false;
+	while (p < end && data_is_blank(*p))
+		p++;
+	if (end - p >= 4 && memcmp(p, "qid:", 4) == 0)
+		return true;
+	for (n = 0; p < end && data_is_digit(*p); n++)
+		p++;
+	return n > 0 && p < end && *p == ':';
+}
+
+/* Rows may have only a label, so the first lines with entries decide. */
+static bool probe_libsvm(const uint8_t *bytes, size_t n)
+{
+	const char *p = (const char *)bytes, *end = p + n, *nl;
+
+	for (; p < end; p = nl + 1) {
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl)
+			nl = end;
+		while (p < nl && data_is_blank(*p))
+			p++;
+		if (p < nl && *p != '#' && looks_like_libsvm(p, nl))
+			return true;
+		if (p < nl && !data_is_digit(*p) && *p != '#' && *p != '-' && *p != '+' && *p != '\r' && *p != '.')
+			return false;
+	}
+	return false;
+}
+
+const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm };

@@ -1,0 +1,130 @@
+#include <math.h>
+
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "data/data_build.h"
+#include "format/npy.h"
+
+/* A two-dimensional array with a row an example. The labels are one of its columns (?label=NUMBER
+ * from 1, or last, the default), or a one-dimensional array in another file (?labels=FILE). */
+
+#define COLS_MAX (1u << 24)
+
+struct layout {
+	size_t width, cols;     /* values in a row of the file; features among them */
+	size_t label;           /* column of the label; width: none */
+};
+
+/* Finds the label column by ?label=. */
+static enum err_code find_column(const struct stream *s, const struct data_options *o, struct layout *l,
+                                 struct err *e)
+{
+	int64_t number;
+
+	l->label = l->width;
+	l->cols = l->width;
+	if (o->labels) {
+		if (o->label)
+			return stream_fail(s, e, "give label= or labels=, not both");
+		return ERR_OK;
+	}
+	l->cols = l->width - 1;
+	l->label = l->width - 1;
+	if (!o->label || strcmp(o->label, "last") == 0)
+		return ERR_OK;
+	if (!num_int(o->label, 1, (int64_t)l->width, &number))
+		return stream_fail(s, e, "label= must be a column from 1 to %zu, or last, not \"%.60s\"", l->width,
+		                   o->label);
+	l->label = (size_t)number - 1;
+	return ERR_OK;
+}
+
+static enum err_code add_npy_row(struct data_build *b, struct stream *s, const struct layout *l,
+                              const float *row, size_t number, struct err *e)
+{
+	enum err_code rc;
+	size_t at = 0;
+	float *x;
+
+	for (size_t c = 0; c < l->width; c++)
+		if (!isfinite(row[c]))
+			return stream_fail(s, e, "row %zu, column %zu is not a finite float32 number", number + 1, c + 1);
+	rc = data_build_dense(b, s, l->cols, 1, &x, e);
+	if (rc != ERR_OK)
+		return rc;
+	for (size_t c = 0; c < l->width; c++)
+		if (c != l->label)
+			x[at++] = row[c];
+	data_build_rows(b, 1);
+	if (l->label == l->width)
+		return ERR_OK;
+	return data_label_number(b->label, s, row[l->label], e);
+}
+
+static enum err_code read_npy_labels(struct data_build *b, const char *name,
+    const struct stream *features, size_t rows, struct err *e)
+{
+	char *path = b->base_dir ? path_join(b->base_dir, name) : mem_strdup(name);
+	struct stream *s = NULL;
+	struct npy h;
+	float *y = NULL;
+	enum err_code rc;
+
+	rc = stream_open(path, &s, e);
+	if (rc == ERR_OK)
+		rc = npy_read(s, rows, &h, &y, e);
+	if (rc == ERR_OK && (h.rank != 1 || h.count != rows))
+		rc = stream_fail(s, e, "must be a one-dimensional array of %zu label%s, one for each row of %s", rows,
+		                 NUM_S(rows), stream_name(features));
+	for (size_t i = 0; rc == ERR_OK && i < rows; i++)
+		rc = data_label_number(b->label, s, y[i], e);
+	free(y);
+	stream_close(s);
+	free(path);
+	return rc;
+}
+
+/* Reads the array row by row. */
+static enum err_code read_array(struct data_build *b, struct stream *s, const struct data_options *o,
+                                struct err *e)
+{
+	struct layout l = { 0 };
+	enum err_code rc;
+	struct npy h;
+	float *row;
+
+	rc = npy_read_header(s, &h, e);
+	if (rc != ERR_OK)
+		return rc;
+	if (h.rank != 2)
+		return stream_fail(s, e, "has %zu dimension%s; two are wanted, a row an example (numpy: "
+		                   "x.reshape(len(x), -1))", h.rank, NUM_S(h.rank));
+	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
+		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
+	l.width = h.shape[1];
+	rc = find_column(s, o, &l, e);
+	if (rc != ERR_OK)
+		return rc;
+	row = mem_try_array(l.width, sizeof(*row));
+	if (!row)
+		return err_set(e, ERR_NOMEM, "no memory for a row of %s", stream_name(s));
+	for (size_t r = 0; rc == ERR_OK && r < h.shape[0]; r++) {
+		rc = npy_read_values(s, &h, row, l.width, e);
+		if (rc == ERR_OK)
+			rc = add_npy_row(b, s, &l, row, r, e);
+	}
+	free(row);
+	if (rc == ERR_OK)
+		rc = npy_read_end(s, e);
+	if (rc == ERR_OK && o->labels)
+		rc = read_npy_labels(b, o->labels, s, h.shape[0], e);
+	return rc;
+}
+
+static bool probe_npy(const uint8_t *p, size_t n)
+{
+	return n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
+}
+
+const struct data_reader data_reader_npy = { probe_npy, read_array };

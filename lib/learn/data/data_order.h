@@ -1,0 +1,10 @@
+#ifndef DATA_ORDER_H
+#define DATA_ORDER_H
+
+#include <stdint.h>
+
+/* The order in which epoch `epoch` visits n examples: a permutation of 0..n-1 that depends on
+ * (seed, epoch, n) alone, so that all machines agree on it. Pure. */
+void data_order(uint64_t seed, uint64_t epoch, uint32_t n, uint32_t *out);
+
+#endif

@@ -1,0 +1,54 @@
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+/* "user item rating [time ...]", separated by tabs, commas, "::" or blanks, as in MovieLens. User u
+ * is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one table, a
+ * row's number says what it belongs to, and neither number needs a known limit. */
+
+#define LARGEST (UINT64_C(1) << 62)
+
+static const char *skip_separator(const char *p)
+{
+	if (p[0] == ':' && p[1] == ':')
+		return p + 2;
+	p = data_skip_blanks(p);
+	return *p == ',' ? data_skip_blanks(p + 1) : p;
+}
+
+/* Is this the heading line of a CSV file? */
+static bool is_heading(const struct data_row *r, const char *p)
+{
+	return stream_lineno(r->s) == 1 && !data_is_digit(*p);
+}
+
+static enum err_code parse_rating_line(struct data_row *r, char *first, struct err *e)
+{
+	const char *line = data_skip_blanks(first), *p = line, *after;
+	uint64_t user, item;
+	char text[DATA_SHOWN];
+	enum err_code rc;
+	double rating;
+
+	if (!*p || is_heading(r, p))
+		return ERR_OK;
+	if (data_take_index(&p, &user) && (p = skip_separator(p), data_take_index(&p, &item)) && user < LARGEST && item < LARGEST) {
+		after = data_num(skip_separator(p), &rating);
+		if (after && after > p && (!*after || data_is_blank(*after) || *after == ',' || *after == ':')) {
+			rc = data_label_number(r->b->label, r->s, rating, e);
+			data_row_add(r, 2 * user, 1, 0);
+			data_row_add(r, 2 * item + 1, 1, 1);
+			return rc ? rc : data_row_end(r, true, e);
+		}
+	}
+	data_shown(text, line, strlen(line));
+	return stream_fail(r->s, e, "expected user, item and rating as numbers, got \"%s\"", text);
+}
+
+static enum err_code read_ratings(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	b->index_base = 0;
+	return data_row_each(b, s, o, NULL, parse_rating_line, e);
+}
+
+const struct data_reader data_reader_ratings = { data_probe_never, read_ratings };

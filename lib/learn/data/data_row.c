@@ -1,0 +1,127 @@
+#include "data/data_row.h"
+
+#include <math.h>
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/data_num.h"
+
+enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o, void *own, data_row_fn fn,
+                            struct err *e)
+{
+	struct data_row r = { .b = b, .s = s, .options = o, .own = own };
+	enum err_code rc;
+	char *line;
+	size_t len;
+
+	do {
+		rc = stream_line(s, &line, &len, e);
+		if (!rc && line && memchr(line, '\0', len))
+			rc = stream_fail(s, e, "holds a NUL byte; is this a text file?");
+		else if (!rc && line)
+			rc = fn(&r, line, e);
+	} while (!rc && line);
+	free(r.id);
+	free(r.val);
+	free(r.field);
+	return rc;
+}
+
+void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field)
+{
+	if (r->n == r->room) {
+		r->room = r->room ? 2 * r->room : 64;
+		r->id = mem_regrow(r->id, r->room, sizeof(*r->id));
+		r->val = mem_regrow(r->val, r->room, sizeof(*r->val));
+		r->field = mem_regrow(r->field, r->room, sizeof(*r->field));
+	}
+	r->id[r->n] = id;
+	r->val[r->n] = val;
+	r->field[r->n++] = field;
+}
+
+enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
+{
+	uint64_t *wide, most = 0;
+	uint16_t *field;
+	uint32_t *id;
+	float *val;
+	size_t room = r->n ? r->n : 1;  /* at least one, for an empty row */
+	enum err_code rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
+
+	for (size_t i = 0; i < r->n; i++)
+		most = r->id[i] > most ? r->id[i] : most;
+	if (!rc && !wide && most > UINT32_MAX) {
+		rc = data_build_widen(r->b, r->s, e);
+		if (!rc)
+			rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
+	}
+	if (!rc && with_fields)
+		rc = data_build_fields(r->b, r->s, &field, e);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < r->n; i++) {
+		if (wide)
+			wide[i] = r->id[i];
+		else
+			id[i] = (uint32_t)r->id[i];
+		val[i] = r->val[i];
+		if (with_fields)
+			field[i] = r->field[i];
+	}
+	data_build_row(r->b, r->n);
+	r->n = 0;
+	return ERR_OK;
+}
+
+/* FNV-1a (Fowler, Noll and Vo), then mixed, because its upper bits alone would be poor. */
+uint64_t data_hash(uint64_t salt, const char *p, size_t n)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325) ^ rng_mix(salt);
+
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (uint8_t)p[i]) * UINT64_C(0x100000001b3);
+	return rng_mix(h);
+}
+
+bool data_probe_never(const uint8_t *bytes, size_t n)
+{
+	(void)bytes;
+	(void)n;
+	return false;
+}
+
+void data_token(char out[static DATA_SHOWN], const char *p)
+{
+	size_t n = 0;
+
+	while (p[n] && !data_is_blank(p[n]))
+		n++;
+	data_shown(out, p, n);
+}
+
+bool data_take_index(const char **p, uint64_t *out)
+{
+	const char *first = *p, *q = first;
+	uint64_t i = 0;
+
+	for (; data_is_digit(*q) && q - first <= 18; q++)
+		i = i * 10 + (uint64_t)(*q - '0');
+	if (q == first || q - first > 18)
+		return false;
+	*out = i;
+	*p = q;
+	return true;
+}
+
+bool data_take_value(const char **p, float *out)
+{
+	double v;
+	const char *q = data_num(*p, &v);
+
+	if (!q || (*q && !data_is_blank(*q)) || !isfinite((float)v))
+		return false;
+	*out = (float)v;
+	*p = q;
+	return true;
+}

@@ -1,0 +1,65 @@
+#ifndef DATA_ROW_H
+#define DATA_ROW_H
+
+#include "data/data_build.h"
+
+/* Builds sparse rows of text formats entry by entry, for readers whose lines are not worth parsing
+ * in place as libsvm's are. One thread; a reader calls data_row_each with a function that parses a
+ * line, calls data_row_add for each entry, and data_row_end. */
+struct data_row {
+	struct data_build *b;
+	struct stream *s;
+	uint64_t *id;
+	float *val;
+	uint16_t *field;
+	size_t n, room;
+	const struct data_options *options;
+	void *own;                      /* private to the reader */
+};
+
+#define DATA_FIELDS 65536       /* fields must be below this */
+
+/* Calls fn for each line of the stream, until one fails. fn may write to the line, which contains
+ * no NUL byte. */
+typedef enum err_code (*data_row_fn)(struct data_row *r, char *line, struct err *e);
+enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o, void *own, data_row_fn fn,
+                            struct err *e);
+
+/* Adds an entry. Running out of memory aborts: a line is small. */
+void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field);
+/* Ends the row and appends it to the dataset; its label must have been given. with_fields must be
+ * the same in all rows. */
+enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e);
+
+/* A hash of n bytes and a salt; all 64 bits are well mixed. */
+uint64_t data_hash(uint64_t salt, const char *p, size_t n);
+
+/* The probe of formats that look like others: never true, so that they must be named. */
+bool data_probe_never(const uint8_t *bytes, size_t n);
+
+/* The text at p up to a blank, for a message. */
+void data_token(char out[static DATA_SHOWN], const char *p);
+/* Parses an integer of at most 18 digits and moves *p behind it; false when there are none or
+ * more. */
+bool data_take_index(const char **p, uint64_t *out);
+/* Parses a finite float32, which a blank or the end must follow, and moves *p behind it. */
+bool data_take_value(const char **p, float *out);
+
+static inline bool data_is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static inline bool data_is_digit(char c)
+{
+	return (unsigned char)(c - '0') < 10;
+}
+
+static inline const char *data_skip_blanks(const char *p)
+{
+	while (data_is_blank(*p))
+		p++;
+	return p;
+}
+
+#endif

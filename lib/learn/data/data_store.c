@@ -1,0 +1,364 @@
+#include "data/data_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/buf.h"
+#include "core/endian.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/rng.h"
+
+#define ALIGN 64u
+#define LANES (ALIGN / 8)
+#define BLOCK (256u << 10)
+
+enum word { MAGIC, LENGTH, SUM, KEY, ROWS = KEY + 8, COLS, NNZ, IDS, CLASSES, KIND, SCALE, BASE, TEXT, FIELDS, WORDS = 24 };
+enum kind { STORE_SPARSE = 1, STORE_BYTES = 2, STORE_Y = 4, STORE_LABEL = 8, STORE_FEATURES = 16, STORE_FIELD = 32, STORE_KINDS = 64 };
+enum part { X, START, COL, VAL, FIELD, ID, Y, LABEL, VALUE, NAMES, PARTS };
+
+static const char magic[8] = "pskdata1";
+
+/* ---- checksum ------------------------------------------------------------------------ */
+
+struct sum {
+	uint64_t lane[LANES];
+};
+
+static void sum_begin(struct sum *s)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		s->lane[i] = rng_mix(i + 1);
+}
+
+/* Adds n bytes, a multiple of ALIGN. */
+static void sum_add(struct sum *s, const void *p, size_t n)
+{
+	const uint8_t *at = p, *end = at + n;
+	struct sum x = *s;
+	uint64_t h;
+
+	for (; at < end; at += ALIGN)
+		for (unsigned i = 0; i < LANES; i++) {
+			h = (x.lane[i] ^ get_le64(at + 8 * i)) * UINT64_C(0x9e3779b97f4a7c15);
+			x.lane[i] = h << 29 | h >> 35;
+		}
+	*s = x;
+}
+
+static uint64_t sum_end(const struct sum *s)
+{
+	uint64_t h = 0;
+
+	for (unsigned i = 0; i < LANES; i++)
+		h = rng_mix(h ^ s->lane[i]);
+	return h;
+}
+
+/* ---- what lies where -------------------------------------------------------------------- */
+
+struct place {
+	uint64_t offset, bytes;
+};
+
+static bool place_next(struct place *at, uint64_t n, uint64_t size, uint64_t *end)
+{
+	if (__builtin_mul_overflow(n, size, &at->bytes) || at->bytes > INT64_MAX / 2 || *end > INT64_MAX / 2)
+		return false;
+	at->offset = *end;
+	*end += (at->bytes + ALIGN - 1) / ALIGN * ALIGN;
+	return true;
+}
+
+/* Computes where each part lies. False when the header's numbers are impossible. */
+static bool layout_places(const uint64_t h[static WORDS], struct place at[static PARTS],
+    uint64_t *length)
+{
+	bool sparse = h[KIND] & STORE_SPARSE;
+	uint64_t values;
+
+	*length = WORDS * 8;
+	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX || h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1)
+		return false;
+	if (h[CLASSES] > h[TEXT] || ((h[KIND] & STORE_FEATURES) && h[COLS] > h[TEXT]))
+		return false;
+	if (__builtin_mul_overflow(h[ROWS], sparse ? 0 : h[COLS], &values))
+		return false;
+	return place_next(&at[X], values, h[KIND] & STORE_BYTES ? 1 : 4, length) &&
+	       place_next(&at[START], sparse ? h[ROWS] + 1 : 0, 8, length) && place_next(&at[COL], h[NNZ], 4, length) &&
+	       place_next(&at[VAL], h[NNZ], 4, length) &&
+	       place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) && place_next(&at[ID], h[IDS], 8, length) &&
+	       place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
+	       place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
+	       place_next(&at[VALUE], h[CLASSES], 8, length) && place_next(&at[NAMES], h[TEXT], 1, length);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void put_name(struct buf *b, const char *name)
+{
+	buf_append(b, name, strlen(name) + 1);
+}
+
+static void names_of(const struct dataset *d, struct buf *b)
+{
+	for (const struct data_format *f = data_formats(); f->name; f++)
+		if (strcmp(f->title, d->format) == 0)
+			put_name(b, f->name);
+	for (size_t i = 0; i < d->classes; i++)
+		put_name(b, d->class_name[i]);
+	for (size_t i = 0; d->feature_name && i < d->cols; i++)
+		put_name(b, d->feature_name[i]);
+}
+
+/* Fills the header. */
+static void head_of(const struct dataset *d, const char *key, size_t text, uint64_t h[static WORDS])
+{
+	uint32_t scale;
+
+	memset(h, 0, WORDS * 8);
+	memcpy(&h[MAGIC], magic, 8);
+	memcpy(&h[KEY], key, DIGEST_HEX - 1);
+	memcpy(&scale, &d->scale, 4);
+	h[ROWS] = d->rows;
+	h[COLS] = d->cols;
+	h[NNZ] = d->sparse ? d->start[d->rows] : 0;
+	h[IDS] = d->nids;
+	h[CLASSES] = d->classes;
+	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) | (d->y ? STORE_Y : 0) |
+	          (d->label ? STORE_LABEL : 0) | (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0);
+	h[SCALE] = scale;
+	h[BASE] = (uint64_t)(int64_t)d->index_base;
+	h[TEXT] = text;
+	h[FIELDS] = d->fields;
+}
+
+static const uint8_t zeroes[ALIGN];
+
+/* Copies the last bytes of a part, followed by zeroes. */
+static void copy_tail(const void *p, uint64_t n, uint8_t out[static ALIGN])
+{
+	memset(out, 0, ALIGN);
+	memcpy(out, (const uint8_t *)p + n / ALIGN * ALIGN, n % ALIGN);
+}
+
+enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	uint64_t h[WORDS];
+	struct place at[PARTS];
+	uint8_t tail[ALIGN];
+	struct sum sum;
+	enum err_code rc = ERR_OK;
+
+	names_of(d, &text);
+	head_of(d, key, text.len, h);
+
+	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val, d->field, d->id, d->y, d->label,
+		d->class_value, text.data };
+
+	if (!layout_places(h, at, &h[LENGTH]))
+		rc = err_set(e, ERR_LIMIT, "the data are too large for a file");
+	sum_begin(&sum);
+	sum_add(&sum, h, sizeof(h));
+	for (unsigned i = 0; !rc && i < PARTS; i++) {
+		sum_add(&sum, part[i], at[i].bytes / ALIGN * ALIGN);
+		if (at[i].bytes % ALIGN) {
+			copy_tail(part[i], at[i].bytes, tail);
+			sum_add(&sum, tail, ALIGN);
+		}
+	}
+	h[SUM] = sum_end(&sum);
+	if (!rc)
+		rc = file_write_all(fd, h, sizeof(h), e);
+	for (unsigned i = 0; !rc && i < PARTS; i++) {
+		rc = file_write_all(fd, part[i], at[i].bytes, e);
+		if (!rc && at[i].bytes % ALIGN)
+			rc = file_write_all(fd, zeroes, ALIGN - at[i].bytes % ALIGN, e);
+	}
+	buf_release(&text);
+	return rc;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static enum err_code fail_damaged(struct err *e, const char *why)
+{
+	return err_set(e, ERR_FORMAT, "%s", why);
+}
+
+/* Verifies the checksum by reading, not through the map: a disk error is an error here, and not a
+ * signal. */
+static enum err_code check_sum(int fd, const uint64_t h[static WORDS], struct err *e)
+{
+	uint8_t *block = mem_try_array(BLOCK, 1);
+	uint64_t clear[WORDS], left = h[LENGTH] - sizeof(clear);
+	enum err_code rc = block ? ERR_OK : err_set(e, ERR_NOMEM, "no memory");
+	struct sum sum;
+	size_t n;
+
+	memcpy(clear, h, sizeof(clear));
+	clear[SUM] = 0;
+	sum_begin(&sum);
+	sum_add(&sum, clear, sizeof(clear));
+	for (; !rc && left > 0; left -= n) {
+		n = left < BLOCK ? left : BLOCK;
+		rc = file_read_all(fd, block, n, e);
+		if (!rc)
+			sum_add(&sum, block, n);
+	}
+	free(block);
+	if (!rc && sum_end(&sum) != h[SUM])
+		return fail_damaged(e, "its checksum is not that of its contents");
+	return rc;
+}
+
+/* Reads the header and checks owner, key, length and checksum of the file. */
+static enum err_code check_store_header(int fd, const char *key, uint64_t h[static WORDS],
+    struct place at[static PARTS], struct err *e)
+{
+	struct stat st;
+	uint64_t length;
+	enum err_code rc;
+
+	if (fstat(fd, &st) != 0)
+		return err_sys(e, ERR_IO, "cannot look at it");
+	if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return fail_damaged(e, "it is no file of this user");
+	if (st.st_size < (off_t)(WORDS * 8))
+		return fail_damaged(e, "it is cut off");
+	rc = file_read_all(fd, h, WORDS * 8, e);
+	if (rc)
+		return rc;
+	if (memcmp(&h[MAGIC], magic, 8) != 0)
+		return fail_damaged(e, "it does not begin as such a file does");
+	if (memcmp(&h[KEY], key, DIGEST_HEX - 1) != 0)
+		return fail_damaged(e, "it is of other data");
+	if (!layout_places(h, at, &length) || length != h[LENGTH])
+		return fail_damaged(e, "its header cannot be");
+	if ((uint64_t)st.st_size != length)
+		return fail_damaged(e, (uint64_t)st.st_size < length ? "it is cut off" :
+		    "it is longer than its header says");
+	return check_sum(fd, h, e);
+}
+
+/* Checks that the arrays fit each other, because batches are gathered without further checks. */
+static bool holds_together(const struct dataset *d, uint64_t nnz)
+{
+	uint32_t col = 0, field = 0;
+	bool good = true;
+
+	if (d->sparse) {
+		good = d->start[0] == 0 && d->start[d->rows] == nnz;
+		for (size_t r = 0; r < d->rows; r++)
+			good &= d->start[r] <= d->start[r + 1];
+		for (uint64_t k = 0; k < nnz; k++)
+			col = d->col[k] > col ? d->col[k] : col;
+		good &= nnz == 0 || col < d->nids;
+		for (uint64_t k = 0; d->field && k < nnz; k++)
+			field = d->field[k] > field ? d->field[k] : field;
+		good &= !d->field || field < d->fields;
+		for (size_t i = 0; i < d->nids; i++)
+			good &= d->id[i] < d->cols && (i == 0 || d->id[i - 1] < d->id[i]);
+	}
+	for (size_t r = 0; d->label && r < d->rows; r++)
+		good &= (uint32_t)d->label[r] < d->classes;
+	return good && (d->y || d->label) && (!d->label || d->classes > 0);
+}
+
+/* The next name as a new string; NULL at the end. */
+static char *take_name(const char **p, const char *end)
+{
+	const char *name = *p, *nul = memchr(name, '\0', (size_t)(end - name));
+
+	*p = nul ? nul + 1 : end;
+	return nul ? mem_strdup(name) : NULL;
+}
+
+static bool read_names(struct dataset *d, const char *p, size_t n, bool features)
+{
+	const char *end = p + n;
+	char *format = take_name(&p, end);
+
+	for (const struct data_format *f = data_formats(); format && f->name; f++)
+		if (strcmp(f->name, format) == 0)
+			d->format = f->title;
+	free(format);
+	d->class_name = d->classes ? mem_array(d->classes, sizeof(*d->class_name)) : NULL;
+	for (size_t i = 0; i < d->classes; i++)
+		if (!(d->class_name[i] = take_name(&p, end)))
+			return false;
+	d->feature_name = features ? mem_array(d->cols, sizeof(*d->feature_name)) : NULL;
+	for (size_t i = 0; features && i < d->cols; i++)
+		if (!(d->feature_name[i] = take_name(&p, end)))
+			return false;
+	return d->format && p == end;
+}
+
+/* A part of the mapped file; NULL when it does not exist. */
+static void *mapped_part(const struct dataset *d, const struct place *at, bool there)
+{
+	return there ? (uint8_t *)d->map + at->offset : NULL;
+}
+
+/* Points the dataset's arrays into the mapped file. False: they do not fit together. */
+static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
+    const struct place at[static PARTS])
+{
+	uint32_t scale = (uint32_t)h[SCALE];
+
+	memcpy(&d->scale, &scale, 4);
+	d->rows = h[ROWS];
+	d->cols = h[COLS];
+	d->sparse = h[KIND] & STORE_SPARSE;
+	d->nids = h[IDS];
+	d->classes = h[CLASSES];
+	d->index_base = (int)(int64_t)h[BASE];
+	d->x8 = mapped_part(d, &at[X], h[KIND] & STORE_BYTES);
+	d->x = mapped_part(d, &at[X], !d->sparse && !d->x8);
+	d->start = mapped_part(d, &at[START], d->sparse);
+	d->col = mapped_part(d, &at[COL], d->sparse);
+	d->val = mapped_part(d, &at[VAL], d->sparse);
+	d->field = mapped_part(d, &at[FIELD], h[KIND] & STORE_FIELD);
+	d->fields = h[FIELDS];
+	d->id = mapped_part(d, &at[ID], d->sparse);
+	d->y = mapped_part(d, &at[Y], h[KIND] & STORE_Y);
+	d->label = mapped_part(d, &at[LABEL], h[KIND] & STORE_LABEL);
+	d->class_value = mapped_part(d, &at[VALUE], d->classes > 0);
+	return holds_together(d, h[NNZ]) &&
+	       read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT],
+	       h[KIND] & STORE_FEATURES);
+}
+
+enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX], struct dataset **out, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct dataset *d = NULL;
+	struct place at[PARTS];
+	uint64_t h[WORDS];
+	enum err_code rc;
+	void *map;
+
+	*out = NULL;
+	if (fd < 0)
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "it cannot be opened");
+	rc = check_store_header(fd, key, h, at, e);
+	map = rc ? MAP_FAILED : mmap(NULL, h[LENGTH], PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (!rc && map == MAP_FAILED)
+		rc = err_sys(e, ERR_IO, "it cannot be mapped");
+	close(fd);
+	if (rc)
+		return rc;
+	d = mem_alloc(sizeof(*d));
+	d->map = map;
+	d->map_len = h[LENGTH];
+	if (!map_arrays(d, h, at)) {
+		dataset_free(d);
+		return fail_damaged(e, "what it holds does not fit together");
+	}
+	*out = d;
+	return ERR_OK;
+}

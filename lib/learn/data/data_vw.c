@@ -1,0 +1,178 @@
+#include "core/mem.h"
+#include "data/data_num.h"
+#include "data/data_row.h"
+
+/* "label [importance] ['tag]|namespace[:scale] feature[:value] ... |namespace ...", the text format
+ * of Vowpal Wabbit, whose features have names. Each feature is one of 2^bits, by a hash of its
+ * namespace and name (not Vowpal Wabbit's own hash). pairs=ab crosses the features of namespaces
+ * that begin with a with those that begin with b, as -q does; ":" stands for any. Namespaces do not
+ * become fields: they have names, not numbers. */
+
+#define BITS 18
+
+struct vw {
+	int shift;                      /* right shift of a hash, for the wanted number of bits */
+	const char *pairs;
+	char *initial;                  /* first letter of each entry's namespace */
+	size_t room;
+};
+
+static enum err_code check_pairs(const char *pairs, const struct stream *s, struct err *e)
+{
+	for (const char *p = pairs; *p; p += p[2] ? 3 : 2)
+		if (!p[0] || !p[1] || p[0] == ',' || p[1] == ',' || (p[2] && (p[2] != ',' || !p[3])))
+			return err_set(e, ERR_CONFIG, "%s: pairs=%s: expected two letters, with commas between several, as ab,ac",
+			               stream_name(s), pairs);
+	return ERR_OK;
+}
+
+static void add_vw_feature(struct data_row *r, uint64_t id, float val, char initial)
+{
+	struct vw *v = r->own;
+
+	if (r->n == v->room) {
+		v->room = v->room ? 2 * v->room : 64;
+		v->initial = mem_regrow(v->initial, v->room, 1);
+	}
+	v->initial[r->n] = initial;
+	data_row_add(r, id, val, 0);
+}
+
+static bool matches_initial(char initial, char wanted)
+{
+	return wanted == ':' || initial == wanted;
+}
+
+static void add_pairs(struct data_row *r)
+{
+	const struct vw *v = r->own;
+	size_t n = r->n;
+
+	for (const char *p = v->pairs; p && *p; p += p[2] ? 3 : 2)
+		for (size_t i = 0; i < n; i++)
+			for (size_t j = p[0] == p[1] ? i + 1 : 0; matches_initial(v->initial[i],
+			    p[0]) && j < n; j++)
+				if (matches_initial(v->initial[j], p[1])) {
+					uint64_t both[2] = { r->id[i], r->id[j] };
+
+					data_row_add(r, data_hash(2, (const char *)both, sizeof(both)) >> v->shift, r->val[i] * r->val[j], 0);
+				}
+}
+
+/* Number of bytes up to a blank, a colon or the end of the namespace. */
+static size_t name_length(const char *p)
+{
+	return strcspn(p, " \t:|");
+}
+
+/* Parses ":value" at *p; without it the value is 1. */
+static bool take_scale(const char **p, float *out)
+{
+	double v;
+	const char *q;
+
+	*out = 1;
+	if (**p != ':')
+		return true;
+	q = data_num(*p + 1, &v);
+	if (!q || (*q && !data_is_blank(*q) && *q != '|'))
+		return false;
+	*out = (float)v;
+	*p = q;
+	return true;
+}
+
+static enum err_code fail_vw(const struct data_row *r, const char *p, const char *what,
+    struct err *e)
+{
+	char text[DATA_SHOWN];
+
+	data_token(text, p);
+	return stream_fail(r->s, e, "expected %s, got \"%s\"", what, text);
+}
+
+/* Parses what follows a "|", up to the next one. */
+static enum err_code parse_namespace(struct data_row *r, const char **pp, struct err *e)
+{
+	const struct vw *v = r->own;
+	const char *p = *pp, *first = p;
+	size_t n = name_length(p);
+	uint64_t space = data_hash(1, p, n);
+	char initial = n ? *p : ' ';
+	float scale, value;
+
+	p += n;
+	if (!take_scale(&p, &scale))
+		return fail_vw(r, first, "namespace or namespace:scale", e);
+	for (p = data_skip_blanks(p); *p && *p != '|'; p = data_skip_blanks(p)) {
+		first = p;
+		n = name_length(p);
+		p += n;
+		if (n == 0 || !take_scale(&p, &value))
+			return fail_vw(r, first, "feature or feature:value", e);
+		add_vw_feature(r, data_hash(space, first, n) >> v->shift, scale * value, initial);
+	}
+	*pp = p;
+	return ERR_OK;
+}
+
+/* Parses the label and what may stand between it and the first "|". */
+static enum err_code parse_label(struct data_row *r, const char **pp, struct err *e)
+{
+	const char *p = data_skip_blanks(*pp);
+	float label, weight = 1;
+	enum err_code rc;
+
+	if (!data_take_value(&p, &label))
+		return fail_vw(r, p, "a number as label", e);
+	rc = data_label_number(r->b->label, r->s, (double)label, e);
+	p = data_skip_blanks(p);
+	if (!rc && data_is_digit(*p) && data_take_value(&p, &weight) && weight != 1)
+		return stream_fail(r->s, e, "importance %g: examples have no weights here but 1", (double)weight);
+	p = data_skip_blanks(p);
+	if (!rc && *p && *p != '|' && !strchr(p, '|'))
+		return stream_fail(r->s, e, "has no |, behind which features stand");
+	*pp = p + strcspn(p, "|");
+	return rc;
+}
+
+static enum err_code parse_vw_line(struct data_row *r, char *line, struct err *e)
+{
+	const char *p = data_skip_blanks(line);
+	enum err_code rc = ERR_OK;
+
+	if (!*p)
+		return ERR_OK;
+	rc = parse_label(r, &p, e);
+	while (!rc && *p == '|') {
+		p++;
+		rc = parse_namespace(r, &p, e);
+	}
+	if (rc)
+		return rc;
+	add_pairs(r);
+	return data_row_end(r, false, e);
+}
+
+static enum err_code read_vw(struct data_build *b, struct stream *s, const struct data_options *o,
+                                struct err *e)
+{
+	struct vw v = { .shift = 64 - (o->bits ? o->bits : BITS), .pairs = o->pairs };
+	enum err_code rc = o->pairs ? check_pairs(o->pairs, s, e) : ERR_OK;
+
+	b->index_base = 0;
+	if (!rc)
+		rc = data_row_each(b, s, o, &v, parse_vw_line, e);
+	free(v.initial);
+	return rc;
+}
+
+/* Is there a "|" in the first line, with nothing, a blank or a tag before it? */
+static bool probe_vw(const uint8_t *bytes, size_t n)
+{
+	const char *p = (const char *)bytes, *nl = memchr(p, '\n', n), *bar = memchr(p, '|', nl ? (size_t)(nl - p) : n);
+
+	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
+}
+
+const struct data_reader data_reader_vw = { probe_vw, read_vw };

@@ -1,0 +1,117 @@
+#include "model/deep.h"
+
+#include <limits.h>
+
+/* Number of fields of the data; 1 without fields, and the tower then sees the sum of all
+ * vectors. */
+static size_t field_count(const struct model_shape *shape)
+{
+	return shape->fields ? shape->fields : 1;
+}
+
+static struct tower deep_tower(const struct model *m)
+{
+	return (struct tower){ field_count(&m->shape) * m->shape.factors, 1 };
+}
+
+enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e)
+{
+	if (shape->nhidden == 0)
+		return err_set(e, ERR_CONFIG, "job.model %s needs job.hidden, such as [64, 32]; without hidden layers use fm", model);
+	if (field_count(shape) > INT_MAX / shape->factors)
+		return err_set(e, ERR_CONFIG, "job.factors: %zu fields of %zu factors are too many",
+		    field_count(shape), shape->factors);
+	return factors_fit(shape, model, true, e);
+}
+
+void deep_plan(struct model *m)
+{
+	struct tower t = deep_tower(m);
+
+	factors_plan(m, 1 + m->shape.factors, false);
+	tower_plan(m, &t);
+}
+
+/* First the straight part's scratch, then the tower's input and its own. */
+size_t deep_scratch(const struct model *m)
+{
+	struct tower t = deep_tower(m);
+
+	return m->shape.factors + t.in + tower_scratch(m, &t);
+}
+
+static float *input_of(const struct model *m)
+{
+	return m->scratch + m->shape.factors;
+}
+
+static void embed_fields(const struct model *m, const struct batch *b, const float *v, size_t width,
+    float *in)
+{
+	size_t k = m->shape.factors;
+
+	memset(in, 0, b->rows * width * sizeof *in);
+	for (size_t r = 0; r < b->rows; r++, in += width) {
+		struct entries x = entries_of(b, r);
+
+		for (size_t i = 0; i < x.n; i++)
+			entries_axpy(k, x.val[i], v + entries_at(&x, i, k + 1) + 1, in + (m->shape.fields ? entries_field(&x, i) : 0) * k);
+	}
+}
+
+/* Backwards: adds the gradient by the tower's input to that of the vectors. */
+static void embed_fields_grad(const struct model *m, const struct batch *b, const float *below,
+    size_t width, float *g)
+{
+	size_t k = m->shape.factors;
+
+	for (size_t r = 0; r < b->rows; r++, below += width) {
+		struct entries x = entries_of(b, r);
+
+		for (size_t i = 0; i < x.n; i++)
+			entries_axpy(k, x.val[i], below + (m->shape.fields ? entries_field(&x, i) : 0) * k, g + entries_at(&x, i, k + 1) + 1);
+	}
+}
+
+double deep_grad(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
+                 float *const grads[])
+{
+	struct tower t = deep_tower(m);
+	float *in = input_of(m), *acts = in + b->rows * t.in, *f;
+	double loss = 0, n = (double)b->rows;
+
+	embed_fields(m, b, params[0], t.in, in);
+	f = tower_run(m, &t, b->rows, in, params + 1, acts, NULL);
+	factors_clear(m, b, grads[0]);
+	for (size_t r = 0; r < b->rows; r++) {
+		struct entries x = entries_of(b, r);
+		double at = (double)f[r] + straight->score(m, &x, params[0]), y = (double)b->y[r];
+
+		loss += factors_loss(m, at, y);
+		f[r] = (float)(factors_slope(m, at, y) / n);
+		straight->spread(m, &x, params[0], f[r], grads[0]);
+	}
+	tower_back(m, &t, b->rows, in, params + 1, acts, grads + 1, in);
+	embed_fields_grad(m, b, in, t.in, grads[0]);
+	return loss / n;
+}
+
+double deep_forward(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
+                    float *scores)
+{
+	struct tower t = deep_tower(m);
+	float *in = input_of(m);
+	double loss = 0;
+
+	embed_fields(m, b, params[0], t.in, in);
+	tower_run(m, &t, b->rows, in, params + 1, in + b->rows * t.in, scores);
+	for (size_t r = 0; r < b->rows; r++) {
+		struct entries x = entries_of(b, r);
+		double at = (double)scores[r] + straight->score(m, &x, params[0]);
+
+		if (b->y != NULL)
+			loss += factors_loss(m, at, (double)b->y[r]);
+		scores[r] = factors_shown(m, at);
+	}
+	return loss;
+}

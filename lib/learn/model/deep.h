@@ -1,0 +1,24 @@
+#ifndef MODEL_DEEP_H
+#define MODEL_DEEP_H
+
+#include "model/factors.h"
+#include "model/tower.h"
+
+/* Two-class models that add two numbers: one computed straight from the features (a struct
+ * factors), and one by a tower whose input is, field by field, the sum of x_i v_i over the field's
+ * features. Both use the same table "v"; the bias is that of the tower's last layer.
+ *
+ * A model_NAME.c implements its model_kind with these functions; shapes and contracts are those of
+ * model_kind.h. */
+
+/* ERR_CONFIG unless the shape suits such a model. */
+enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e);
+void deep_plan(struct model *m);
+/* Floats an example; the straight part needs one float for each factor more. */
+size_t deep_scratch(const struct model *m);
+double deep_grad(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
+                 float *const grads[]);
+double deep_forward(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
+                    float *scores);
+
+#endif

@@ -1,0 +1,131 @@
+#include "model/factors.h"
+
+#include "model/layer.h"
+
+/* Bound of initial factors: large enough to differ from each other, small beside what data
+ * teach. */
+#define INIT_LIMIT 0.05f
+
+void factors_plan(struct model *m, size_t width, bool bias)
+{
+	m->outputs = 1;
+	model_add_table(m, "v", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1, true);
+	m->tables[0].init_scale = INIT_LIMIT;
+	if (bias)
+		model_add_table(m, "b", false, 1, 1, 0, false);
+}
+
+enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two, struct err *e)
+{
+	if (two && shape->classes != 2)
+		return err_set(e, ERR_CONFIG, "job.model %s needs two classes, the data has %zu", model, shape->classes);
+	if (!two && shape->classes > 0)
+		return err_set(e, ERR_CONFIG, "job.model %s needs real targets, the data has classes", model);
+	return ERR_OK;
+}
+
+double factors_linear(const struct entries *x, size_t width, const float *v)
+{
+	double f = 0;
+
+	for (size_t i = 0; i < x->n; i++)
+		f += (double)(v[entries_at(x, i, width)] * x->val[i]);
+	return f;
+}
+
+void factors_linear_spread(const struct entries *x, size_t width, float delta, float *g)
+{
+	for (size_t i = 0; i < x->n; i++)
+		g[entries_at(x, i, width)] += delta * x->val[i];
+}
+
+static double pairs_score(const struct model *m, const struct entries *x, const float *v)
+{
+	size_t k = m->shape.factors;
+	float *sum = m->scratch;
+	double squares = 0;
+
+	memset(sum, 0, k * sizeof *sum);
+	for (size_t i = 0; i < x->n; i++) {
+		const float *row = v + entries_at(x, i, k + 1) + 1;
+		float at = x->val[i];
+
+		entries_axpy(k, at, row, sum);
+		squares += (double)(entries_dot(k, row, row) * at * at);
+	}
+	return factors_linear(x, k + 1, v) + ((double)entries_dot(k, sum, sum) - squares) / 2;
+}
+
+static void pairs_spread(const struct model *m, const struct entries *x, const float *v, float delta, float *g)
+{
+	size_t k = m->shape.factors;
+
+	factors_linear_spread(x, k + 1, delta, g);
+	for (size_t i = 0; i < x->n; i++) {
+		size_t at = entries_at(x, i, k + 1) + 1;
+		float d = delta * x->val[i];
+
+		entries_axpy(k, d, m->scratch, g + at);
+		entries_axpy(k, -d * x->val[i], v + at, g + at);
+	}
+}
+
+const struct factors factors_pairs = { pairs_score, pairs_spread };
+
+double factors_loss(const struct model *m, double f, double y)
+{
+	return m->info->task == MODEL_TWO ? layer_logistic_loss(f, y) : (f - y) * (f - y) / 2;
+}
+
+double factors_slope(const struct model *m, double f, double y)
+{
+	return (m->info->task == MODEL_TWO ? layer_sigmoid(f) : f) - y;
+}
+
+float factors_shown(const struct model *m, double f)
+{
+	return (float)(m->info->task == MODEL_TWO ? layer_sigmoid(f) : f);
+}
+
+void factors_clear(const struct model *m, const struct batch *b, float *g)
+{
+	size_t rows = b->sparse ? b->nids : b->cols;
+
+	if (rows)
+		memset(g, 0, rows * m->tables[0].cols * sizeof *g);
+}
+
+double factors_grad(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
+                    float *const grads[])
+{
+	double loss = 0, n = (double)b->rows, bias = 0;
+
+	factors_clear(m, b, grads[0]);
+	for (size_t r = 0; r < b->rows; r++) {
+		struct entries x = entries_of(b, r);
+		double at = (double)params[1][0] + f->score(m, &x, params[0]), y = (double)b->y[r];
+		double delta = factors_slope(m, at, y) / n;
+
+		loss += factors_loss(m, at, y);
+		bias += delta;
+		f->spread(m, &x, params[0], (float)delta, grads[0]);
+	}
+	grads[1][0] = (float)bias;
+	return loss / n;
+}
+
+double factors_forward(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
+                       float *scores)
+{
+	double loss = 0;
+
+	for (size_t r = 0; r < b->rows; r++) {
+		struct entries x = entries_of(b, r);
+		double at = (double)params[1][0] + f->score(m, &x, params[0]);
+
+		if (b->y != NULL)
+			loss += factors_loss(m, at, (double)b->y[r]);
+		scores[r] = factors_shown(m, at);
+	}
+	return loss;
+}

@@ -1,0 +1,107 @@
+#include "model/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "math/blas.h"
+#include "math/vec.h"
+
+/* Neither branch can overflow. */
+double layer_sigmoid(double f)
+{
+	double t = exp(-fabs(f));
+
+	return f >= 0 ? 1 / (1 + t) : t / (1 + t);
+}
+
+/* This form has no logarithm of 0 and cannot overflow. */
+double layer_logistic_loss(double f, double y)
+{
+	return fmax(f, 0) - y * f + log1p(exp(-fabs(f)));
+}
+
+void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out)
+{
+	for (size_t r = 0; r < rows; r++)
+		memcpy(out + r * k, bias, k * sizeof *out);
+}
+
+void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias)
+{
+	memset(gbias, 0, k * sizeof *gbias);
+	for (size_t r = 0; r < rows; r++)
+		vec_add(k, delta + r * k, gbias);
+}
+
+void layer_input(const struct batch *b, size_t k, const float *w, const float *bias, float *out)
+{
+	layer_fill_bias(b->rows, k, bias, out);
+	if (!b->sparse) {
+		if (k == 1)
+			blas_gemv(false, b->rows, b->cols, 1, b->x, w, 1, out);
+		else
+			blas_gemm(false, false, b->rows, k, b->cols, 1, b->x, w, 1, out);
+		return;
+	}
+	for (size_t r = 0; r < b->rows; r++)
+		for (uint32_t i = b->start[r]; i < b->start[r + 1]; i++) {
+			const float *row = w + b->col[i] * k;
+
+			if (k == 1)
+				out[r] += b->val[i] * *row;
+			else
+				vec_axpy(k, b->val[i], row, out + r * k);
+		}
+}
+
+void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw, float *gbias)
+{
+	layer_bias_grad(b->rows, k, delta, gbias);
+	if (!b->sparse) {
+		if (k == 1)
+			blas_gemv(true, b->rows, b->cols, 1, b->x, delta, 0, gw);
+		else
+			blas_gemm(true, false, b->cols, k, b->rows, 1, b->x, delta, 0, gw);
+		return;
+	}
+	if (b->nids > 0)
+		memset(gw, 0, b->nids * k * sizeof *gw);
+	for (size_t r = 0; r < b->rows; r++)
+		for (uint32_t i = b->start[r]; i < b->start[r + 1]; i++) {
+			float *row = gw + b->col[i] * k;
+
+			if (k == 1)
+				*row += b->val[i] * delta[r];
+			else
+				vec_axpy(k, b->val[i], delta + r * k, row);
+		}
+}
+
+double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z)
+{
+	double loss = 0;
+
+	for (size_t r = 0; r < rows; r++, z += k) {
+		float top = z[0];
+		double sum = 0, wanted = label != NULL ? (double)z[label[r]] : 0;
+
+		for (size_t j = 1; j < k; j++)
+			top = z[j] > top ? z[j] : top;
+		for (size_t j = 0; j < k; j++) {
+			z[j] = expf(z[j] - top);
+			sum += (double)z[j];
+		}
+		for (size_t j = 0; j < k; j++)
+			z[j] = (float)((double)z[j] / sum);
+		if (label != NULL)
+			loss += log(sum) + ((double)top - wanted);
+	}
+	return loss;
+}
+
+void layer_softmax_delta(size_t rows, size_t k, const int32_t *label, float *p)
+{
+	for (size_t r = 0; r < rows; r++)
+		p[r * k + (size_t)label[r]] -= 1;
+	vec_scale(rows * k, 1 / (float)rows, p);
+}

@@ -1,0 +1,269 @@
+#include "model/model.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/suggest.h"
+#include "model/model_kind.h"
+
+enum { NKINDS =
+#define MODEL(name, task, help, tables) 1 +
+#include "model/model.def"
+#undef MODEL
+0 };
+
+static size_t find_kind(const char *name)
+{
+	size_t i = 0;
+
+	while (i < NKINDS && strcmp(model_info_at(i)->name, name) != 0)
+		i++;
+	return i;
+}
+
+static enum err_code fail_unknown_model(const char *name, struct err *e)
+{
+	const char *names[NKINDS], *near;
+
+	for (size_t i = 0; i < NKINDS; i++)
+		names[i] = model_info_at(i)->name;
+	near = suggest(name, names, NKINDS);
+	return err_set(e, ERR_CONFIG, "job.model: there is no model \"%s\"%s%s%s", name,
+	               near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+	               near != NULL ? "?" : "");
+}
+
+/* CBLAS counts in int, and the bytes of a table must fit size_t. */
+static enum err_code check_size(const char *what, size_t rows, size_t cols, struct err *e)
+{
+	size_t bytes;
+
+	if (rows > INT_MAX || cols > INT_MAX || __builtin_mul_overflow(rows, cols, &bytes) ||
+	    bytes > PTRDIFF_MAX / sizeof(float))
+		return err_set(e, ERR_CONFIG,
+		               "%s: a table of %zu times %zu is too large; the limit is "
+		               "%d each way", what, rows, cols, INT_MAX);
+	return ERR_OK;
+}
+
+/* Checks the shape against what the kind of model supports. */
+static enum err_code check_shape(size_t kind, const struct model_shape *s, struct err *e)
+{
+	const struct model_kind *k = model_kinds[kind];
+	size_t fan_in = s->sparse ? 1 : s->features;
+	enum err_code rc;
+
+	if (k->outside)
+		return k->fits(s, e);
+	if (!s->sparse && s->features == 0)
+		return err_set(e, ERR_CONFIG, "job.data: the data has no features, only a target");
+	if (!k->hidden && s->nhidden > 0)
+		return err_set(e, ERR_CONFIG,
+		               "job.hidden: model %s has no hidden layers; use mlp, or "
+		               "drop job.hidden", model_info_at(kind)->name);
+	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
+	    strcmp(s->activation, "tanh") != 0)
+		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
+		               s->activation);
+	if ((rc = k->fits(s, e)) != ERR_OK)
+		return rc;
+	for (size_t i = 0; i < s->nhidden; i++) {
+		if (s->hidden[i] == 0)
+			return err_set(e, ERR_CONFIG,
+			               "job.hidden[%zu]: a layer needs at least 1 unit", i);
+		if ((rc = check_size("job.hidden", fan_in, s->hidden[i], e)) != ERR_OK)
+			return rc;
+		fan_in = s->hidden[i];
+	}
+	return check_size("job.data", fan_in, s->classes, e);
+}
+
+enum err_code model_new(const char *name, const struct model_shape *shape, struct model **out,
+                        struct err *e)
+{
+	size_t kind = find_kind(name);
+	struct model *m;
+	enum err_code rc;
+
+	if (kind == NKINDS)
+		return fail_unknown_model(name, e);
+	if (!model_kinds[kind])
+		return err_set(e, ERR_UNSUPPORTED, "job.model: the arithmetic of model %s is not in this program", name);
+	if ((rc = check_shape(kind, shape, e)) != ERR_OK)
+		return rc;
+	m = mem_alloc(sizeof *m);
+	m->kind = model_kinds[kind];
+	m->info = model_info_at(kind);
+	m->shape = *shape;
+	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;
+	m->shape.activation = NULL;
+	m->hidden = mem_array(shape->nhidden, sizeof *m->hidden);
+	if (shape->nhidden > 0)
+		memcpy(m->hidden, shape->hidden, shape->nhidden * sizeof *m->hidden);
+	m->shape.hidden = m->hidden;
+	m->kind->plan(m);
+	*out = m;
+	return ERR_OK;
+}
+
+void model_free(struct model *m)
+{
+	if (m == NULL)
+		return;
+	free(m->hidden);
+	free(m->tables);
+	free(m->scratch);
+	free(m);
+}
+
+void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
+                     size_t fan_in, bool decay)
+{
+	struct model_table t = { .sparse = sparse, .rows = rows, .cols = cols, .decay = decay };
+
+	snprintf(t.name, sizeof t.name, "%s", name);
+	if (fan_in > 0) {
+		t.init = INIT_GLOROT;
+		t.init_scale = (float)sqrt(6 / ((double)fan_in + (double)cols));
+	}
+	m->tables = mem_regrow(m->tables, m->ntables + 1, sizeof *m->tables);
+	m->tables[m->ntables++] = t;
+}
+
+size_t model_tables(const struct model *m, const struct model_table **out)
+{
+	*out = m->tables;
+	return m->ntables;
+}
+
+enum model_task model_task(const struct model *m)
+{
+	return m->info->task;
+}
+
+size_t model_outputs(const struct model *m)
+{
+	return m->outputs;
+}
+
+enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
+{
+	size_t each = m->kind->scratch(m), n;
+	float *p;
+
+	if (rows <= m->reserved)
+		return ERR_OK;
+	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
+	if (p == NULL)
+		return err_set(e, ERR_NOMEM,
+		               "no memory for a batch of %zu examples with %zu numbers each;"
+		               " make job.batch smaller", rows, each);
+	free(m->scratch);
+	m->scratch = p;
+	m->reserved = rows;
+	return ERR_OK;
+}
+
+static void grow_scratch(struct model *m, size_t rows)
+{
+	if (rows <= m->reserved)
+		return;
+	free(m->scratch);
+	m->scratch = mem_array(rows, m->kind->scratch(m) * sizeof *m->scratch);
+	m->reserved = rows;
+}
+
+static enum err_code check_labels(const struct model *m, const struct batch *b, struct err *e)
+{
+	if (b->label == NULL)
+		return err_set(e, ERR_FORMAT,
+		               "model %s needs a class for every example, and the data "
+		               "has none", m->info->name);
+	for (size_t r = 0; r < b->rows; r++)
+		if (b->label[r] < 0 || (size_t)b->label[r] >= m->shape.classes)
+			return err_set(e, ERR_FORMAT,
+			               "an example has class %d, and the model was made for "
+			               "classes 0 to %zu", b->label[r], m->shape.classes - 1);
+	return ERR_OK;
+}
+
+static enum err_code check_values(const struct model *m, const struct batch *b, struct err *e)
+{
+	bool two = m->info->task == MODEL_TWO;
+
+	if (b->y == NULL)
+		return err_set(e, ERR_FORMAT,
+		               "model %s needs a target for every example, and the data "
+		               "has none", m->info->name);
+	for (size_t r = 0; r < b->rows; r++) {
+		float y = b->y[r];
+
+		if (!isfinite(y) || (two && y != 0 && y != 1))
+			return err_set(e, ERR_FORMAT,
+			               "an example has target %g, and model %s needs %s",
+			               (double)y, m->info->name,
+			               two ? "0 or 1" : "a finite number");
+	}
+	return ERR_OK;
+}
+
+enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e)
+{
+	if (b->sparse != m->shape.sparse)
+		return err_set(e, ERR_FORMAT, "the data is %s, and the model was made for %s data",
+		               b->sparse ? "sparse" : "dense",
+		               m->shape.sparse ? "sparse" : "dense");
+	if (!b->sparse && b->cols != m->shape.features)
+		return err_set(e, ERR_FORMAT,
+		               "the data has %zu feature%s, and the model was made for %zu",
+		               b->cols, NUM_S(b->cols), m->shape.features);
+	if (b->rows > INT_MAX)
+		return err_set(e, ERR_LIMIT, "a batch of %zu examples is too large", b->rows);
+	if (m->kind->fields && b->fields > m->shape.fields && b->sparse)
+		return err_set(e, ERR_FORMAT, "the data has %zu field%s, and the model was made for %zu", b->fields,
+		               NUM_S(b->fields), m->shape.fields);
+	return ERR_OK;
+}
+
+enum err_code model_check(const struct model *m, const struct batch *b, struct err *e)
+{
+	enum err_code rc = model_check_inputs(m, b, e);
+
+	if (rc || m->info->task == MODEL_WORDS)
+		return rc;
+	return m->info->task == MODEL_CLASSES ? check_labels(m, b, e) : check_values(m, b, e);
+}
+
+double model_grad(struct model *m, const struct batch *b, const float *const params[],
+                  float *const grads[])
+{
+	assert(b->sparse == m->shape.sparse && (b->sparse || b->cols == m->shape.features));
+	if (b->rows == 0) {
+		for (size_t i = 0; i < m->ntables; i++) {
+			const struct model_table *t = &m->tables[i];
+
+			if (!t->sparse || b->nids > 0)
+				memset(grads[i], 0,
+				       (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
+		}
+		return 0;
+	}
+	grow_scratch(m, b->rows);
+	return m->kind->grad(m, b, params, grads);
+}
+
+double model_forward(struct model *m, const struct batch *b, const float *const params[],
+                     float *scores)
+{
+	assert(b->sparse == m->shape.sparse && (b->sparse || b->cols == m->shape.features));
+	if (b->rows == 0)
+		return 0;
+	grow_scratch(m, b->rows);
+	return m->kind->forward(m, b, params, scores);
+}

@@ -1,0 +1,30 @@
+#include "model/deep.h"
+
+/* DeepFM (Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",
+ * 2017): a factorization machine and a tower on the same vectors. Unlike in the paper, a field with
+ * several features has the sum of their vectors. */
+
+static enum err_code deepfm_fits(const struct model_shape *shape, struct err *e)
+{
+	return deep_fits(shape, "deepfm", e);
+}
+
+static double deepfm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+{
+	return deep_grad(m, &factors_pairs, b, params, grads);
+}
+
+static double deepfm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+{
+	return deep_forward(m, &factors_pairs, b, params, scores);
+}
+
+const struct model_kind model_kind_deepfm = {
+	.hidden = true,
+	.fields = true,
+	.fits = deepfm_fits,
+	.plan = deep_plan,
+	.scratch = deep_scratch,
+	.grad = deepfm_grad,
+	.forward = deepfm_forward,
+};

@@ -1,0 +1,91 @@
+#include "model/factors.h"
+
+/* Field-aware factorization machine of two classes (Juan et al., "Field-aware Factorization Machines
+ * for CTR Prediction", 2016, eq. 4), with weights and a bias beside the pairs:
+ *   f = b + sum_i w_i x_i + sum_i<j <v_i,field(j), v_j,field(i)> x_i x_j.
+ * A feature's row has its weight, then the factors for each field. */
+
+static enum err_code ffm_fits(const struct model_shape *shape, struct err *e)
+{
+	if (shape->sparse && !shape->fields)
+		return err_set(e, ERR_CONFIG, "job.model ffm needs features in fields: field:index:value (?format=ffm), "
+		               "?format=criteo, or columns; use fm for data without");
+	return factors_fit(shape, "ffm", true, e);
+}
+
+static size_t width_of(const struct model *m)
+{
+	return 1 + m->shape.fields * m->shape.factors;
+}
+
+static void ffm_plan(struct model *m)
+{
+	factors_plan(m, width_of(m), true);
+}
+
+static size_t ffm_scratch(const struct model *m)
+{
+	(void)m;
+	return 1;
+}
+
+/* Offset in the table of the factors of entry i for the field of entry j. */
+static inline size_t factor_offset(const struct entries *x, size_t i, size_t j, size_t k,
+    size_t width)
+{
+	return entries_at(x, i, width) + 1 + entries_field(x, j) * k;
+}
+
+static double score_ffm(const struct model *m, const struct entries *x, const float *v)
+{
+	size_t k = m->shape.factors, width = width_of(m);
+	double f = factors_linear(x, width, v);
+
+	for (size_t i = 0; i < x->n; i++) {
+		float sum = 0;
+
+		for (size_t j = i + 1; j < x->n; j++)
+			sum += entries_dot(k, v + factor_offset(x, i, j, k, width),
+			    v + factor_offset(x, j, i, k, width)) * x->val[j];
+		f += (double)(sum * x->val[i]);
+	}
+	return f;
+}
+
+static void spread_ffm(const struct model *m, const struct entries *x, const float *v, float delta,
+    float *g)
+{
+	size_t k = m->shape.factors, width = width_of(m);
+
+	factors_linear_spread(x, width, delta, g);
+	for (size_t i = 0; i < x->n; i++)
+		for (size_t j = i + 1; j < x->n; j++) {
+			size_t a = factor_offset(x, i, j, k, width), b = factor_offset(x, j, i, k,
+			    width);
+			float d = delta * x->val[i] * x->val[j];
+
+			entries_axpy(k, d, v + b, g + a);
+			entries_axpy(k, d, v + a, g + b);
+		}
+}
+
+static const struct factors by_field = { score_ffm, spread_ffm };
+
+static double ffm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+{
+	return factors_grad(m, &by_field, b, params, grads);
+}
+
+static double ffm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+{
+	return factors_forward(m, &by_field, b, params, scores);
+}
+
+const struct model_kind model_kind_ffm = {
+	.fields = true,
+	.fits = ffm_fits,
+	.plan = ffm_plan,
+	.scratch = ffm_scratch,
+	.grad = ffm_grad,
+	.forward = ffm_forward,
+};

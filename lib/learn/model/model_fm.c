@@ -1,0 +1,38 @@
+#include "model/factors.h"
+
+/* Factorization machine of two classes (Rendle, "Factorization Machines", 2010, eq. 1):
+ *   f = b + sum_i w_i x_i + sum_i<j <v_i, v_j> x_i x_j. */
+
+static enum err_code fm_fits(const struct model_shape *shape, struct err *e)
+{
+	return factors_fit(shape, "fm", true, e);
+}
+
+static void fm_plan(struct model *m)
+{
+	factors_plan(m, 1 + m->shape.factors, true);
+}
+
+/* The sums over the features, one a factor. */
+static size_t fm_scratch(const struct model *m)
+{
+	return m->shape.factors;
+}
+
+static double fm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+{
+	return factors_grad(m, &factors_pairs, b, params, grads);
+}
+
+static double fm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+{
+	return factors_forward(m, &factors_pairs, b, params, scores);
+}
+
+const struct model_kind model_kind_fm = {
+	.fits = fm_fits,
+	.plan = fm_plan,
+	.scratch = fm_scratch,
+	.grad = fm_grad,
+	.forward = fm_forward,
+};

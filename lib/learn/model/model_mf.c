@@ -1,0 +1,39 @@
+#include "model/factors.h"
+
+/* Matrix factorization with biases (Koren, Bell and Volinsky, "Matrix Factorization Techniques for
+ * Recommender Systems", 2009, eq. 4), where a user and an item are two features: f = b + w_u + w_i
+ * + <v_u, v_i>. With more features an example it is a factorization machine for real targets. */
+
+static enum err_code mf_fits(const struct model_shape *shape, struct err *e)
+{
+	return factors_fit(shape, "mf", false, e);
+}
+
+static void mf_plan(struct model *m)
+{
+	factors_plan(m, 1 + m->shape.factors, true);
+}
+
+/* The sums over the features, one a factor. */
+static size_t mf_scratch(const struct model *m)
+{
+	return m->shape.factors;
+}
+
+static double mf_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+{
+	return factors_grad(m, &factors_pairs, b, params, grads);
+}
+
+static double mf_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+{
+	return factors_forward(m, &factors_pairs, b, params, scores);
+}
+
+const struct model_kind model_kind_mf = {
+	.fits = mf_fits,
+	.plan = mf_plan,
+	.scratch = mf_scratch,
+	.grad = mf_grad,
+	.forward = mf_forward,
+};

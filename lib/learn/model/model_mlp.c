@@ -1,0 +1,71 @@
+#include "model/layer.h"
+#include "model/tower.h"
+
+/* A tower on the data; its outputs go through softmax and cross entropy. */
+
+static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
+{
+	if (shape->sparse)
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs dense data, the data is sparse; use "
+		               "softmax or logistic");
+	if (shape->classes < 2)
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs at least two classes, the data has "
+		               "%zu; use linear, or other data", shape->classes);
+	if (shape->nhidden == 0)
+		return err_set(e, ERR_CONFIG,
+		               "job.model mlp needs job.hidden, such as [128]; without "
+		               "hidden layers use softmax");
+	return ERR_OK;
+}
+
+static struct tower mlp_tower(const struct model *m)
+{
+	return (struct tower){ m->shape.features, m->shape.classes };
+}
+
+static void mlp_plan(struct model *m)
+{
+	struct tower t = mlp_tower(m);
+
+	m->outputs = m->shape.classes;
+	tower_plan(m, &t);
+}
+
+static size_t mlp_scratch(const struct model *m)
+{
+	struct tower t = mlp_tower(m);
+
+	return tower_scratch(m, &t);
+}
+
+static double mlp_grad(struct model *m, const struct batch *b, const float *const params[],
+                       float *const grads[])
+{
+	struct tower t = mlp_tower(m);
+	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
+	double loss = layer_softmax(b->rows, m->outputs, b->label, delta);
+
+	layer_softmax_delta(b->rows, m->outputs, b->label, delta);
+	tower_back(m, &t, b->rows, b->x, params, m->scratch, grads, NULL);
+	return loss / (double)b->rows;
+}
+
+static double mlp_forward(struct model *m, const struct batch *b, const float *const params[],
+                          float *scores)
+{
+	struct tower t = mlp_tower(m);
+
+	tower_run(m, &t, b->rows, b->x, params, m->scratch, scores);
+	return layer_softmax(b->rows, m->outputs, b->label, scores);
+}
+
+const struct model_kind model_kind_mlp = {
+	.hidden = true,
+	.fits = mlp_fits,
+	.plan = mlp_plan,
+	.scratch = mlp_scratch,
+	.grad = mlp_grad,
+	.forward = mlp_forward,
+};

@@ -1,0 +1,117 @@
+#include "model/tower.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "math/blas.h"
+#include "model/layer.h"
+
+static size_t layer_count(const struct model *m)
+{
+	return m->shape.nhidden + 1;
+}
+
+/* Width of h_l. */
+static size_t layer_width(const struct model *m, const struct tower *t, size_t l)
+{
+	return l == 0 ? t->in : l == layer_count(m) ? t->out : m->hidden[l - 1];
+}
+
+void tower_plan(struct model *m, const struct tower *t)
+{
+	for (size_t l = 0; l < layer_count(m); l++) {
+		char name[sizeof m->tables->name];
+
+		snprintf(name, sizeof name, "w%zu", l);
+		model_add_table(m, name, false, layer_width(m, t, l), layer_width(m, t, l + 1),
+		    layer_width(m, t, l), true);
+		snprintf(name, sizeof name, "b%zu", l);
+		model_add_table(m, name, false, 1, layer_width(m, t, l + 1), 0, false);
+	}
+}
+
+/* h_1, h_2, ... the output, and one spare layer of the widest hidden width. */
+size_t tower_scratch(const struct model *m, const struct tower *t)
+{
+	size_t sum = t->out, widest = 0;
+
+	for (size_t i = 0; i < m->shape.nhidden; i++) {
+		sum += m->hidden[i];
+		widest = m->hidden[i] > widest ? m->hidden[i] : widest;
+	}
+	return sum + widest;
+}
+
+static void activate_layer(bool hyperbolic, size_t n, float *z)
+{
+	if (hyperbolic)
+		for (size_t i = 0; i < n; i++)
+			z[i] = tanhf(z[i]);
+	else
+		for (size_t i = 0; i < n; i++)
+			z[i] = z[i] > 0 ? z[i] : 0;
+}
+
+/* Replaces h by d * act'(z), where act' is computed from h = act(z). */
+static void activate_layer_back(bool hyperbolic, size_t n, const float *restrict d,
+    float *restrict h)
+{
+	if (hyperbolic)
+		for (size_t i = 0; i < n; i++)
+			h[i] = d[i] * (1 - h[i] * h[i]);
+	else
+		for (size_t i = 0; i < n; i++) {
+			/* read unconditionally, so that there is no branch */
+			float back = d[i];
+
+			h[i] = h[i] > 0 ? back : 0;
+		}
+}
+
+float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
+                 float *last)
+{
+	float *out = acts;
+
+	for (size_t l = 0; l < layer_count(m); l++) {
+		size_t k = layer_width(m, t, l + 1);
+
+		if (l + 1 == layer_count(m) && last != NULL)
+			out = last;
+		layer_fill_bias(rows, k, params[2 * l + 1], out);
+		blas_gemm(false, false, rows, k, layer_width(m, t, l), 1, in, params[2 * l], 1,
+		    out);
+		if (l + 1 == layer_count(m))
+			break;
+		activate_layer(m->tanh, rows * k, out);
+		in = out;
+		out += rows * k;
+	}
+	return out;
+}
+
+void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
+                float *const grads[], float *below)
+{
+	float *delta = acts, *spare;
+
+	for (size_t l = 1; l < layer_count(m); l++)
+		delta += rows * layer_width(m, t, l);
+	spare = delta + rows * t->out;
+	for (size_t l = layer_count(m) - 1; l > 0; l--) {
+		size_t k = layer_width(m, t, l + 1), under = layer_width(m, t, l);
+		float *h = delta - rows * under;
+
+		blas_gemm(true, false, under, k, rows, 1, h, delta, 0, grads[2 * l]);
+		layer_bias_grad(rows, k, delta, grads[2 * l + 1]);
+		blas_gemm(false, true, rows, under, k, 1, delta, params[2 * l], 0, spare);
+		/* h is not needed any more: its memory takes the delta of the layer below. */
+		activate_layer_back(m->tanh, rows * under, spare, h);
+		delta = h;
+	}
+	layer_bias_grad(rows, layer_width(m, t, 1), delta, grads[1]);
+	blas_gemm(true, false, t->in, layer_width(m, t, 1), rows, 1, in, delta, 0, grads[0]);
+	if (below != NULL)
+		blas_gemm(false, true, rows, t->in, layer_width(m, t, 1), 1, delta, params[0], 0,
+		    below);
+}

@@ -1,0 +1,28 @@
+#ifndef MODEL_TOWER_H
+#define MODEL_TOWER_H
+
+#include "model/model_kind.h"
+
+/* A tower of layers: h_0 is the input, h_{l+1} = act(h_l w_l + b_l), and the last layer has no
+ * activation. Parameters and gradients are in the order w_0, b_0, w_1, b_1 ...; the model gives the
+ * widths of the hidden layers and the activation. Gradients by back-propagation: delta of a layer
+ * is d loss / d (h_l w_l + b_l), as (examples, width). Pure, with memory of the caller. */
+/* Widths of input and output. */
+struct tower {
+	size_t in, out;
+};
+
+/* Adds the tables w0, b0, w1, ... */
+void tower_plan(struct model *m, const struct tower *t);
+/* Floats of scratch memory an example. */
+size_t tower_scratch(const struct model *m, const struct tower *t);
+/* Computes the tower. acts: rows * tower_scratch floats, which tower_back needs afterwards. The
+ * output, (rows, out), goes to `last`, or, if that is NULL, stays in acts; returns where it is. */
+float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
+                 float *last);
+/* After tower_run with `last` NULL, and with its output replaced by delta: writes the gradients,
+ * whole, and, unless `below` is NULL, d loss / d in to `below`, which may be `in`. */
+void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
+                float *const grads[], float *below);
+
+#endif

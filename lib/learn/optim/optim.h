@@ -1,0 +1,66 @@
+#ifndef OPTIM_OPTIM_H
+#define OPTIM_OPTIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Update rules: how a gradient changes the parameters. optim.def lists them. Below, g is the
+ * gradient after scaling (g[i] * gscale) and, where decay applies, after adding l2 * w[i]; adamw
+ * and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that replicas
+ * of a partition stay bit-identical on different machines. No state here: the caller owns
+ * parameters and optimizer state ("slots"). */
+enum { OPTIM_MAX_SLOTS = 3 };
+
+enum optim_id {
+#define RULE(name, number) OPTIM_ID_##name = number,
+#include "optim/optim.def"
+#undef RULE
+};
+
+struct optim_hyper {
+	float lr;               /* already multiplied by the schedule's factor; ftrl's alpha */
+	float momentum;
+	float beta1, beta2;
+	float eps;              /* above 0 for the rules that use it */
+	float rho;              /* rmsprop's decay of the mean square */
+	float ftrl_beta;
+	float l1, l2;           /* l2 is adamw's weight decay */
+};
+
+/* Fields of optim_hyper that a rule reads, besides lr and l2, which all use. */
+enum optim_uses {
+	OPTIM_USES_MOMENTUM = 1, OPTIM_USES_BETA1 = 2, OPTIM_USES_BETA2 = 4, OPTIM_USES_EPS = 8,
+	OPTIM_USES_RHO = 16, OPTIM_USES_FTRL_BETA = 32, OPTIM_USES_L1 = 64,
+};
+
+struct optim_rule {
+	const char *name;
+	int id;
+	const char *help;                               /* one line, with the paper */
+	unsigned uses;                                  /* of enum optim_uses */
+	unsigned nslots;
+	const char *slot_name[OPTIM_MAX_SLOTS];
+	float slot_init[OPTIM_MAX_SLOTS];               /* what a new slot is filled with */
+	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
+	void (*defaults)(struct optim_hyper *h);
+	/* One fused pass over n elements: parameters w and slots s[0..nslots-1]
+	 * of n floats each are updated from g, which is scaled by gscale on the
+	 * fly.  No two arrays overlap.  t is the partition's update count, from
+	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
+	 * with the partition's lock held: neither allocates nor blocks. */
+	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
+	             float *restrict w,
+	             float *const s[], const float *restrict g, float gscale);
+};
+
+#define RULE(name, number) extern const struct optim_rule optim_rule_##name;
+#include "optim/optim.def"
+#undef RULE
+
+/* Find a rule by name, number or position; NULL when there is none. */
+const struct optim_rule *optim_find(const char *name);
+const struct optim_rule *optim_by_id(int id);
+const struct optim_rule *optim_at(size_t i);
+
+#endif

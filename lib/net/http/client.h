@@ -1,0 +1,55 @@
+#ifndef HTTP_CLIENT_H
+#define HTTP_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth/keys.h"
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/json.h"
+
+/* A client of the control plane, over libcurl. Requests by the Unix socket are not signed; the
+ * socket must belong to our own user or root. Requests over TCP are signed, and answers must
+ * verify. */
+struct http_target {
+	const char *unix_path;          /* either this or addr */
+	const char *addr;               /* "host:port" */
+	const uint8_t *server_pk; /* KEY_BYTES. server_pk, keys and psk are all set, or all NULL: */
+	const struct key_pair *keys;    /* then requests are unsigned, for open routes */
+	const uint8_t *psk;
+	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s with ERR_STOPPED */
+};
+
+/* Call once in a program, before its first thread. */
+enum err_code http_client_global_init(struct err *e);
+
+/* A client keeps one connection. One thread at a time may use it. All of the target is copied
+ * except *stop. */
+struct http_client;
+/* Does not connect yet. ERR_CONFIG: addr is malformed; ERR_UNREACH: the socket's directory is
+ * missing; ERR_AUTH: server_pk is not a usable key; ERR_FAILED. */
+enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e);
+void http_client_free(struct http_client *c);
+
+#define HTTP_REPLY_MAX (64u << 20)      /* bytes */
+
+/* Send a request and wait for the answer, at most timeout ns from the call on (the server does
+ * not learn it). target is a path with a query; body may be NULL, and its reference is not
+ * taken. *status is 0 without an answer. *reply is the JSON of an answer below 400, a new
+ * reference, else NULL. status and reply may be NULL.
+ *
+ * An error object from the server sets the code, message and hint of e. Other errors:
+ * ERR_UNREACH: no server is listening; ERR_TIMEOUT; ERR_CLOSED: the connection broke, so a POST
+ * may have taken effect or not; ERR_AUTH: refused, or the answer does not verify, or the socket
+ * is another user's; ERR_PROTO: not an answer of a pskit server; ERR_LIMIT: the body or the
+ * reply is too large; ERR_STOPPED. */
+enum err_code http_call(struct http_client *c, const char *method, const char *target,
+                        const json_t *body, int64_t timeout, int *status, json_t **reply,
+                        struct err *e);
+/* GET a document that is not JSON; its text is appended to out. */
+enum err_code http_get_text(struct http_client *c, const char *target, int64_t timeout,
+                            struct buf *out, struct err *e);
+
+#endif

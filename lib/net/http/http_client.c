@@ -1,0 +1,196 @@
+#include <curl/curl.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "http/client_state.h"
+#include "http/unixpath.h"
+
+/* The server drops idle connections after some seconds, so do not reuse one that is nearly that
+ * old. */
+#define IDLE_MAX_SECONDS 2L
+
+enum err_code http_client_global_init(struct err *e)
+{
+	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+		return err_set(e, ERR_FAILED, "libcurl cannot start");
+	return ERR_OK;
+}
+
+static size_t store_body(char *data, size_t size, size_t n, void *ctx)
+{
+	struct http_client *c = ctx;
+
+	if (size * n > HTTP_REPLY_MAX - c->reply.len) {
+		c->too_large = true;
+		return 0;
+	}
+	buf_append(&c->reply, data, size * n);
+	return size * n;
+}
+
+static size_t store_signature_header(char *data, size_t size, size_t n, void *ctx)
+{
+	static const char name[] = "PS1-Signature:";
+	struct http_client *c = ctx;
+	size_t len = size * n, skip = sizeof(name) - 1;
+
+	if (len > 5 && memcmp(data, "HTTP/", 5) == 0)
+		c->signature[0] = '\0';
+	if (len <= skip || strncasecmp(data, name, skip) != 0)
+		return len;
+	while (skip < len && data[skip] == ' ')
+		skip++;
+	while (len > skip && (data[len - 1] == '\r' || data[len - 1] == '\n'))
+		len--;
+	/* A signature that is too long cannot verify: leave it out. */
+	if (len - skip < sizeof(c->signature)) {
+		memcpy(c->signature, data + skip, len - skip);
+		c->signature[len - skip] = '\0';
+	}
+	return size * n;
+}
+
+static int check_stop(void *ctx, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t f)
+{
+	const struct http_client *c = ctx;
+
+	(void)a;
+	(void)b;
+	(void)d;
+	(void)f;
+	return c->stop != NULL && atomic_load(c->stop) ? 1 : 0;
+}
+
+static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *sa)
+{
+	struct http_client *c = ctx;
+
+	(void)purpose;
+	c->fd = socket(sa->family, sa->socktype | SOCK_CLOEXEC, sa->protocol);
+	return c->fd < 0 ? CURL_SOCKET_BAD : c->fd;
+}
+
+/* After connecting, before sending: check that our own user or root listens. Whoever can write
+ * to the directory could have put another socket there. */
+static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local_port)
+{
+	struct http_client *c = ctx;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	uid_t me = geteuid();
+
+	(void)ip;
+	(void)local_ip;
+	(void)port;
+	(void)local_port;
+	if (c->sockpath == NULL || c->fd < 0)
+		return CURL_PREREQFUNC_OK;
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	    (me == 0 || cred.uid == me || cred.uid == 0))
+		return CURL_PREREQFUNC_OK;
+	c->not_ours = true;
+	return CURL_PREREQFUNC_ABORT;
+}
+
+static void set_curl_options(struct http_client *c)
+{
+	CURL *h = c->curl;
+
+	curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+	/* A proxy variable must not send control traffic elsewhere. */
+	curl_easy_setopt(h, CURLOPT_PROXY, "");
+	curl_easy_setopt(h, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+	curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http");
+	curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(h, CURLOPT_HTTP09_ALLOWED, 0L);
+	curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L);
+	curl_easy_setopt(h, CURLOPT_MAXAGE_CONN, IDLE_MAX_SECONDS);
+	curl_easy_setopt(h, CURLOPT_MAXCONNECTS, 1L);
+	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, store_body);
+	curl_easy_setopt(h, CURLOPT_WRITEDATA, c);
+	curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, store_signature_header);
+	curl_easy_setopt(h, CURLOPT_HEADERDATA, c);
+	curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, check_stop);
+	curl_easy_setopt(h, CURLOPT_XFERINFODATA, c);
+	curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+	curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);
+	curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(h, CURLOPT_PREREQDATA, c);
+	if (c->sockpath != NULL)
+		curl_easy_setopt(h, CURLOPT_UNIX_SOCKET_PATH, c->sockpath);
+}
+
+static enum err_code set_signing_keys(struct http_client *c, const struct http_target *t,
+                                      struct err *e)
+{
+	if (t->server_pk == NULL || t->keys == NULL || t->psk == NULL)
+		return ERR_OK;
+	c->sign = true;
+	c->keys = *t->keys;
+	if (!httpsig_key(c->key, t->keys, t->server_pk, true, t->psk))
+		return err_set(e, ERR_AUTH, "the public key given for %s is no usable key: take it from "
+		               "a fresh join file", c->where);
+	return ERR_OK;
+}
+
+enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e)
+{
+	struct http_client *c = mem_alloc(sizeof(*c));
+	bool local = t->unix_path != NULL;
+	char name[UNIXPATH_MAX];
+	enum err_code rc;
+
+	c->dirfd = c->fd = -1;
+	c->stop = t->stop;
+	c->where = mem_strdup(local ? t->unix_path : t->addr);
+	c->host = mem_strdup(local ? "localhost" : t->addr);
+	rc = set_signing_keys(c, t, e);
+	if (rc != ERR_OK)
+		goto fail;
+	if (local) {
+		rc = unixpath_open(t->unix_path, name, &c->dirfd, e);
+		/* Without the directory there is no server. */
+		if (rc == ERR_NOTFOUND)
+			rc = err_set(e, ERR_UNREACH, "no server is listening on %s: there is no such "
+			             "directory", c->where);
+		if (rc != ERR_OK)
+			goto fail;
+		c->sockpath = mem_strdup(name);
+	} else if (strpbrk(t->addr, "/?#@ \t\r\n") != NULL || strchr(t->addr, ':') == NULL) {
+		rc = err_set(e, ERR_CONFIG, "\"%s\" is not an address: write HOST:PORT", t->addr);
+		goto fail;
+	}
+	c->curl = curl_easy_init();
+	if (c->curl == NULL) {
+		rc = err_set(e, ERR_FAILED, "libcurl cannot start");
+		goto fail;
+	}
+	set_curl_options(c);
+	*out = c;
+	return ERR_OK;
+fail:
+	http_client_free(c);
+	return rc;
+}
+
+void http_client_free(struct http_client *c)
+{
+	if (c == NULL)
+		return;
+	curl_easy_cleanup(c->curl);
+	if (c->dirfd >= 0)
+		close(c->dirfd);
+	buf_release(&c->reply);
+	free(c->where);
+	free(c->host);
+	free(c->sockpath);
+	sodium_memzero(c, sizeof(*c));
+	free(c);
+}

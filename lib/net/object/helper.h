@@ -1,0 +1,34 @@
+#ifndef OBJECT_HELPER_H
+#define OBJECT_HELPER_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+
+/* Runs ps-ctl as a child to talk to object stores, so that servers and workers contain neither
+ * libcurl nor TLS. The ps-ctl beside this program is used, else the one in PATH. Its warnings
+ * and notes go to our stderr, and its last line becomes the error. The child ends when we exit;
+ * it is told to stop when a signal that would end us is pending.
+ *
+ *   helper_start --> helper_read until *got is 0 --> helper_end
+ *
+ * One thread at a time, except for helper_stop. */
+struct helper;
+
+/* Run ps-ctl ARGS. line, which may be NULL, is written to its standard input: for names that
+ * other users must not see in the list of processes. ERR_NOTFOUND: there is no ps-ctl; ERR_IO. */
+enum err_code helper_start(const char *const *args, const char *line, struct helper **out, struct err *e);
+/* Read at least one and at most n bytes of its standard output. *got is 0 at the end; helper_end
+ * then tells whether it succeeded. */
+enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e);
+/* Tell the child to stop; it takes a moment to end. Any thread, until helper_end. */
+void helper_stop(const struct helper *h);
+/* Wait for the child's end and free h. Returns the child's error. If its output has not ended,
+ * it is told to stop, and the result is ERR_OK. */
+enum err_code helper_end(struct helper *h, struct err *e);
+
+/* Start, read to the end, and end: the output is appended to out, which may be NULL. */
+struct buf;
+enum err_code helper_run(const char *const *args, const char *line, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,379 @@
+#include "socket/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+/* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
+#define SOCKET_BUFFER (2 << 20)
+#define SILENT_TRIES 3
+#define SILENT_MS 1500
+#define SILENT_IN_FLIGHT (4 * NSEC_PER_SEC)
+/* Milliseconds for each address but the last of a name. */
+#define ADDRESS_WAIT 1000
+
+static enum err_code unix_address(const char *path, struct sockaddr_un *un, struct err *e)
+{
+	memset(un, 0, sizeof *un);
+	un->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof un->sun_path)
+		return err_set(e, ERR_CONFIG, "socket path \"%s\" is longer than %zu bytes: use a shorter directory",
+		    path, sizeof un->sun_path - 1);
+	memcpy(un->sun_path, path, strlen(path) + 1);
+	return ERR_OK;
+}
+
+/* "host:port" -> addrinfo list; the host may be in brackets. */
+static enum err_code resolve_address(const char *addr, bool passive, struct addrinfo **out, struct err *e)
+{
+	struct addrinfo hint = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
+	char host[NET_TEXT];
+	const char *colon = strrchr(addr, ':');
+	size_t n = colon ? (size_t)(colon - addr) : 0;
+	int rc;
+
+	if (!colon || n == 0 || n >= sizeof host)
+		return err_set(e, ERR_CONFIG, "\"%s\" is no address: give HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
+	memcpy(host, addr, n);
+	host[n] = 0;
+	if (host[0] == '[' && host[n - 1] == ']') {
+		host[n - 1] = 0;
+		memmove(host, host + 1, n - 1);
+	}
+	rc = getaddrinfo(host, colon + 1, &hint, out);
+	if (rc)
+		return err_set(e, ERR_UNREACH, "cannot resolve \"%s\": %s", addr, gai_strerror(rc));
+	return ERR_OK;
+}
+
+static void format_bound_address(int fd, const char *addr, char out[static NET_TEXT])
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+	char ip[INET6_ADDRSTRLEN] = "";
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0 && ss.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)&ss;
+
+		inet_ntop(AF_INET, &in->sin_addr, ip, sizeof ip);
+		snprintf(out, NET_TEXT, "%s:%u", ip, ntohs(in->sin_port));
+	} else if (ss.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const void *)&ss;
+
+		inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof ip);
+		snprintf(out, NET_TEXT, "[%s]:%u", ip, ntohs(in->sin6_port));
+	} else {
+		snprintf(out, NET_TEXT, "%s", addr);
+	}
+}
+
+enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e)
+{
+	struct addrinfo *list;
+	enum err_code rc = resolve_address(addr, false, &list, e);
+	int fd;
+
+	if (rc)
+		return rc;
+	/* connect on a datagram socket only looks up the route, and sends nothing. */
+	fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, list->ai_addr, list->ai_addrlen))
+		rc = err_sys(e, ERR_UNREACH, "there is no way to \"%s\"", addr);
+	if (!rc) {
+		format_bound_address(fd, addr, out);
+		snprintf(strrchr(out, ':'), 3, ":0");
+	}
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(list);
+	return rc;
+}
+
+/* Does a process listen on this Unix socket?  EAGAIN: one does, with a full backlog. */
+static bool is_unix_answering(const struct sockaddr_un *un)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool alive;
+
+	if (fd < 0)
+		return true;
+	alive = connect(fd, (const struct sockaddr *)un, sizeof *un) == 0 || errno == EAGAIN;
+	close(fd);
+	return alive;
+}
+
+static enum err_code listen_unix(const char *path, int backlog, int *fd, struct err *e)
+{
+	struct sockaddr_un un;
+	struct stat st;
+	enum err_code rc = unix_address(path, &un, e);
+
+	if (rc)
+		return rc;
+	if (lstat(path, &st) == 0) {
+		if (!S_ISSOCK(st.st_mode))
+			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it", path);
+		if (is_unix_answering(&un))
+			return err_set(e, ERR_EXISTS, "\"%s\" is in use by another process", path);
+		unlink(path);
+	}
+	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return err_sys(e, ERR_IO, "cannot make a socket");
+	if (bind(*fd, (struct sockaddr *)&un, sizeof un) || listen(*fd, backlog)) {
+		err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
+		close(*fd);
+		return ERR_IO;
+	}
+	return ERR_OK;
+}
+
+/* A listening socket, or -1 with errno. */
+static int listen_at(const struct addrinfo *at, int backlog)
+{
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, why;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, backlog) == 0)
+		return fd;
+	why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct err *e)
+{
+	struct addrinfo *list;
+	enum err_code rc = resolve_address(addr, true, &list, e);
+	int why;
+
+	if (rc)
+		return rc;
+	*fd = -1;
+	errno = 0;
+	/* Stop at a port that is in use: listening on it in another family alone would mislead. */
+	for (const struct addrinfo *at = list; at && *fd < 0 && errno != EADDRINUSE; at = at->ai_next)
+		*fd = listen_at(at, backlog);
+	why = errno;
+	freeaddrinfo(list);
+	errno = why;
+	if (*fd >= 0)
+		return ERR_OK;
+	if (why == EADDRINUSE)
+		return err_set(e, ERR_EXISTS, "%s is in use by another process: choose another port, "
+		    "or port 0 to let the system choose", addr);
+	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
+}
+
+enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e)
+{
+	enum err_code rc = strncmp(addr, "unix:", 5) == 0 ? listen_unix(addr + 5, backlog, fd, e)
+	                                                   : listen_tcp(addr, backlog, fd, e);
+
+	if (!rc)
+		format_bound_address(*fd, addr, bound);
+	return rc;
+}
+
+void net_bound(int fd, char bound[static NET_TEXT])
+{
+	format_bound_address(fd, "?", bound);
+}
+
+/* A socket that is connected or connecting, or -1 with errno. */
+static int connect_at(int family, const struct sockaddr *sa, socklen_t len)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why;
+
+	if (fd < 0)
+		return -1;
+	net_tune(fd);
+	if (connect(fd, sa, len) == 0 || errno == EINPROGRESS)
+		return fd;
+	why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+/* Wait until the socket is connected, at most ADDRESS_WAIT.  False with errno. */
+static bool await_connection(int fd)
+{
+	struct pollfd p = { fd, POLLOUT, 0 };
+	socklen_t len = sizeof errno;
+
+	if (poll(&p, 1, ADDRESS_WAIT) <= 0) {
+		errno = ETIMEDOUT;
+		return false;
+	}
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &len) == 0 && errno == 0;
+}
+
+/* Connect to the first address that answers.  The last one may still be connecting.  -1 with
+ * errno. */
+static int connect_first(const struct addrinfo *at)
+{
+	for (; at; at = at->ai_next) {
+		int fd = connect_at(at->ai_family, at->ai_addr, at->ai_addrlen), why;
+
+		if (fd >= 0 && (!at->ai_next || await_connection(fd)))
+			return fd;
+		if (fd < 0)
+			continue;
+		why = errno;
+		close(fd);
+		errno = why;
+	}
+	return -1;
+}
+
+enum err_code net_connect(const char *addr, int *fd, struct err *e)
+{
+	struct addrinfo *list = NULL;
+	struct sockaddr_un un;
+	enum err_code rc;
+	int why;
+
+	*fd = -1;
+	if (strncmp(addr, "unix:", 5) == 0) {
+		rc = unix_address(addr + 5, &un, e);
+		if (rc)
+			return rc;
+		/* It fails with EAGAIN when the listener's backlog is full. */
+		*fd = connect_at(AF_UNIX, (const struct sockaddr *)&un, sizeof un);
+	} else {
+		rc = resolve_address(addr, false, &list, e);
+		if (rc)
+			return rc;
+		*fd = connect_first(list);
+		why = errno;
+		freeaddrinfo(list);
+		errno = why;
+	}
+	return *fd >= 0 ? ERR_OK : err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
+}
+
+enum err_code net_connected(int fd, const char *addr, struct err *e)
+{
+	int why = 0;
+	socklen_t len = sizeof why;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0)
+		return ERR_OK;
+	errno = why;
+	return err_sys(e, ERR_UNREACH, "cannot reach %s", addr);
+}
+
+int net_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		net_tune(fd);
+	return fd;
+}
+
+void net_tune(int fd)
+{
+	int one = 1, probes = 2, size = SOCKET_BUFFER, domain = 0;
+	socklen_t len = sizeof domain;
+
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+	if (domain != AF_UNIX) {
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+		return;         /* TCP sizes its buffers itself, better than we can */
+	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
+bool net_is_silent(int fd, int64_t now, int64_t *in_flight)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof info;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+		return false;
+	if (!info.tcpi_unacked)
+		*in_flight = 0;
+	else if (!*in_flight || now - (int64_t)info.tcpi_last_ack_recv * NSEC_PER_MSEC > *in_flight)
+		*in_flight = now;
+	if (*in_flight && now - *in_flight >= SILENT_IN_FLIGHT)
+		return true;
+	return info.tcpi_retransmits + info.tcpi_probes >= SILENT_TRIES && info.tcpi_last_ack_recv >= SILENT_MS;
+}
+
+bool net_is_line_error(int why)
+{
+	return why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EHOSTDOWN || why == ENETDOWN ||
+	    why == ENONET;
+}
+
+bool net_is_unix(int fd)
+{
+	int domain = 0;
+	socklen_t len = sizeof domain;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX;
+}
+
+void net_peer_address(int fd, uint8_t out[static 16])
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+
+	memset(out, 0, 16);
+	if (getpeername(fd, (struct sockaddr *)&ss, &len))
+		return;
+	if (ss.ss_family == AF_INET6) {
+		memcpy(out, &((const struct sockaddr_in6 *)&ss)->sin6_addr, 16);
+	} else if (ss.ss_family == AF_INET) {
+		out[10] = out[11] = 0xff;
+		memcpy(out + 12, &((const struct sockaddr_in *)&ss)->sin_addr, 4);
+	}
+}
+
+bool net_peer_is_local(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof ss;
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &len))
+		return false;
+	if (ss.ss_family == AF_UNIX)
+		return true;
+	if (ss.ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)&ss)->sin_addr.s_addr) >> 24 == 127;
+	return ss.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&ss)->sin6_addr);
+}
+
+void net_peer_text(int fd, char out[static NET_TEXT])
+{
+	struct sockaddr_storage ss = { 0 };
+	socklen_t len = sizeof ss;
+	char host[64], port[16];
+
+	if (getpeername(fd, (struct sockaddr *)&ss, &len) == 0 && ss.ss_family != AF_UNIX &&
+	    getnameinfo((struct sockaddr *)&ss, len, host, sizeof host, port, sizeof port,
+	        NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(out, NET_TEXT, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+	else
+		snprintf(out, NET_TEXT, "unix");
+}

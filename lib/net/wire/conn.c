@@ -1,0 +1,350 @@
+#include "wire/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "wire/conn_state.h"
+
+/* ---- receiving -------------------------------------------------------- */
+
+static uint8_t *reserve_stage(struct conn *c, size_t n)
+{
+	if (n > c->stage_cap) {
+		free(c->stage);
+		c->stage = mem_try_array(1, n);
+		c->stage_cap = c->stage ? n : 0;
+	}
+	return c->stage;
+}
+
+enum err_code conn_unplace(struct conn *c, struct err *e)
+{
+	uint8_t *stage;
+
+	if (!c->in_payload || !c->cur.len || c->dst == c->stage)
+		return ERR_OK;
+	stage = reserve_stage(c, c->cur.len);
+	if (!stage)
+		return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->cur.len);
+	memcpy(stage, c->dst, c->got);
+	c->dst = stage;
+	return ERR_OK;
+}
+
+/* Check the header and the direction of a record, and choose the place of its payload. */
+enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER], struct err *e)
+{
+	enum err_code rc = record_decode(head, &c->cur, e);
+
+	if (rc)
+		return rc;
+	if (!(c->cur.flags & RECORD_TO_CLIENT) != c->server)
+		return err_set(e, ERR_PROTO, "record in the wrong direction from %s", c->peer);
+	c->dst = NULL;
+	if (c->cur.len) {
+		if (c->handler->place)
+			c->dst = c->handler->place(c->ctx, &c->cur);
+		if (!c->dst)
+			c->dst = reserve_stage(c, c->cur.len);
+		if (!c->dst)
+			return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->cur.len);
+	}
+	return ERR_OK;
+}
+
+static enum err_code begin_record(struct conn *c, struct err *e)
+{
+	const uint8_t *head = c->look + c->look_at;
+	enum err_code rc;
+
+	if (!session_open_header(&c->session, head, head + RECORD_HEADER))
+		return err_set(e, ERR_AUTH, "record header with a bad tag from %s", c->peer);
+	if (c->state == CONN_WAIT_FIRST) {
+		c->state = CONN_LIVE;
+		c->handler->live(c->ctx, NULL);
+	}
+	rc = conn_begin(c, head, e);
+	if (rc)
+		return rc;
+	c->look_at += RECORD_HEAD;
+	c->got = c->tag_got = 0;
+	c->in_payload = true;
+	return ERR_OK;
+}
+
+static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *got)
+{
+	size_t n = c->look_len - c->look_at;
+
+	if (n > want - *got)
+		n = want - *got;
+	memcpy(dst + *got, c->look + c->look_at, n);
+	c->look_at += n;
+	*got += n;
+}
+
+/* The file descriptor that has come with the bytes, or -1. */
+static int get_descriptor(struct msghdr *mh)
+{
+	struct cmsghdr *m = CMSG_FIRSTHDR(mh);
+	int fd = -1;
+
+	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS && m->cmsg_len == CMSG_LEN(sizeof fd))
+		memcpy(&fd, CMSG_DATA(m), sizeof fd);
+	return fd;
+}
+
+/* Keep at most one descriptor, and none once the session shares memory; close others. */
+static void keep_descriptor(struct conn *c, int fd)
+{
+	if (fd >= 0 && (c->passed >= 0 || c->shm))
+		close(fd);
+	else if (fd >= 0)
+		c->passed = fd;
+}
+
+/* Read once, into payload, tag and look-ahead.  Returns the bytes; 0 at end of file; -1 with
+ * errno. */
+static ssize_t read_socket(struct conn *c)
+{
+	struct iovec iov[3];
+	struct msghdr mh = { .msg_iov = iov };
+	union passing room;
+	size_t want_payload = c->in_payload ? c->cur.len - c->got : 0;
+	size_t want_tag = c->in_payload && c->cur.len ? RECORD_TAG - c->tag_got : 0;
+	ssize_t n, left;
+
+	if (c->look_at == c->look_len)
+		c->look_at = c->look_len = 0;
+	if (c->look_at) {
+		memmove(c->look, c->look + c->look_at, c->look_len - c->look_at);
+		c->look_len -= c->look_at;
+		c->look_at = 0;
+	}
+	if (want_payload)
+		iov[mh.msg_iovlen++] = (struct iovec){ c->dst + c->got, want_payload };
+	if (want_tag)
+		iov[mh.msg_iovlen++] = (struct iovec){ c->tag + c->tag_got, want_tag };
+	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->look_len, sizeof c->look - c->look_len };
+	if (c->server && c->local) {
+		mh.msg_control = &room;
+		/* There is room for one descriptor; the system closes any others. */
+		mh.msg_controllen = CMSG_LEN(sizeof(int));
+	}
+	do
+		n = recvmsg(c->fd, &mh, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n;
+	if (mh.msg_controllen && c->server && c->local)
+		keep_descriptor(c, get_descriptor(&mh));
+	c->bytes_in += (uint64_t)n;
+	left = n;
+	if (want_payload) {
+		size_t k = (size_t)left < want_payload ? (size_t)left : want_payload;
+
+		c->got += k;
+		left -= (ssize_t)k;
+	}
+	if (want_tag) {
+		size_t k = (size_t)left < want_tag ? (size_t)left : want_tag;
+
+		c->tag_got += k;
+		left -= (ssize_t)k;
+	}
+	c->look_len += (size_t)left;
+	return n;
+}
+
+static bool complete_payload(struct conn *c)
+{
+	if (!c->cur.len)
+		return true;
+	take_from_look(c, c->dst, c->cur.len, &c->got);
+	if (c->got == c->cur.len)
+		take_from_look(c, c->tag, RECORD_TAG, &c->tag_got);
+	return c->tag_got == RECORD_TAG;
+}
+
+enum err_code conn_deliver(struct conn *c, struct err *e)
+{
+	enum conn_verdict v;
+
+	c->in_payload = false;
+	if (c->cur.type == REC_BYE) {
+		c->bye = true;
+		return err_set(e, ERR_CLOSED, "%s said goodbye", c->peer);
+	}
+	if (c->cur.type == REC_SHARE)
+		return conn_shared(c, e);
+	v = c->handler->record(c->ctx, &c->cur, c->dst);
+	c->held = v == CONN_HOLD;
+	if (v == CONN_DROP)
+		return err_set(e, ERR_PROTO, "connection of %s dropped", c->peer);
+	return ERR_OK;
+}
+
+static enum err_code finish_record(struct conn *c, struct err *e)
+{
+	if (c->cur.len && !session_open_payload(&c->session, c->dst, c->cur.len, c->tag))
+		return err_set(e, ERR_AUTH, "record payload with a bad tag from %s", c->peer);
+	session_next_rx(&c->session);
+	if (session_exhausted(&c->session))
+		return err_set(e, ERR_CLOSED, "session with %s has used up its counters", c->peer);
+	return conn_deliver(c, e);
+}
+
+/* Handle every message and record that is complete in memory.  ERR_OK: read the socket for more,
+ * unless the conn is held or has begun to share memory. */
+static enum err_code handle_buffered_input(struct conn *c, struct err *e)
+{
+	enum err_code rc;
+
+	while (!c->held && !c->shares_in) {
+		if (c->state < CONN_WAIT_FIRST) {
+			size_t before = c->look_at;
+
+			rc = conn_handshake(c, e);
+			if (rc || c->look_at == before)
+				return rc;
+		} else if (c->in_payload) {
+			if (!complete_payload(c))
+				return ERR_OK;
+			rc = finish_record(c, e);
+			if (rc)
+				return rc;
+		} else {
+			if (c->look_len - c->look_at < RECORD_HEAD)
+				return ERR_OK;
+			rc = begin_record(c, e);
+			if (rc)
+				return rc;
+		}
+	}
+	return ERR_OK;
+}
+
+enum err_code conn_read(struct conn *c, struct err *e)
+{
+	size_t budget = READ_BUDGET;
+	enum err_code rc = handle_buffered_input(c, e);
+
+	while (!rc && !c->held && !c->shares_in) {
+		ssize_t n = read_socket(c);
+
+		/* A server closes without a word if it cannot verify msg1. */
+		if (n == 0 && c->state == CONN_WAIT_MSG2)
+			return err_set(e, ERR_AUTH, "%s refused the handshake: the cluster's secret (psk), the server's "
+			    "public key or this process's key is not the one that it knows", c->peer);
+		if (n == 0)
+			return err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
+		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+			return ERR_OK;
+		c->silent |= n < 0 && net_is_line_error(errno);
+		if (n < 0)
+			return err_sys(e, ERR_CLOSED, "read from %s", c->peer);
+		rc = handle_buffered_input(c, e);
+		if ((size_t)n >= budget)
+			break;
+		budget -= (size_t)n;
+	}
+	return rc || !c->shares_in ? rc : conn_read_shared(c, e);
+}
+
+enum err_code conn_retry(struct conn *c, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (c->held) {
+		c->held = false;
+		rc = conn_deliver(c, e);
+	}
+	return rc || c->held ? rc : conn_read(c, e);
+}
+
+/* ---- the rest --------------------------------------------------------- */
+
+void conn_free(struct conn *c)
+{
+	struct out *o;
+
+	if (!c)
+		return;
+	while ((o = c->out)) {
+		c->out = o->next;
+		free(o);
+	}
+	while ((o = c->spare)) {
+		c->spare = o->next;
+		free(o);
+	}
+	free(c->reserved);
+	free(c->stage);
+	conn_unshare(c);
+	close(c->fd);
+	conn_forget_keys(c);
+	free(c);
+}
+
+bool conn_is_live(const struct conn *c)
+{
+	return c->state == CONN_LIVE;
+}
+
+bool conn_is_silent(const struct conn *c)
+{
+	return c->silent;
+}
+
+bool conn_is_held(const struct conn *c)
+{
+	return c->held;
+}
+
+bool conn_said_bye(const struct conn *c)
+{
+	return c->bye;
+}
+
+short conn_events(const struct conn *c)
+{
+	short in = c->held && !c->shares_in ? 0 : POLLIN;
+
+	/* A socket that carries only wakes is always writable: with POLLOUT, poll returns at
+	 * once. */
+	return in | (conn_can_write(c) || conn_ready(c) ? POLLOUT : 0);
+}
+
+bool conn_can_write(const struct conn *c)
+{
+	return (c->out && !c->starved) || c->must_wake;
+}
+
+size_t conn_queued(const struct conn *c)
+{
+	return c->queued + c->must_wake;
+}
+
+int conn_fd(const struct conn *c)
+{
+	return c->fd;
+}
+
+enum suite conn_suite(const struct conn *c)
+{
+	return c->suite;
+}
+
+uint64_t conn_bytes_in(const struct conn *c)
+{
+	return c->bytes_in;
+}
+
+uint64_t conn_bytes_out(const struct conn *c)
+{
+	return c->bytes_out;
+}

@@ -1,0 +1,206 @@
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "wire/conn_state.h"
+
+/* Records through memory that both ends of a Unix socket share (socket/shm.h).  A record is its
+ * header and payload, without tags, because no other process can write there.  The socket remains:
+ * one byte on it wakes the other end, and end of file says that the other end has gone. */
+
+/* Reads of wakes in one call. */
+#define HEAR_MOST 16
+
+enum err_code conn_share(struct conn *c, struct err *e)
+{
+	struct record r = { .type = REC_SHARE };
+	enum err_code rc = shm_new(&c->shm, &c->pass, e);
+
+	if (rc)
+		return rc;
+	conn_send(c, &r, NULL);
+	/* After this record the server reads only wakes from the socket. */
+	c->shares_out = true;
+	return ERR_OK;
+}
+
+/* Join the memory that a client offers, by the descriptor that came with REC_SHARE, and answer. */
+static enum err_code accept_offer(struct conn *c, struct err *e)
+{
+	struct record r = { .type = REC_SHARE };
+	enum err_code rc;
+
+	if (!c->may_share)
+		return err_set(e, ERR_PROTO, "%s wants to share memory, which it was told is not done", c->peer);
+	if (c->passed < 0 || c->shm)
+		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
+	rc = shm_join(c->passed, &c->shm, e);
+	close(c->passed);
+	c->passed = -1;
+	if (rc)
+		return rc;
+	conn_send(c, &r, NULL);
+	c->shares_out = true;
+	return ERR_OK;
+}
+
+enum err_code conn_shared(struct conn *c, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (c->server)
+		rc = accept_offer(c, e);
+	else if (!c->shares_out || c->shares_in)
+		rc = err_set(e, ERR_PROTO, "%s shares memory that was not offered", c->peer);
+	if (rc)
+		return rc;
+	c->shares_in = true;
+	/* Any further bytes that were read from the socket are wakes. */
+	c->look_at = c->look_len = 0;
+	return ERR_OK;
+}
+
+void conn_unshare(struct conn *c)
+{
+	shm_free(c->shm);
+	if (c->pass >= 0)
+		close(c->pass);
+	if (c->passed >= 0)
+		close(c->passed);
+}
+
+static enum err_code wake_peer(struct conn *c, struct err *e)
+{
+	/* EAGAIN: the other end has not read earlier wakes, and will be woken by them. */
+	if (send(c->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 || errno == EAGAIN)
+		return ERR_OK;
+	return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+uint8_t *conn_room_shared(struct conn *c, uint32_t len)
+{
+	uint8_t *at = c->shares_out && !c->out ? shm_reserve(c->shm, RECORD_HEADER + len) : NULL;
+
+	return at ? at + RECORD_HEADER : NULL;
+}
+
+void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r)
+{
+	record_encode(r, room - RECORD_HEADER);
+	c->bytes_out += RECORD_HEADER + r->len;
+	c->must_wake |= shm_commit(c->shm, RECORD_HEADER + r->len);
+}
+
+enum err_code conn_write_shared(struct conn *c, struct err *e)
+{
+	struct out *o;
+
+	for (c->starved = false; (o = c->out); conn_written(c, o->total)) {
+		uint8_t *at = shm_reserve(c->shm, o->total);
+
+		c->starved = !at;
+		if (!at)
+			break;
+		memcpy(at, o->head, RECORD_HEADER);
+		if (o->len)
+			memcpy(at + RECORD_HEADER, o->payload, o->len);
+		c->must_wake |= shm_commit(c->shm, o->total);
+	}
+	if (!c->must_wake)
+		return ERR_OK;
+	c->must_wake = false;
+	return wake_peer(c, e);
+}
+
+/* ---- receiving ------------------------------------------------------------------------ */
+
+/* Read and discard the wakes that have come.  *end: end of file. */
+static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
+{
+	int left = HEAR_MOST;
+	ssize_t n;
+
+	/* Stop after HEAR_MOST reads, so that a client that floods the socket holds nobody up.  The
+	 * socket is still readable then. */
+	do
+		n = recv(c->fd, c->look, sizeof c->look, MSG_DONTWAIT);
+	while ((n == (ssize_t)sizeof c->look && --left) || (n < 0 && errno == EINTR));
+	*end = n == 0;
+	c->starved = false;
+	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
+}
+
+/* Take the record at `at`.  The other end can change the memory at any time, so header and payload
+ * are copied before they are checked and used. */
+static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_t there, size_t *taken, struct err *e)
+{
+	uint8_t head[RECORD_HEADER];
+	enum err_code rc;
+
+	memcpy(head, at, sizeof head);
+	rc = conn_begin(c, head, e);
+	if (rc)
+		return rc;
+	*taken = RECORD_HEADER + c->cur.len;
+	if (*taken > there)
+		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s", c->cur.len, c->peer);
+	if (c->cur.len)
+		memcpy(c->dst, at + RECORD_HEADER, c->cur.len);
+	c->bytes_in += *taken;
+	c->must_wake |= shm_take(c->shm, *taken);
+	return conn_deliver(c, e);
+}
+
+enum err_code conn_read_shared(struct conn *c, struct err *e)
+{
+	size_t budget = READ_BUDGET, there, taken = 0;
+	bool broken, end = false;
+	enum err_code rc = c->held || shm_is_empty(c->shm) ? drain_wakes(c, &end, e) : ERR_OK;
+
+	while (!rc && !c->held && taken < budget) {
+		const uint8_t *at = shm_peek(c->shm, &there, &broken);
+
+		budget -= taken;
+		taken = 0;
+		if (broken)
+			rc = err_set(e, ERR_PROTO, "%s has spoiled the memory that is shared with it", c->peer);
+		else if (at)
+			rc = take_shared_record(c, at, there, &taken, e);
+		else if (end)
+			rc = err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
+		else if (c->watched || shm_doze(c->shm))
+			break;
+	}
+	/* Nothing is left, perhaps because the budget ended with the last record: have the next
+	 * record wake us. */
+	if (!rc && !c->held && !c->watched && shm_is_empty(c->shm))
+		shm_doze(c->shm);
+	/* Until our answer REC_SHARE has been written, the client would read a wake as a part of
+	 * it. */
+	if (rc || !c->must_wake || (c->out && !c->out->shared))
+		return rc;
+	c->must_wake = false;
+	return wake_peer(c, e);
+}
+
+bool conn_has_offered(const struct conn *c)
+{
+	return !c->server && c->shares_out && !c->shares_in;
+}
+
+bool conn_ready(const struct conn *c)
+{
+	return c->shares_in && !c->held && !shm_is_empty(c->shm);
+}
+
+void conn_watch(struct conn *c)
+{
+	c->watched = true;
+}
+
+bool conn_doze(struct conn *c)
+{
+	return !c->shares_in || c->held || shm_doze(c->shm);
+}

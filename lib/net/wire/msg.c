@@ -1,0 +1,261 @@
+#include "wire/msg.h"
+
+#include "core/endian.h"
+
+/* A BATCH is sent when it has grown to this, to bound latency and staging. */
+#define BATCH_FULL (256u << 10)
+#define NACK_TEXT 500u
+#define RUN_ALONE 0x10000u
+
+void msg_put_run(struct buf *b, const struct msg_run *r)
+{
+	uint8_t *p = buf_reserve(b, MSG_RUN_BYTES);
+
+	put_le32(p, r->table | (r->alone ? RUN_ALONE : 0));
+	put_le32(p + 4, r->first);
+	put_le32(p + 8, r->count);
+	buf_commit(b, MSG_RUN_BYTES);
+}
+
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
+{
+	struct msg_run last;
+	size_t n = b->len / MSG_RUN_BYTES;
+
+	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table && last.alone == alone &&
+	    part - last.first == last.count)
+		put_le32(b->data + (n - 1) * MSG_RUN_BYTES + 8, last.count + 1);
+	else
+		msg_put_run(b, &(struct msg_run){ table, part, 1, alone });
+}
+
+bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
+{
+	if (len < MSG_RUN_BYTES || i > len / MSG_RUN_BYTES - 1)
+		return false;
+	p += i * MSG_RUN_BYTES;
+	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8), get_le32(p) & RUN_ALONE };
+	return get_le32(p) <= (RUN_ALONE | UINT16_MAX);
+}
+
+bool msg_runs_valid(const uint8_t *p, size_t len)
+{
+	struct msg_run run;
+	size_t n = 0;
+
+	while (msg_get_run(p, len, n, &run))
+		n++;
+	return n * MSG_RUN_BYTES == len;
+}
+
+void msg_put_receipt(struct buf *b, const struct msg_receipt *r)
+{
+	uint8_t *p = buf_reserve(b, MSG_RECEIPT_BYTES);
+
+	put_le16(p, r->table);
+	p[2] = r->status;
+	p[3] = r->copies;
+	put_le32(p + 4, r->part);
+	put_le64(p + 8, r->step);
+	put_le64(p + 16, r->version);
+	put_le32(p + 24, r->staleness);
+	put_le32(p + 28, 0);
+	buf_commit(b, MSG_RECEIPT_BYTES);
+}
+
+bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out)
+{
+	if (len < MSG_RECEIPT_BYTES || i > len / MSG_RECEIPT_BYTES - 1)
+		return false;
+	p += i * MSG_RECEIPT_BYTES;
+	*out = (struct msg_receipt){ .table = get_le16(p), .status = p[2], .copies = p[3], .part = get_le32(p + 4),
+		.step = get_le64(p + 8), .version = get_le64(p + 16), .staleness = get_le32(p + 24) };
+	return true;
+}
+
+void msg_put_copied(struct buf *b, const struct msg_copied *c)
+{
+	uint8_t *p = buf_reserve(b, MSG_COPIED_BYTES);
+
+	put_le32(p, c->table);
+	put_le32(p + 4, c->part);
+	put_le64(p + 8, c->seq);
+	buf_commit(b, MSG_COPIED_BYTES);
+}
+
+bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out)
+{
+	if (len < MSG_COPIED_BYTES || i > len / MSG_COPIED_BYTES - 1)
+		return false;
+	p += i * MSG_COPIED_BYTES;
+	*out = (struct msg_copied){ (uint16_t)get_le32(p), get_le32(p + 4), get_le64(p + 8) };
+	return get_le32(p) <= UINT16_MAX;
+}
+
+void msg_send_text(struct conn *c, const struct record *r, const char *text)
+{
+	size_t total = strlen(text), at = 0;
+	struct record out = *r;
+
+	out.type = REC_CTL;
+	out.total = total > RECORD_MAX ? total : 0;
+	do {
+		out.offset = at;
+		out.len = (uint32_t)(total - at < RECORD_MAX ? total - at : RECORD_MAX);
+		conn_send(c, &out, text + at);
+		at += out.len;
+	} while (at < total);
+}
+
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e)
+{
+	uint64_t total = r->total ? r->total : r->len;
+
+	if (r->offset == 0)
+		buf_clear(text);
+	if (total > MSG_TEXT_MAX || r->offset != text->len || r->offset > total || r->len > total - r->offset)
+		return err_set(e, ERR_PROTO, "a piece of a text that does not fit the pieces before it");
+	buf_append(text, r->len ? payload : (const uint8_t *)"", r->len);
+	*whole = text->len == total;
+	return ERR_OK;
+}
+
+void msg_put_nack(struct buf *b, enum err_code code, const char *text)
+{
+	uint8_t *p = buf_reserve(b, 4);
+	size_t n = strnlen(text, NACK_TEXT + 1);
+
+	put_le32(p, (uint32_t)code);
+	buf_commit(b, 4);
+	if (n > NACK_TEXT)      /* cut at the beginning of a UTF-8 character */
+		for (n = NACK_TEXT; n > 0 && ((uint8_t)text[n] & 0xc0) == 0x80; n--)
+			;
+	buf_append(b, text, n);
+}
+
+enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e)
+{
+	char text[NACK_TEXT + 1];
+	enum err_code code;
+	size_t n;
+
+	if (len < 4)
+		return err_set(e, ERR_PROTO, "a refusal without a code");
+	code = (enum err_code)get_le32(p);
+	if (code == ERR_OK)
+		code = ERR_PROTO;
+	/* The text may go to a terminal: replace control characters. */
+	for (n = 0; n < len - 4 && n < NACK_TEXT && p[4 + n]; n++)
+		text[n] = (char)(p[4 + n] < 0x20 || p[4 + n] == 0x7f ? '?' : p[4 + n]);
+	text[n] = 0;
+	return err_set(e, code, "%s", text);
+}
+
+void msg_put_rows_head(uint8_t *p, uint32_t n)
+{
+	put_le32(p, n);
+	put_le32(p + 4, 0);
+}
+
+bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values)
+{
+	uint64_t row = 8 + (uint64_t)width * 4;
+
+	if (len < MSG_ROWS_HEAD)
+		return false;
+	*n = get_le32(p);
+	len -= MSG_ROWS_HEAD;
+	if (get_le32(p + 4) != 0 || len % row != 0 || len / row != *n)
+		return false;
+	*ids = p + MSG_ROWS_HEAD;
+	*values = *ids + (size_t)*n * 8;
+	return true;
+}
+
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest)
+{
+	if (len < MSG_ROWS_HEAD)
+		return false;
+	*n = get_le32(p);
+	*ids = p + MSG_ROWS_HEAD;
+	if (get_le32(p + 4) != 0 || (len - MSG_ROWS_HEAD) / 8 < *n)
+		return false;
+	*rest = *ids + (size_t)*n * 8;
+	return true;
+}
+
+/* ---- batches ---------------------------------------------------------------- */
+
+static size_t pad_to_8(size_t n)
+{
+	return (n + 7) & ~(size_t)7;
+}
+
+/* Decode and check the header of the next entry of a batch. */
+static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct record *r, struct err *e)
+{
+	enum err_code rc;
+
+	if (left < RECORD_HEADER)
+		return err_set(e, ERR_PROTO, "a batch that ends within a header");
+	rc = record_decode(p, r, e);
+	if (rc)
+		return rc;
+	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE || pad_to_8(r->len) > left - RECORD_HEADER)
+		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch", record_type_name(r->type));
+	if (r->flags & RECORD_TO_CLIENT)
+		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch", record_type_name(r->type));
+	for (size_t i = r->len; i < pad_to_8(r->len); i++)
+		if (p[RECORD_HEADER + i] != 0)
+			return err_set(e, ERR_PROTO, "a %s record in a batch is not followed by zeroes", record_type_name(r->type));
+	return ERR_OK;
+}
+
+bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e)
+{
+	if (e)
+		*e = (struct err){ 0 };
+	if (*at == len || check_batch_entry(p + *at, len - *at, r, e))
+		return false;
+	*payload = p + *at + RECORD_HEADER;
+	*at += RECORD_HEADER + pad_to_8(r->len);
+	return true;
+}
+
+void batcher_release(struct batcher *b)
+{
+	buf_release(&b->body);
+}
+
+void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload)
+{
+	uint8_t *p;
+
+	if (r->len > BATCHER_SMALL) {
+		batcher_flush(b, c);
+		conn_send(c, r, payload);
+		return;
+	}
+	if (b->body.len + RECORD_HEADER + pad_to_8(r->len) > BATCH_FULL)
+		batcher_flush(b, c);
+	if (b->n++ == 0)
+		b->first = *r;
+	p = buf_reserve(&b->body, RECORD_HEADER + pad_to_8(r->len));
+	record_encode(r, p);
+	memset(p + RECORD_HEADER + r->len, 0, pad_to_8(r->len) - r->len);
+	if (r->len)
+		memcpy(p + RECORD_HEADER, payload, r->len);
+	buf_commit(&b->body, RECORD_HEADER + pad_to_8(r->len));
+}
+
+void batcher_flush(struct batcher *b, struct conn *c)
+{
+	struct record head = { .type = REC_BATCH, .len = (uint32_t)b->body.len };
+
+	if (b->n == 1)
+		conn_send(c, &b->first, b->body.data + RECORD_HEADER);
+	else if (b->n)
+		conn_send(c, &head, b->body.data);
+	buf_clear(&b->body);
+	b->n = 0;
+}

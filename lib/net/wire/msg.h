@@ -1,0 +1,104 @@
+#ifndef WIRE_MSG_H
+#define WIRE_MSG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "wire/conn.h"
+#include "wire/record.h"
+
+/* Payloads of records: one encoder (msg_put_*) and one decoder (msg_get_*) of each, which checks
+ * all bounds against the payload's length.  ps-protocol(7) has the layouts.  No state and no locks,
+ * but for struct batcher, which belongs to the thread of its conn. */
+
+/* PULL and CLOCK: runs of partitions.  alone, in a CLOCK: the pushes to this run do not come
+ * through the relay that gets the CLOCK, but directly; servers may still have to expect them. */
+struct msg_run {
+	uint16_t table;
+	uint32_t first, count;
+	bool alone;
+};
+#define MSG_RUN_BYTES 12
+void msg_put_run(struct buf *b, const struct msg_run *r);
+/* Append one partition, by extending the last run if that is possible. */
+void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
+/* Decode the i-th run of a payload of len bytes.  False past the end, and for an impossible table
+ * number. */
+bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);
+/* Is the payload a whole number of valid runs? */
+bool msg_runs_valid(const uint8_t *p, size_t len);
+
+/* RECEIPT: a list of what became of pushes. */
+struct msg_receipt {
+	uint16_t table;
+	uint8_t status;                 /* enum push_status */
+	uint8_t copies;                 /* the number of replicas that have it */
+	uint32_t part, staleness;
+	uint64_t step, version;
+};
+#define MSG_RECEIPT_BYTES 32
+void msg_put_receipt(struct buf *b, const struct msg_receipt *r);
+bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out);
+
+/* COPIED: the receiver of COPY_* records and the replicas after it have all records of the
+ * partition up to the one with this seq. */
+struct msg_copied {
+	uint16_t table;
+	uint32_t part;
+	uint64_t seq;
+};
+#define MSG_COPIED_BYTES 16
+void msg_put_copied(struct buf *b, const struct msg_copied *c);
+/* Decode the i-th entry; false as for msg_get_run. */
+bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out);
+
+/* CTL: queue a text of any length, in as many records as it needs.  If it needs several, they have
+ * `offset` and `total`.  r: flags and seq for all of them. */
+void msg_send_text(struct conn *c, const struct record *r, const char *text);
+/* Append one of these records to `text`.  *whole: `text` is complete, and begins anew with the next
+ * call.  ERR_PROTO: it does not continue the text, or is longer than MSG_TEXT_MAX. */
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e);
+#define MSG_TEXT_MAX (UINT64_C(64) << 20)
+
+/* NACK: a refusal, with an err_code and a sentence in UTF-8, which is cut after 500 bytes.
+ * msg_get_nack fills *e with both, without control characters, and returns e->code. */
+void msg_put_nack(struct buf *b, enum err_code code, const char *text);
+enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e);
+
+/* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
+ * only ids, ROWS only floats.) */
+#define MSG_ROWS_HEAD 8
+void msg_put_rows_head(uint8_t *p, uint32_t n);
+/* False unless len is exactly n ids and n * width floats. */
+bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values);
+
+/* Decode the head and find the ids, and in *rest the encoded rows behind them.  False if the ids do
+ * not fit into len. */
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest);
+
+/* BATCH: many small records under one tag, each with its header (64 bytes), its payload, and zeroes
+ * up to a multiple of 8.  Decode the next record at *at, which begins with 0.  False at the end
+ * (e->code is ERR_OK), and after an error. */
+bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e);
+
+/* A batcher gathers small records for one conn.  batcher_flush queues them as a BATCH, or a single
+ * one plainly.  A record of more than BATCHER_SMALL bytes is queued at once, after the gathered
+ * ones, so that the order is kept. */
+#define BATCHER_SMALL 8192u
+struct batcher {
+	struct buf body;
+	unsigned n;
+	struct record first;
+};
+void batcher_release(struct batcher *b);
+void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
+void batcher_flush(struct batcher *b, struct conn *c);
+/* Add a record without copying a large payload.  batcher_reserve returns room for a payload of at most
+ * `most` bytes: in the queue of the conn, or `small`.  The caller fills it and calls batcher_commit
+ * with the record, whose r->len bytes are in `room`, before anything else is queued. */
+uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most, uint8_t small[static BATCHER_SMALL]);
+void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room, const uint8_t *small);
+
+#endif

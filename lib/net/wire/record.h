@@ -1,0 +1,68 @@
+#ifndef WIRE_RECORD_H
+#define WIRE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+/* A record is one authenticated unit on the wire: a 64-byte header with its own tag, then a payload
+ * of at most 1 MiB with its tag.  ps-protocol(7) draws the bytes; messages.def lists the types.
+ * The functions have no state and may be called by any thread. */
+#define RECORD_HEADER 64
+#define RECORD_TAG 16
+#define RECORD_HEAD (RECORD_HEADER + RECORD_TAG)
+#define RECORD_MAX (1u << 20)
+
+enum msg_type {
+#define MSG(name, number, roles, limit) REC_##name = number,
+#include "wire/messages.def"
+#undef MSG
+};
+
+enum record_flag {
+	RECORD_TO_CLIENT = 1,   /* direction: set by servers, refused from clients */
+	RECORD_LAST = 2,        /* SCANNED: no rows lie behind these */
+	/* PULL: answered without waiting for any step; PUSH: applied on arrival. */
+	RECORD_NOW = 4,
+	RECORD_REPLY = 8,       /* CTL: answers the request with this seq */
+	RECORD_REFUSED = 16,    /* CLOCK of a worker that refused its own gradient */
+	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
+	RECORD_KEYS = 64,       /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
+	RECORD_EARLY = 128,     /* PULL: each partition as soon as its own step is complete */
+	RECORD_SAVING = 256,    /* PULLED, ROWS: a checkpoint of this step is being taken */
+	RECORD_TELL = 512,      /* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at the step */
+};
+
+struct record {
+	uint8_t type;
+	uint16_t flags;
+	uint32_t len;           /* payload bytes */
+	uint16_t table, codec;
+	uint32_t part;
+	uint32_t epoch, generation;
+	/* answers: the number of membership entries that the server knows. */
+	uint32_t examples;
+	uint64_t step, seq;
+	/* In several pieces: where this one begins.  PULL: 0 for the parameters, k for vector k of
+	 * the optimizer state. */
+	uint64_t offset;
+	/* In several pieces: bytes of the whole.  PULLED, ROWS, SCANNED: the version.  PROBE: bytes
+	 * of the answer. */
+	uint64_t total;
+};
+
+/* The one encoder and the one decoder of the header.  record_decode checks
+ * magic, version, type and the type's payload limit. */
+void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
+enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r, struct err *e);
+
+/* May a client with this role (a number of auth/role.def) send this type? */
+bool record_role_may(uint8_t type, unsigned role);
+/* Does the record name a step that no job can reach (STEPS_END or later)?  Records with RECORD_NOW
+ * name no step, and in other types `step` has another meaning. */
+bool record_step_is_absurd(const struct record *r);
+/* The name of a type, as in messages.def ("PUSH_ROWS"); NULL for a number that is no type. */
+const char *record_type_name(uint8_t type);
+
+#endif

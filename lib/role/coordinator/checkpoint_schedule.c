@@ -1,0 +1,478 @@
+#include "coordinator/checkpoint_schedule.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <sys/stat.h>
+
+#include "ckpt/dirs.h"
+#include "ckpt/write.h"
+#include "coordinator/owner_file.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+
+/* The checkpoint scheduler. Its thread decides when a checkpoint is made, agrees with the
+ * servers on a step, has them write their parts, and commits. It holds the host's lock except
+ * while it touches files. */
+
+/* In bsp a snapshot is requested this many steps ahead of the fastest worker, so that the request
+ * reaches every server before the step closes. */
+#define AHEAD 2
+/* Attempts for one checkpoint; each asks for a step further ahead. */
+#define TRIES 40
+
+struct keep {
+	struct host *host;
+	pthread_t thread;
+	bool started, stop;
+	char *dir;
+	struct conf_every every;
+	struct ckpt_keep rule;
+	int64_t next_time;
+	uint64_t next_step, wanted;     /* number of the last request (checkpoint_schedule_request) */
+	uint64_t told; /* checkpoint under way: the highest step that a server has reported */
+	struct keep_last last;
+	struct checkpoint_schedule_figures figures;
+	bool waits;                     /* a periodic checkpoint is under way */
+	bool changed;                   /* the schedule has changed while it was under way */
+	/* Base of delta checkpoints: path (NULL: none) and mark of the last full checkpoint, by
+	 * which servers know what has changed since; how many deltas were made of it, and how
+	 * many are allowed. */
+	char *whole;
+	uint64_t whole_mark;
+	int64_t deltas, deltas_most;
+	/* why the last failed checkpoint failed; "" when none has */
+	char failure[sizeof ((struct err *)0)->msg];
+	bool failing;                   /* the last checkpoint failed, and an event said so */
+	const char *tmp;                /* temporary directory that servers write to now, or NULL */
+};
+
+/* ---- one checkpoint, step by step -------------------------------------------------------- */
+
+/* Is the job paused with all workers at rest, so that no step closes until they go on? Then
+ * *step is the step of a checkpoint taken now. */
+static bool is_at_rest(const struct keep *k, uint64_t *step)
+{
+	if (!coord_is_at_rest(k->host->coord, step))
+		return false;
+	if (*step < k->told)
+		*step = k->told;
+	return true;
+}
+
+/* The first step at which a checkpoint is possible. In bsp it must be ahead of every worker;
+ * when the workers rest, or in other modes, it is the present step. */
+static uint64_t soonest_step(const struct keep *k)
+{
+	uint64_t step;
+
+	/* A cluster without a job counts no steps: its checkpoints are numbered. */
+	if (!k->host->cfg.has_job)
+		return k->figures.step + 1;
+	return is_at_rest(k, &step) ? step : coord_frontier(k->host->coord) + (coord_is_bsp(k->host->coord) ? AHEAD : 0);
+}
+
+/* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
+ * up. A requested checkpoint (wanted is UINT64_MAX) also stops waiting for its step when all
+ * workers have come to rest before it; the caller then asks for an earlier step. */
+static bool wait_while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
+{
+	struct host *h = k->host;
+
+	while (coord_snap_state(h->coord) == state) {
+		enum coord_phase phase = coord_phase(h->coord);
+		uint64_t step;
+
+		if (k->stop || (phase != COORD_RUNNING && phase != COORD_FINISHING))
+			return false;
+		/* A periodic checkpoint that still waits for its step gives way to a requested
+		 * one. */
+		if (state == SNAP_ASKED && (k->wanted > wanted || k->changed))
+			return false;
+		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) && step < coord_snap_step(h->coord))
+			return true;
+		host_wait(h, 0);
+	}
+	return true;
+}
+
+/* Is the next checkpoint a delta checkpoint? */
+static bool is_delta(const struct keep *k)
+{
+	return k->whole && k->deltas < k->deltas_most;
+}
+
+static void forget_whole(struct keep *k)
+{
+	free(k->whole);
+	k->whole = NULL;
+	k->deltas = 0;
+}
+
+static enum err_code commit_checkpoint(struct keep *k, struct ckpt *c, const char *base, const json_t *descriptions,
+    const json_t *head, char **path, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *d;
+	size_t i;
+
+	if (base)
+		rc = ckpt_base(c, base, e);
+	json_array_foreach((json_t *)descriptions, i, d)
+		if (!rc)
+			rc = ckpt_add(c, d, e);
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	/* A coordinator that was overtaken must not replace or prune its successor's
+	 * checkpoints. */
+	rc = owner_file_verify(k->host->server, e);
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	rc = ckpt_commit(c, head, path, e);
+	k->rule.also = base;
+	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
+		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);
+	k->rule.also = NULL;
+	return rc;
+}
+
+/* The servers have taken their snapshots of one step: have them written, and commit. */
+static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e)
+{
+	struct host *h = k->host;
+	uint64_t step = coord_snap_step(h->coord);
+	int64_t begin = clock_now();
+	json_t *shared, *head, *descriptions;
+	char *base = is_delta(k) ? mem_strdup(k->whole) : NULL;
+	struct ckpt *c;
+	enum err_code rc;
+	bool written;
+
+	host_unlock(h);
+	rc = ckpt_begin(k->dir, step, &c, e);
+	host_lock(h);
+	if (rc) {
+		free(base);
+		return rc;
+	}
+	k->tmp = ckpt_tmp(c);
+	if (coord_snap_state(h->coord) == SNAP_TAKEN)
+		coord_snap_write(h->coord, k->tmp);
+	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) && coord_snap_state(h->coord) == SNAP_SAVED;
+	k->tmp = NULL;
+	if (!written) {
+		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY, "%s",
+		    coord_snap_state(h->coord) == SNAP_FAILED ? coord_snap_message(h->coord) : "the servers have changed meanwhile");
+		host_unlock(h);
+		ckpt_abort(c);
+		free(base);
+		host_lock(h);
+		return e->code;
+	}
+	/* Other threads use these documents under the lock, so work on copies while it is
+	 * released. */
+	shared = coord_snap_head(h->coord);
+	head = json_deep_copy(shared);
+	json_decref(shared);
+	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
+	host_unlock(h);
+	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
+	free(base);
+	json_decref(head);
+	json_decref(descriptions);
+	host_lock(h);
+	if (!rc)
+		k->figures.took = clock_now() - begin;
+	return rc;
+}
+
+/* Remember a full checkpoint as the base of the next deltas. After a failure forget the base:
+ * servers may count changes from a mark that belongs to no checkpoint. A delta that was only
+ * given up leaves the base as it is. */
+static void note_made(struct keep *k, enum err_code rc, uint64_t mark)
+{
+	if (is_delta(k) && (!rc || rc == ERR_STOPPED || rc == ERR_NOTREADY)) {
+		k->deltas += !rc;
+		return;
+	}
+	forget_whole(k);
+	if (rc || !k->deltas_most)
+		return;
+	k->whole = mem_strdup(k->last.path);
+	k->whole_mark = mark;
+}
+
+/* The snapshot could not be taken at the step that was asked for: the step of the next try. */
+static uint64_t next_step_to_try(struct keep *k, enum coord_snap state, unsigned try)
+{
+	uint64_t step;
+
+	if (state == SNAP_LATE && k->told < coord_snap_frontier(k->host->coord))
+		k->told = coord_snap_frontier(k->host->coord);
+	if (!k->host->cfg.has_job)
+		return soonest_step(k);
+	if (is_at_rest(k, &step))
+		return step;
+	/* The servers are past that step: ask for a later one, further ahead with each try. */
+	return coord_snap_frontier(k->host->coord) + AHEAD + (UINT64_C(1) << (try < 30 ? try : 30));
+}
+
+/* Make one checkpoint, at `step`. exact: at that step or not at all; otherwise at the first
+ * later step that succeeds. wanted: number of requests before it, UINT64_MAX for a requested
+ * checkpoint (wait_while_state). */
+static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, uint64_t wanted,
+    struct err *e)
+{
+	struct host *h = k->host;
+	enum err_code rc = err_set(e, ERR_NOTREADY, "nothing can be saved: no job is running, and there are no tables");
+	uint64_t mark;
+	char *path = NULL;
+
+	randombytes_buf(&mark, sizeof mark);
+	coord_snap_marks(h->coord, mark, is_delta(k) ? k->whole_mark : 0);
+	for (unsigned i = 0; i < TRIES && coord_snap_begin(h->coord, step); i++) {
+		enum coord_snap state;
+
+		rc = err_set(e, ERR_STOPPED, "it was given up");
+		if (!wait_while_state(k, SNAP_ASKED, wanted))
+			break;
+		state = coord_snap_state(h->coord);
+		if (state == SNAP_BROKEN)
+			continue;
+		if (state == SNAP_TAKEN)
+			rc = write_checkpoint(k, &path, e);
+		else if (state == SNAP_FAILED)
+			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(h->coord));
+		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) || (state == SNAP_LATE && exact))
+			break;
+		step = next_step_to_try(k, state, i);
+	}
+	if (!rc) {
+		*e = (struct err){ 0 };
+		k->failing = false;
+		k->last.step = coord_snap_step(h->coord);
+		free(k->last.path);
+		k->last.path = path;
+		k->figures.made++;
+		k->figures.step = k->last.step;
+		k->figures.at = clock_wall();
+		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
+	}
+	note_made(k, rc, mark);
+	k->told = 0;
+	coord_snap_end(h->coord);
+	return rc;
+}
+
+/* ---- the schedule ---------------------------------------------------------------------------- */
+
+/* Only the first of several failures in a row is an event; the log has them all. */
+static void report_checkpoint_failure(struct keep *k, const struct err *e)
+{
+	k->figures.failed++;
+	snprintf(k->failure, sizeof k->failure, "%s", e->msg);
+	if (k->failing)
+		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e->msg);
+	else
+		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e->msg);
+	k->failing = true;
+}
+
+static void make_requested(struct keep *k)
+{
+	uint64_t wanted = k->wanted;
+	struct err e = { 0 };
+
+	k->last.rc = make_checkpoint(k, soonest_step(k), false, UINT64_MAX, &e);
+	k->last.why = e;
+	k->last.done = wanted;
+	if (k->last.rc)
+		report_checkpoint_failure(k, &e);
+	host_wake_parked(k->host);
+	if (k->host->leaving && k->wanted == k->last.done)
+		host_stop_job(k->host);
+}
+
+static void make_periodic(struct keep *k)
+{
+	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step = coord_frontier(k->host->coord);
+	struct err e = { 0 };
+	enum err_code rc;
+	bool changed;
+
+	k->waits = true;
+	if (every) {
+		/* In bsp: the next multiple that is ahead of every worker. In other modes: the
+		 * multiple that the fastest worker has reached. */
+		if (k->next_step <= step)
+			k->next_step = (step / every + coord_is_bsp(k->host->coord)) * every;
+		rc = make_checkpoint(k, k->next_step, true, k->wanted, &e);
+		if (!k->changed && (!rc || k->wanted == k->last.done))
+			k->next_step += every;
+	} else {
+		k->next_time = clock_now() + k->every.time;
+		rc = make_checkpoint(k, k->host->cfg.has_job ? step + AHEAD : soonest_step(k),
+		    false, k->wanted, &e);
+	}
+	changed = k->changed;
+	k->waits = k->changed = false;
+	/* A full disk costs a checkpoint, not the job. */
+	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
+		report_checkpoint_failure(k, &e);
+	if (rc && !k->stop && !changed && k->wanted == k->last.done)
+		host_wait(k->host, 0);
+}
+
+/* Is a checkpoint by steps due? In bsp always, because it is requested ahead of its step; in
+ * other modes when the fastest worker has reached the step. */
+static bool steps_due(struct keep *k)
+{
+	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step;
+
+	if (!every || coord_is_bsp(k->host->coord))
+		return every;
+	/* coord_frontier looks at all workers, so call it only where it is needed. */
+	step = coord_frontier(k->host->coord);
+	if (!k->next_step)
+		k->next_step = (step / every + 1) * every;
+	return step >= k->next_step;
+}
+
+static void *run_checkpoint_thread(void *ctx)
+{
+	struct keep *k = ctx;
+	struct host *h = k->host;
+
+	host_lock(h);
+	while (!k->stop) {
+		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
+
+		if (k->wanted > k->last.done)
+			make_requested(k);
+		else if (due && coord_phase(h->coord) == COORD_RUNNING)
+			make_periodic(k);
+		else
+			host_wait(h, k->every.time ? k->next_time : 0);
+	}
+	host_unlock(h);
+	return NULL;
+}
+
+/* ---- calls with the host's lock held -------------------------------------------------------- */
+
+uint64_t checkpoint_schedule_request(struct keep *k)
+{
+	/* A checkpoint that is under way may have begun before the state that the caller wants
+	 * saved. */
+	k->wanted++;
+	return k->wanted;
+}
+
+const struct keep_last *keep_last(const struct keep *k)
+{
+	return &k->last;
+}
+
+const char *checkpoint_schedule_dir(const struct keep *k)
+{
+	return k->dir;
+}
+
+const char *checkpoint_schedule_failure(const struct keep *k)
+{
+	return k ? k->failure : "";
+}
+
+struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct keep *k)
+{
+	return k->figures;
+}
+
+char *checkpoint_schedule_receive_dir(const struct keep *k, uint64_t id)
+{
+	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
+}
+
+void keep_every(struct keep *k, const struct conf_every *every)
+{
+	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
+		return;
+	k->every = *every;
+	k->figures.every = every->time;
+	k->next_step = 0;
+	k->next_time = clock_now() + every->time;
+	/* A checkpoint that waits for a step of the old schedule gives up. */
+	k->changed = k->waits;
+	host_wake_waiters(k->host);
+}
+
+/* The newest checkpoint may have been made by a coordinator before this one. */
+static void find_newest_checkpoint(struct keep *k)
+{
+	struct ckpt_entry *list = NULL;
+	struct stat st;
+	size_t n = 0;
+
+	if (ckpt_list(k->dir, false, &list, &n, NULL))
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].whole && stat(list[i].path, &st) == 0) {
+			k->figures.step = list[i].step;
+			k->figures.at = st.st_mtim.tv_sec * NSEC_PER_SEC + st.st_mtim.tv_nsec;
+		}
+	ckpt_list_free(list, n);
+}
+
+enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, struct err *e)
+{
+	struct keep *k;
+
+	if (!h->server->cfg.id->run_dir)
+		return ERR_OK;
+	k = mem_alloc(sizeof *k);
+	k->host = h;
+	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
+	k->every = c->checkpoint_every;
+	k->deltas_most = c->checkpoint_deltas;
+	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last, .every = (uint64_t)c->keep_every, .best = (size_t)c->keep_best };
+	k->next_time = clock_now() + k->every.time;
+	k->figures.every = k->every.time;
+	find_newest_checkpoint(k);
+	/* The ticker and the HTTP threads run already and read h->keep, so set it under the
+	 * lock. */
+	host_lock(h);
+	h->keep = k;
+	host_unlock(h);
+	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	k->started = true;
+	return ERR_OK;
+}
+
+void checkpoint_schedule_stop(struct host *h)
+{
+	struct keep *k = h->keep;
+
+	if (!k)
+		return;
+	host_lock(h);
+	k->stop = true;
+	host_unlock(h);
+	if (k->started)
+		pthread_join(k->thread, NULL);
+}
+
+void checkpoint_schedule_free(struct keep *k)
+{
+	if (!k)
+		return;
+	free(k->last.path);
+	free(k->whole);
+	free(k->dir);
+	free(k);
+}

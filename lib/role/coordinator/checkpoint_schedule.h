@@ -1,0 +1,63 @@
+#ifndef COORDINATOR_CHECKPOINT_SCHEDULE_H
+#define COORDINATOR_CHECKPOINT_SCHEDULE_H
+
+#include "coordinator/host.h"
+
+/* The checkpoint scheduler: makes checkpoints by time, by steps and on request, and prunes old
+ * ones.
+ *
+ *   idle     --due or requested-->               asked (servers agree on a step)
+ *   asked    --all have snapshots in memory-->   taken
+ *   taken    --temporary directory is made-->    writing
+ *   writing  --all files are there-->            saved, then committed or dropped, then idle
+ *   any of them --too late, or layout changed--> asked again, for a later step
+ *   any of them --job or scheduler ends-->       given up, idle
+ *
+ * These are the states of a snapshot in coord/coord.h, which the scheduler polls.
+ *
+ * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop and checkpoint_schedule_free are called
+ * with the host's lock held; the scheduler releases that lock while it touches files. */
+struct keep;
+
+/* Result of the last requested checkpoint. */
+struct keep_last {
+	uint64_t done;                  /* number that checkpoint_schedule_request gave to the request */
+	enum err_code rc;
+	struct err why;
+	uint64_t step;
+	char *path; /* path of the newest checkpoint made by this coordinator, or NULL */
+};
+
+/* Use a new checkpoint_every from now on (k may be NULL). */
+void keep_every(struct keep *k, const struct conf_every *every);
+/* made and failed count checkpoints of this coordinator. step and at (Unix time in ns, 0: none)
+ * belong to the newest checkpoint in the run directory, whichever coordinator made it. */
+struct checkpoint_schedule_figures {
+	uint64_t made, failed, step;
+	/* ns: took, to write it; every, 0 when the schedule is not by time */
+	int64_t at, took, every;
+};
+
+/* Start the scheduler's thread; nothing without a run directory. ERR_IO. */
+enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, struct err *e);
+/* Stop and join the thread. Call without the host's lock. */
+void checkpoint_schedule_stop(struct host *h);
+/* Call after checkpoint_schedule_stop. k may be NULL. */
+void checkpoint_schedule_free(struct keep *k);
+
+/* Request a checkpoint; returns the request's number. It is done when keep_last(k)->done is at
+ * least that number. */
+uint64_t checkpoint_schedule_request(struct keep *k);
+/* Valid while the lock is held. */
+const struct keep_last *keep_last(const struct keep *k);
+/* The directory of the checkpoints. It never changes, so the lock is not needed. */
+const char *checkpoint_schedule_dir(const struct keep *k);
+/* Counters for metrics and for the uploader. */
+struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct keep *k);
+/* Why the last failed checkpoint failed: "" when none has (k may be NULL). */
+const char *checkpoint_schedule_failure(const struct keep *k);
+/* The directory that receives files of the snapshot `id`, a fresh string; NULL when that
+ * snapshot is not being written (k may be NULL). */
+char *checkpoint_schedule_receive_dir(const struct keep *k, uint64_t id);
+
+#endif

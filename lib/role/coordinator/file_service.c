@@ -1,0 +1,325 @@
+#include "coordinator/file_service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/names.h"
+#include "ckpt/write.h"
+#include "coordinator/checkpoint_schedule.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+/* The most sessions at once, in all and of one key. */
+#define SESSIONS_MAX 128
+#define OF_ONE_MAX 2
+/* How often a session checks that it is still allowed. */
+#define LOOK_EVERY (200 * NSEC_PER_MSEC)
+/* How long a refused peer has to read the reason. */
+#define LAST_WORDS (5 * NSEC_PER_SEC)
+
+struct file_service_session {
+	struct file_service_session *next;
+	struct host *host;
+	struct conn *conn;
+	pthread_t thread;
+	_Atomic bool stop, ended;
+	/* the server at the other end */
+	uint8_t key[KEY_BYTES];
+	char keytext[48], name[KEYRING_NAME_MAX + 1];
+	uint64_t incarnation;
+	int64_t began, looked;
+	uint64_t id;                    /* id of the checkpoint that the incoming file belongs to */
+
+	bool refused;                   /* a refusal was sent; nothing more is accepted */
+	struct ckpt_receive *in;        /* incoming file, or NULL */
+	int out;                        /* descriptor of the outgoing file, or -1 */
+	uint8_t piece[FILE_PIECE];
+};
+
+/* ---- answers ---------------------------------------------------------------------- */
+
+static enum conn_verdict send_refusal(struct file_service_session *s, const struct err *e)
+{
+	struct record r = { .type = REC_NACK };
+	struct buf body = BUF_INIT;
+
+	msg_put_nack(&body, e->code, e->msg);
+	r.len = (uint32_t)body.len;
+	conn_send(s->conn, &r, body.data);
+	buf_release(&body);
+	s->refused = true;
+	return CONN_TAKEN;
+}
+
+static void answer_end(struct file_service_session *s)
+{
+	struct record r = { .type = REC_FILE_END, .len = 2 };
+
+	conn_send(s->conn, &r, "{}");
+}
+
+/* ---- incoming files ------------------------------------------------------------------ */
+
+static enum err_code begin_put(struct file_service_session *s, const json_t *msg, struct err *e)
+{
+	struct host *h = s->host;
+	const char *name = json_str(msg, "name", "");
+	char *dir = NULL;
+	enum err_code rc;
+	unsigned server;
+	bool state;
+
+	if (s->in || s->out >= 0 || !ckpt_file_parse(name, &server, &state))
+		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
+	host_lock(h);
+	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
+		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
+	else if (!(dir = checkpoint_schedule_receive_dir(h->keep, (uint64_t)json_int(msg, "id", 0))))
+		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
+	host_unlock(h);
+	if (!dir)
+		return e->code;
+	s->id = (uint64_t)json_int(msg, "id", 0);
+	rc = ckpt_receive_begin(dir, name, (uint64_t)json_int(msg, "size", 0), true, &s->in, e);
+	free(dir);
+	return rc;
+}
+
+static enum err_code end_put(struct file_service_session *s, const json_t *msg, struct err *e)
+{
+	struct ckpt_receive *in = s->in;
+	enum err_code rc;
+
+	if (!in)
+		return err_set(e, ERR_PROTO, "the end of a file that was not begun");
+	s->in = NULL;
+	rc = ckpt_receive_end(in, ERR_OK, json_str(msg, "blake2b", ""), e);
+	if (!rc)
+		answer_end(s);
+	return rc;
+}
+
+/* ---- outgoing files ------------------------------------------------------------------ */
+
+static enum err_code begin_get(struct file_service_session *s, const json_t *msg, struct err *e)
+{
+	struct host *h = s->host;
+	const char *name = json_str(msg, "name", "");
+	bool init = strcmp(name, "init") == 0, state;
+	unsigned server;
+	const char *begins;
+	char *path = NULL;
+
+	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
+		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
+	host_lock(h);
+	begins = json_str(json_object_get(coord_present_config(h->coord), "job"), "init", "");
+	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
+		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
+	else if (init && strchr(begins, '/'))
+		path = mem_strdup(begins);
+	else if (!init && h->resume_path)
+		path = path_join(h->resume_path, name);
+	else
+		err_set(e, ERR_NOTFOUND, "this job begins with no file");
+	host_unlock(h);
+	if (!path)
+		return e->code;
+	s->out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (init ? 0 : O_NOFOLLOW));
+	if (s->out < 0)
+		err_sys(e, ERR_IO, "cannot open \"%s\"", path);
+	free(path);
+	return s->out < 0 ? e->code : ERR_OK;
+}
+
+static void send_file_piece(struct file_service_session *s)
+{
+	struct record r = { .type = REC_FILE_DATA };
+	struct err e;
+	ssize_t n;
+
+	do
+		n = read(s->out, s->piece, FILE_PIECE);
+	while (n < 0 && errno == EINTR);
+	if (n > 0) {
+		r.len = (uint32_t)n;
+		conn_send(s->conn, &r, s->piece);
+		return;
+	}
+	if (n < 0) {
+		err_sys(&e, ERR_IO, "cannot read the file");
+		send_refusal(s, &e);
+	} else {
+		answer_end(s);
+	}
+	close(s->out);
+	s->out = -1;
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
+
+static enum conn_verdict handle_file_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct file_service_session *s = ctx;
+	struct err e = { 0 };
+	json_t *msg = NULL;
+	enum err_code rc;
+
+	if (s->refused)
+		return CONN_TAKEN;
+	if (r->type == REC_FILE_DATA)
+		rc = s->in ? ckpt_receive_put(s->in, payload, r->len, &e) : err_set(&e, ERR_PROTO, "bytes of no file");
+	else if (r->type != REC_FILE_PUT && r->type != REC_FILE_END && r->type != REC_FILE_GET)
+		rc = err_set(&e, ERR_PROTO, "%s in a session that moves files", record_type_name(r->type));
+	else
+		rc = (msg = json_parse((const char *)payload, r->len, 512, &e)) ? ERR_OK : e.code;
+	if (msg)
+		rc = r->type == REC_FILE_PUT ? begin_put(s, msg, &e) : r->type == REC_FILE_GET ? begin_get(s, msg, &e) :
+		    end_put(s, msg, &e);
+	json_decref(msg);
+	return rc ? send_refusal(s, &e) : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .record = handle_file_record };
+
+/* Refuse the session when its checkpoint was given up, when its server was declared lost, or
+ * when its key was revoked. */
+static void check_still_allowed(struct file_service_session *s, int64_t now)
+{
+	struct host *h = s->host;
+	struct err e = { 0 };
+	char *dir;
+
+	s->looked = now;
+	host_lock(h);
+	dir = s->in ? checkpoint_schedule_receive_dir(h->keep, s->id) : NULL;
+	if (s->in && !dir)
+		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
+	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||
+	    !server_knows_key(h->server, s->key, ROLE_SERVER, NULL) || now - s->began > PEER_LIFETIME)
+		err_set(&e, ERR_CLOSED, "%s is no server of this cluster any more, or its session is too old", s->name);
+	host_unlock(h);
+	free(dir);
+	if (e.code)
+		send_refusal(s, &e);
+}
+
+static bool step_file_session(void *ctx)
+{
+	struct file_service_session *s = ctx;
+	int64_t now = clock_now();
+
+	while (s->out >= 0 && conn_queued(s->conn) < FILE_QUEUED)
+		send_file_piece(s);
+	if (!s->refused && now - s->looked > LOOK_EVERY)
+		check_still_allowed(s, now);
+	return atomic_load(&s->stop) || s->refused;
+}
+
+/* After a refusal the peer hangs up once it has read the reason. What it still sends is read and
+ * dropped. */
+static bool must_stop_file_session(void *ctx)
+{
+	return atomic_load(&((struct file_service_session *)ctx)->stop);
+}
+
+static void *run_file_session(void *ctx)
+{
+	struct file_service_session *s = ctx;
+	struct err e = { 0 };
+	enum err_code rc = conn_retry(s->conn, &e);
+
+	if (!rc)
+		rc = conn_until(s->conn, step_file_session, s, FILE_PATIENCE, &e);
+	if (!rc && s->refused)
+		conn_until(s->conn, must_stop_file_session, s, LAST_WORDS, &e);
+	if (s->in)
+		ckpt_receive_end(s->in, ERR_CLOSED, NULL, &e);
+	if (s->out >= 0)
+		close(s->out);
+	conn_free(s->conn);
+	s->conn = NULL;
+	atomic_store(&s->ended, true);
+	return NULL;
+}
+
+/* With the host's lock held: unlink the sessions that have ended, or all of them. Join them
+ * after the lock is released (join_sessions). */
+static struct file_service_session *unlink_sessions(struct host *h, bool all)
+{
+	struct file_service_session **p = &h->files, *out = NULL, *s;
+
+	while ((s = *p)) {
+		if (!all && !atomic_load(&s->ended)) {
+			p = &s->next;
+			continue;
+		}
+		*p = s->next;
+		s->next = out;
+		out = s;
+	}
+	return out;
+}
+
+static void join_sessions(struct file_service_session *s)
+{
+	while (s) {
+		struct file_service_session *next = s->next;
+
+		atomic_store(&s->stop, true);
+		pthread_join(s->thread, NULL);
+		free(s);
+		s = next;
+	}
+}
+
+void file_service_take(struct host *h, struct peer *p)
+{
+	struct file_service_session *s = mem_alloc(sizeof *s), *over;
+	struct err busy = { ERR_LIMIT, "too many files are on their way: try again" };
+	struct conn *conn;
+	unsigned n = 0, own = 0;
+
+	s->host = h;
+	s->out = -1;
+	s->began = s->looked = clock_now();
+	s->incarnation = p->incarnation;
+	memcpy(s->key, p->key, sizeof s->key);
+	memcpy(s->keytext, p->keytext, sizeof s->keytext);
+	memcpy(s->name, p->name, sizeof s->name);
+	conn = s->conn = session_release_conn(p);
+	conn_hand_over(conn, &handler, s);
+	host_lock(h);
+	over = unlink_sessions(h, false);
+	for (const struct file_service_session *f = h->files; f; f = f->next) {
+		n++;
+		own += memcmp(f->key, s->key, sizeof s->key) == 0;
+	}
+	if (h->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX || pthread_create(&s->thread, NULL, run_file_session, s)) {
+		send_refusal(s, &busy);
+		conn_write(conn, NULL);
+		conn_free(conn);
+		free(s);
+	} else {
+		s->next = h->files;
+		h->files = s;
+	}
+	host_unlock(h);
+	join_sessions(over);
+}
+
+void file_service_stop(struct host *h)
+{
+	struct file_service_session *all;
+
+	/* Do not use host_unlock, which sends the view: host_start may have failed before there
+	 * was a coordinator. */
+	pthread_mutex_lock(&h->lock);
+	h->files_closed = true;
+	all = unlink_sessions(h, true);
+	pthread_mutex_unlock(&h->lock);
+	join_sessions(all);
+}

@@ -1,0 +1,230 @@
+#include "coordinator/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+#include "web/curve.h"
+
+/* Bytes at the end of the file that hold HISTORY_KEPT events: a text has 600 bytes at most. */
+#define TAIL ((off_t)HISTORY_KEPT * 1024)
+
+static const char *const kinds[] = {
+#define EVENT(kind) #kind,
+#include "coord/event.def"
+#undef EVENT
+};
+
+struct history {
+	struct log *log;
+	char *dir;
+	json_t *event[HISTORY_KEPT];    /* a ring: event n is at n modulo HISTORY_KEPT */
+	/* number of the next event; of the first one that is not in the file */
+	uint64_t next, written;
+	off_t whole; /* length of the file up to its last whole line; -1: it could not be read */
+	int events_fd, metrics_fd;      /* -1 when not open */
+	bool warned;
+	json_t *counts;                 /* number of events by kind */
+};
+
+/* ---- reading old events -------------------------------------------------------------- */
+
+static void load_event_line(struct history *h, const char *line, size_t len)
+{
+	json_t *e = json_loadb(line, len, 0, NULL);
+	json_int_t rev = json_int(e, "rev", -1);
+
+	if (rev < 0) {
+		json_decref(e);
+		return;
+	}
+	json_decref(h->event[(uint64_t)rev % HISTORY_KEPT]);
+	h->event[(uint64_t)rev % HISTORY_KEPT] = e;
+	h->next = h->written = (uint64_t)rev + 1;
+}
+
+static void read_events(struct history *h, int fd)
+{
+	struct stat st;
+	off_t from;
+	ssize_t n;
+	char *text, *at, *end, *line;
+
+	h->whole = -1;
+	if (fstat(fd, &st))
+		return;
+	from = st.st_size > TAIL ? st.st_size - TAIL : 0;
+	text = mem_alloc((size_t)(st.st_size - from) + 1);
+	n = pread(fd, text, (size_t)(st.st_size - from), from);
+	if (n < 0) {
+		free(text);
+		return;
+	}
+	at = text;
+	end = text + n;
+	/* The first line may be incomplete. */
+	if (from && (line = memchr(at, '\n', (size_t)(end - at))))
+		at = line + 1;
+	for (; at < end && (line = memchr(at, '\n', (size_t)(end - at))); at = line + 1)
+		load_event_line(h, at, (size_t)(line - at));
+	h->whole = from + (at - text);
+	free(text);
+}
+
+struct history *history_new(const char *dir, struct log *log)
+{
+	struct history *h = mem_alloc(sizeof *h);
+	char *path;
+	int fd;
+
+	h->counts = json_object();
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		json_object_set_new(h->counts, kinds[i], json_integer(0));
+	h->log = log;
+	h->events_fd = h->metrics_fd = -1;
+	if (!dir)
+		return h;
+	h->dir = mem_strdup(dir);
+	path = rundir_path(dir, "events.jsonl");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	h->whole = fd >= 0 || errno == ENOENT ? 0 : -1;
+	if (fd >= 0) {
+		read_events(h, fd);
+		close(fd);
+	}
+	if (h->whole < 0)
+		log_warn(log, "cannot read %s: %s; events are numbered from 0 again", path, strerrordesc_np(errno));
+	free(path);
+	return h;
+}
+
+/* ---- writing ------------------------------------------------------------------------- */
+
+static int open_to_append(struct history *h, const char *name)
+{
+	char *path = rundir_path(h->dir, name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		log_warn(h->log, "cannot write %s: %s", path, strerrordesc_np(errno));
+	free(path);
+	return fd;
+}
+
+/* Write a whole line or nothing: half a line would spoil the next one. */
+static bool append_line(struct history *h, int fd, const char *name, const json_t *o)
+{
+	char *text = json_text(o);
+	size_t len = strlen(text);
+	off_t before = lseek(fd, 0, SEEK_END);
+	ssize_t n;
+
+	text[len] = '\n';
+	n = write(fd, text, len + 1);
+	free(text);
+	if (n == (ssize_t)len + 1) {
+		h->warned = false;
+		return true;
+	}
+	if (n > 0 && ftruncate(fd, before))
+		n = -1;
+	if (!h->warned)
+		log_warn(h->log, "cannot write %s: %s; the job goes on", name, n < 0 ? strerrordesc_np(errno) : "the disk is full");
+	h->warned = true;
+	return false;
+}
+
+static void write_events(struct history *h)
+{
+	/* Events that have left the ring before they could be written are lost. */
+	if (h->written + HISTORY_KEPT < h->next)
+		h->written = h->next - HISTORY_KEPT;
+	for (; h->events_fd >= 0 && h->written < h->next; h->written++) {
+		const json_t *e = h->event[h->written % HISTORY_KEPT];
+
+		if (e && !append_line(h, h->events_fd, "events.jsonl", e))
+			return;
+	}
+}
+
+void history_open(struct history *h)
+{
+	if (!h->dir)
+		return;
+	h->metrics_fd = open_to_append(h, "metrics.jsonl");
+	h->events_fd = open_to_append(h, "events.jsonl");
+	if (h->events_fd >= 0 && h->whole >= 0 && ftruncate(h->events_fd, h->whole))
+		log_warn(h->log, "cannot write events.jsonl: %s", strerrordesc_np(errno));
+	write_events(h);
+}
+
+void history_add(struct history *h, const char *kind, const char *text)
+{
+	json_t *e = json_event("event"), **place = &h->event[h->next % HISTORY_KEPT];
+
+	json_object_set_new(e, "rev", json_integer((json_int_t)h->next));
+	json_object_set_new(e, "event", json_string(kind));
+	json_object_set_new(e, "text", json_string(text));
+	json_decref(*place);
+	*place = e;
+	h->next++;
+	json_object_set_new(h->counts, kind, json_integer(json_int(h->counts, kind, 0) + 1));
+	write_events(h);
+}
+
+void history_metrics(struct history *h, const json_t *row)
+{
+	if (h->metrics_fd >= 0)
+		append_line(h, h->metrics_fd, "metrics.jsonl", row);
+}
+
+/* ---- queries ------------------------------------------------------------------------- */
+
+void history_curve(const struct history *h, struct web_curve *curve)
+{
+	char *path = h->dir ? rundir_path(h->dir, "metrics.jsonl") : NULL;
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (fd >= 0) {
+		web_curve_read(curve, fd);
+		close(fd);
+	}
+	free(path);
+}
+
+json_t *history_events(const struct history *h, uint64_t since, uint64_t *next)
+{
+	json_t *list = json_array();
+	uint64_t oldest = h->next > HISTORY_KEPT ? h->next - HISTORY_KEPT : 0;
+
+	for (uint64_t i = since > oldest ? since : oldest; i < h->next; i++)
+		if (h->event[i % HISTORY_KEPT])
+			json_array_append(list, h->event[i % HISTORY_KEPT]);
+	*next = h->next;
+	return list;
+}
+
+json_t *history_counts(const struct history *h)
+{
+	return json_deep_copy(h->counts);
+}
+
+void history_free(struct history *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < HISTORY_KEPT; i++)
+		json_decref(h->event[i]);
+	if (h->events_fd >= 0)
+		close(h->events_fd);
+	if (h->metrics_fd >= 0)
+		close(h->metrics_fd);
+	json_decref(h->counts);
+	free(h->dir);
+	free(h);
+}

@@ -1,0 +1,559 @@
+#include "coordinator/adapt.h"
+#include "coordinator/checkpoint_schedule.h"
+#include "coordinator/dashboard_feed.h"
+#include "coordinator/file_service.h"
+#include "coordinator/history.h"
+#include "coordinator/initial_settings.h"
+#include "coordinator/lease_log.h"
+#include "coordinator/psk_renewal.h"
+#include "coordinator/settings_request.h"
+#include "coordinator/state_file.h"
+#include "coordinator/summary_row.h"
+#include "coordinator/tensorboard.h"
+#include "coordinator/trace_request.h"
+#include "coordinator/upload.h"
+
+#include <stdarg.h>
+
+#include "ckpt/dirs.h"
+#include "ckpt/names.h"
+#include "ckpt/read.h"
+#include "conf/rule.h"
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/utf8.h"
+#include "rundir/rundir.h"
+#include "web/curve.h"
+#include "web/sessions.h"
+
+/* How often the ticker does its periodic work. */
+#define TICK (50 * NSEC_PER_MSEC)
+/* Metrics rows come as often as the first heartbeats, so that a short run has a curve, too. */
+#define METRICS_PERIOD (200 * NSEC_PER_MSEC)
+#define METRICS_PERIOD_MAX (1 * NSEC_PER_SEC)
+#define METRICS_POINTS 60
+
+/* ---- callbacks of the state machine ------------------------------------------------ */
+
+static void mark_view_changed(void *ctx)
+{
+	((struct host *)ctx)->dirty = true;
+}
+
+static void write_metrics(struct host *h, int64_t now)
+{
+	int64_t period;
+	json_t *s;
+
+	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
+		return;
+	s = summary_row_make(h, now);
+	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
+	h->next_metrics = now + (period < METRICS_PERIOD ? METRICS_PERIOD :
+	    period < METRICS_PERIOD_MAX ? period : METRICS_PERIOD_MAX);
+	history_metrics(h->history, s);
+	web_curve_add(h->curve, s);
+	tensorboard_row(h->tensorboard, s);
+	json_decref(s);
+}
+
+static void record_event(void *ctx, const char *kind, const char *text)
+{
+	struct host *h = ctx;
+
+	history_add(h->history, kind, text);
+	/* Have the next metrics row show the state right after the event. Every evaluation gets
+	 * a row. */
+	h->next_metrics = 0;
+	if (strcmp(kind, "eval") == 0)
+		write_metrics(h, clock_now());
+	log_info(h->server->cfg.log, "%s", text);
+}
+
+void host_lock(struct host *h)
+{
+	pthread_mutex_lock(&h->lock);
+}
+
+static void send_and_unlock(struct host *h, bool tell)
+{
+	bool end = false;
+
+	host_send(h);
+	if (coord_ended(h->coord) && !h->end_announced)
+		end = h->end_announced = true;
+	if (tell)
+		pthread_cond_broadcast(&h->changed);
+	pthread_mutex_unlock(&h->lock);
+	/* A store in this process learns of the stop from the view, like every other store. */
+	if (end && !h->server->cfg.store)
+		server_end(h->server, NULL);
+}
+
+void host_unlock(struct host *h)
+{
+	send_and_unlock(h, true);
+}
+
+void host_wait(struct host *h, int64_t until)
+{
+	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+
+	if (until)
+		pthread_cond_timedwait(&h->changed, &h->lock, &ts);
+	else
+		pthread_cond_wait(&h->changed, &h->lock);
+}
+
+void host_wake_parked(struct host *h)
+{
+	if (h->http)
+		http_server_kick(h->http);
+}
+
+void host_wake_waiters(struct host *h)
+{
+	pthread_cond_broadcast(&h->changed);
+}
+
+void host_event(struct host *h, const char *kind, const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	utf8_vprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	record_event(h, kind, text);
+}
+
+/* ---- calls from sessions ---------------------------------------------------------------- */
+
+static void log_lease_change(void *ctx, uint64_t number, const struct task_change *change)
+{
+	struct host *h = ctx;
+
+	if (h->leaselog)
+		lease_log_add(h->leaselog, number, change);
+}
+
+bool host_may_tell(struct host *h, const struct host_mark *due)
+{
+	return atomic_load(&h->tellable) >= due->stamp && atomic_load(&h->durable_leases) >= due->leases;
+}
+
+/* True when an answer must wait until the state is durable: when it gives away a rank or a
+ * lease, or when its message has changed the state. */
+static bool announces_state(const struct host *h, const char *op, const struct host_mark *before)
+{
+	size_t n = strlen(op);
+
+	return strcmp(op, "lease") == 0 || (n > 5 && strcmp(op + n - 5, "_join") == 0) || coord_stamp(h->coord) != before->stamp ||
+	    coord_leases(h->coord) != before->leases;
+}
+
+json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct host_mark *due, struct err *e)
+{
+	const char *op = json_str(msg, "op", "");
+	struct host_mark before;
+	json_t *answer;
+
+	*due = (struct host_mark){ 0 };
+
+	host_lock(h);
+	if (strcmp(json_str(msg, "op", ""), "trace") == 0) {
+		trace_request_take_page(h, self, msg, clock_now());
+		send_and_unlock(h, false);
+		return NULL;
+	}
+	before = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
+	answer = strcmp(op, "worker_join") == 0 && initial_settings(h, self, msg, e) ? NULL : coord_handle(h->coord, self, msg, clock_now(), e);
+	/* Parked requests wait for acknowledgements of a revoked key, or for another change to
+	 * be decided. Neither makes a new view, so nothing else would wake them. */
+	if (strcmp(op, "keys") == 0 || h->change_is_awaited)
+		host_wake_parked(h);
+	h->change_is_awaited = false;
+	if (announces_state(h, op, &before))
+		*due = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
+	/* Heartbeats come by the thousand each second, so they wake no thread in host_wait.
+	 * Changes that a heartbeat caused are seen at the next tick. */
+	send_and_unlock(h, strcmp(op, "beat") != 0);
+	return answer;
+}
+
+void host_gone(struct host *h, const struct coord_self *self)
+{
+	if (atomic_load(&h->server->host_stopping))
+		return;
+	host_lock(h);
+	coord_session_gone(h->coord, self, clock_now());
+	host_unlock(h);
+}
+
+void host_touch(struct host *h)
+{
+	host_lock(h);
+	coord_publish_view(h->coord);
+	host_unlock(h);
+}
+
+void host_keys_changed(struct host *h)
+{
+	host_lock(h);
+	coord_publish_view(h->coord);
+	host_send_keys(h);
+	host_unlock(h);
+}
+
+void host_keys_checked(struct host *h, const json_t *msg)
+{
+	host_lock(h);
+	coord_keys_checked(h->coord, msg);
+	host_wake_parked(h);
+	host_unlock(h);
+}
+
+bool host_leave(struct host *h, int sig)
+{
+	bool saving;
+
+	host_lock(h);
+	h->leave_signal = sig;
+	saving = !h->leaving && h->keep && (h->cfg.has_job || coord_count_tables(h->coord)) &&
+	    coord_phase(h->coord) == COORD_RUNNING;
+	if (saving)
+		checkpoint_schedule_request(h->keep);
+	else
+		host_stop_job(h);
+	h->leaving = saving;
+	host_unlock(h);
+	return saving;
+}
+
+void host_stop_job(struct host *h)
+{
+	char why[48] = "the coordinator was asked to leave";
+
+	if (h->leave_signal)
+		snprintf(why, sizeof why, "the coordinator got SIG%s", sigabbrev_np(h->leave_signal));
+	coord_stop(h->coord, why, clock_now());
+	coord_end(h->coord);
+}
+
+bool host_ended(struct host *h)
+{
+	bool ended;
+
+	host_lock(h);
+	ended = coord_ended(h->coord);
+	host_unlock(h);
+	return ended;
+}
+
+bool host_checkpoint(struct host *h)
+{
+	host_lock(h);
+	if (h->keep)
+		checkpoint_schedule_request(h->keep);
+	host_unlock(h);
+	return h->keep != NULL;
+}
+
+/* ---- the ticker --------------------------------------------------------------------------- */
+
+static void do_periodic_work(struct host *h, int64_t now)
+{
+	if (h->server->cfg.store)
+		coord_own_server_alive(h->coord, h->server->incarnation, now);
+	/* This process may have been suspended or slow. Measure a member's silence only up to
+	 * the input that the I/O threads have processed. */
+	coord_input_processed_until(h->coord, io_threads_handled_until(h->server));
+	if (coord_tick(h->coord, now))
+		io_threads_nudge(h->server);
+	settings_request_tick(h, now);
+	write_metrics(h, now);
+	trace_request_tick(h, now);
+	psk_renewal_tick(h);
+}
+
+static void *run_ticker(void *ctx)
+{
+	struct host *h = ctx;
+	int64_t next = 0;
+
+	host_lock(h);
+	while (!atomic_load(&h->stop)) {
+		int64_t now = clock_now(), until;
+		struct timespec ts;
+
+		atomic_fetch_add(&h->turns, 1);
+		if (now >= next) {
+			do_periodic_work(h, now);
+			next = now + TICK;
+		}
+		host_unlock(h);
+		host_lock(h);
+		until = h->dirty && host_view_due(h) < next ? host_view_due(h) : next;
+		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+		pthread_cond_timedwait(&h->woken, &h->lock, &ts);
+	}
+	host_unlock(h);
+	return NULL;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------ */
+
+static struct coord_config make_coord_config(struct host *h, const struct conf *c)
+{
+	return (struct coord_config){
+		.name = h->server->cfg.conf->name ? h->server->cfg.conf->name : "cluster",
+		.resume = h->resume,
+		.resume_path = h->resume_path,
+		.cluster_id = h->cluster_id,
+		.servers = (unsigned)c->servers,
+		.workers = conf_trains(c) ? (unsigned)c->workers.max : 0,
+		.replicas = (unsigned)c->replicas,
+		.workers_min = (unsigned)c->workers.min,
+		.workers_max = (unsigned)c->workers.max,
+		.has_job = conf_trains(c),
+		.bsp = c->sync.kind == SYNC_bsp,
+		.deterministic = c->deterministic,
+		.on_worker_loss = settings_request_policy(c),
+		.loss_wait = c->on_worker_loss.wait,
+		.lease = c->lease,
+		/* Seven heartbeats and a half: 1.5 s by default. */
+		.server_lost = c->heartbeat * 15 / 2,
+		.deadline = c->deadline,
+		.batch = conf_step_examples(c),
+		.epochs = (uint64_t)c->job.epochs,
+		.steps = (uint64_t)c->job.steps,
+		.config = h->config,
+	};
+}
+
+static enum err_code start_http(struct host *h, struct err *e)
+{
+	const struct server_config *cfg = &h->server->cfg;
+	char *sock = cfg->id->run_dir ? rundir_path(cfg->id->run_dir, "ctl.sock") : NULL;
+	const char *before = h->server->recover ? json_str(h->server->state, "http", "") : NULL;
+	struct http_server_config http = {
+		.unix_path = sock,
+		.tcp_fd = cfg->http_fd,
+		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
+		.routes = host_routes,
+		.nroutes = host_nroutes,
+		.ctx = h,
+		.keys = cfg->id->conn.hs.key,
+		.find_key = host_find_key,
+		.find_token = host_find_token,
+		.find_session = host_find_session,
+		.log = cfg->log,
+	};
+	struct http_server *started = NULL;
+	enum err_code rc;
+
+	memcpy(http.psk, cfg->id->conn.hs.psk, sizeof http.psk);
+	rc = http_server_start(&http, &started, e);
+	if (rc && http.tcp_addr != cfg->conf->http) {
+		log_warn(cfg->log, "not where it was before: %s", e->msg);
+		http.tcp_addr = cfg->conf->http;
+		rc = http_server_start(&http, &started, e);
+	}
+	free(sock);
+	/* The server's threads run already and read h->http, so set it under the lock. */
+	host_lock(h);
+	h->http = started;
+	if (!rc)
+		psk_renewal_update_http(h);
+	host_unlock(h);
+	return rc;
+}
+
+static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)
+{
+	log_warn(ctx, "%s is passed over: %s", path, why);
+}
+
+/* Find the checkpoint to resume from: the newest whole one for "auto", else the one that was
+ * named. */
+static enum err_code find_resume(struct host *h, struct err *e)
+{
+	const char *want = h->server->cfg.resume, *run = h->server->cfg.id->run_dir;
+	const char *restore = json_str(h->server->state, "restore", "");
+	enum err_code rc = ERR_OK;
+	char *dir;
+
+	if (h->server->recover && *restore)
+		h->resume_path = mem_strdup(restore);
+	/* The coordinator before this one was killed before it had begun from that checkpoint. */
+	else if (!want && !h->server->cfg.force_new && *restore && coord_state_is_forming(h->server->state))
+		want = restore;
+	if (!want || !run || strcmp(want, "none") == 0)
+		return ERR_OK;
+	dir = rundir_path(run, "checkpoints");
+	if (strcmp(want, "auto") == 0)
+		rc = ckpt_newest(dir, log_skipped_checkpoint, h->server->cfg.log, &h->resume_path,
+		    e);
+	else
+		h->resume_path = mem_strdup(want);
+	free(dir);
+	if (rc == ERR_NOTFOUND)
+		return ERR_OK;
+	if (!rc)
+		rc = ckpt_verify(h->resume_path, e);
+	if (!rc) {
+		h->resume = ckpt_manifest_read(h->resume_path, e);
+		rc = h->resume ? ERR_OK : e->code;
+	}
+	if (rc)
+		return rc;
+	log_info(h->server->cfg.log, "going on from %s", h->resume_path);
+	return ERR_OK;
+}
+
+/* Was the checkpoint made by this run? Then settings in it that differ from the cluster file
+ * were changed while the job ran. */
+static bool own_checkpoint(const struct host *h)
+{
+	const char *run = h->server->cfg.id->run_dir;
+	char *dir = run ? rundir_path(run, "checkpoints") : NULL;
+	size_t n = dir ? strlen(dir) : 0;
+	bool own = h->resume && dir && strncmp(h->resume_path, dir, n) == 0 && h->resume_path[n] == '/';
+
+	free(dir);
+	return own;
+}
+
+enum err_code host_start(struct server *s, struct err *e)
+{
+	struct coord_io io = { .to_server = host_notice, .view_changed = mark_view_changed, .event = record_event,
+		.lease_changed = log_lease_change };
+	struct conf first;
+	struct host *h = mem_alloc(sizeof *h);
+	pthread_condattr_t attr;
+	enum err_code rc;
+
+	h->server = s;
+	h->notices_last = &h->notices;
+	io.ctx = h;
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->woken, &attr);
+	pthread_cond_init(&h->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	h->adapt = adapt_new();
+	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
+	h->curve = web_curve_new();
+	if (s->recover)
+		history_curve(h->history, h->curve);
+	h->sessions = web_sessions_new();
+	h->board = dashboard_feed_new();
+	h->tensorboard = tensorboard_new(s->cfg.id->run_dir, s->cfg.log);
+	h->tracing = trace_request_new();
+	psk_renewal_begin(h);
+	s->host = h;
+	rc = find_resume(h, e);
+	if (rc)
+		return rc;
+	h->config = settings_initial(s->cfg.conf, own_checkpoint(h) ? h->resume : NULL);
+	rc = conf_from_json(h->config, &first, e);
+	if (rc)
+		return rc;
+	h->cfg = make_coord_config(h, &first);
+	if (s->cfg.id->run_dir && !s->cfg.store)
+		rc = lease_log_open(h, &h->leaselog, e);
+	if (rc)
+		return rc;
+	h->coord = coord_new(&h->cfg, &io, clock_now());
+	if (s->recover)
+		rc = coord_recover(h->coord, s->state, clock_now(), e);
+	else if (s->state)
+		coord_begin_after(h->coord, s->state);
+	if (!rc && s->recover)
+		rc = lease_log_replay(h, s->state, e);
+	state_file_begin_life(h);
+	host_lock(h);
+	if (!rc && !state_file(h, clock_now()))
+		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s", s->cfg.id->run_dir);
+	pthread_mutex_unlock(&h->lock);
+	if (!rc && h->leaselog)
+		lease_log_remove_others(h);
+	conf_release(&first);
+	if (!rc)
+		rc = conf_from_json(coord_present_config(h->coord), &first, e);
+	if (rc)
+		return rc;
+	history_open(h->history);
+	host_lock(h);
+	host_send_view(h, clock_now());
+	host_unlock(h);
+	rc = start_http(h, e);
+	if (!rc && pthread_create(&h->ticker, NULL, run_ticker, h))
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	if (!rc)
+		rc = checkpoint_schedule_start(h, &first, e);
+	if (!rc)
+		rc = upload_start(h, &first, e);
+	conf_release(&first);
+	return rc;
+}
+
+/* End the host's own threads and the HTTP server. Sessions may still call afterwards. */
+void host_stop(struct host *h)
+{
+	struct http_server *http;
+
+	if (!h)
+		return;
+	upload_stop(h);
+	checkpoint_schedule_stop(h);
+	file_service_stop(h);
+	lease_log_stop(h->leaselog);
+	if (h->ticker) {
+		pthread_mutex_lock(&h->lock);
+		atomic_store(&h->stop, true);
+		pthread_cond_signal(&h->woken);
+		pthread_mutex_unlock(&h->lock);
+		pthread_join(h->ticker, NULL);
+	}
+	pthread_mutex_lock(&h->lock);
+	if (h->ticker) {
+		/* The last row of the metrics shows how the run ended. */
+		h->next_metrics = 0;
+		write_metrics(h, clock_now());
+	}
+	http = h->http;
+	h->http = NULL;
+	pthread_mutex_unlock(&h->lock);
+	http_server_stop(http);
+}
+
+/* Called after all I/O threads have ended, so that no other thread uses h. */
+void host_free(struct host *h)
+{
+	if (!h)
+		return;
+	upload_free(h->offsite);
+	checkpoint_schedule_free(h->keep);
+	coord_free(h->coord);
+	lease_log_free(h->leaselog);
+	json_decref(h->resume);
+	free(h->resume_path);
+	view_text_unref(h->views);
+	history_free(h->history);
+	web_curve_free(h->curve);
+	web_sessions_free(h->sessions);
+	dashboard_feed_free(h->board);
+	tensorboard_free(h->tensorboard);
+	trace_request_free(h->tracing);
+	json_decref(h->config);
+	json_decref(h->followed);
+	adapt_free(h->adapt);
+	pthread_mutex_destroy(&h->lock);
+	pthread_cond_destroy(&h->woken);
+	pthread_cond_destroy(&h->changed);
+	free(h);
+}

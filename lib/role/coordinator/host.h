@@ -1,0 +1,149 @@
+#ifndef COORDINATOR_HOST_H
+#define COORDINATOR_HOST_H
+
+/* The host is the coordinator inside its process: it owns the state machine (coord/coord.h),
+ * gives it time and messages, and carries out what it decides. This header is for the files of
+ * this folder; other folders call the functions at the end of store/server_state.h.
+ *
+ * Life: host_start reads or recovers the state, starts the HTTP server, the ticker, the
+ * checkpoint scheduler and the uploader. host_stop ends these threads; sessions may still call.
+ * host_free comes after the last I/O thread has ended.
+ *
+ * Threads: the ticker runs coord_tick every 50 ms and sends views whose time has come. I/O
+ * threads bring messages of sessions (host_handle). The HTTP server's threads run the routes.
+ * The checkpoint scheduler, the uploader, the lease log and each file session have a thread of
+ * their own.
+ *
+ * Locks: `lock` covers every member of struct host that is not atomic, except members that never
+ * change after host_start and modules that have a lock of their own (`sessions`, `board`). A
+ * thread that holds `lock` may take these locks, and holds none of them when it asks for `lock`:
+ *
+ *   server->keys_lock             to read the keys (host_view.c, routes_key.c, file_service.c)
+ *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
+ *   the HTTP server's `auth_lock` in http_server_secrets
+ *   the lock of an I/O thread's queue, in io_threads_show_view, io_threads_send_ctl and io_threads_wake
+ *   server->end_lock              in server_end
+ *   the lock of struct secrets    in secrets_both and secrets_look
+ *
+ * They are leaves for the host: it never holds two of them at once. The HTTP server calls routes
+ * and the host_find_ functions with neither of its locks held; host_find_key and host_find_token
+ * take keys_lock alone. The order is the other way round for the dashboard's board: its lock is
+ * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`.
+ * The lock of `sessions` is taken only while `lock` is not held.
+ *
+ * With `lock` held a thread must not wait for an I/O thread or an HTTP thread (session_keys_census,
+ * http_server_stop) and must not join a thread: each of them may be waiting for `lock`.
+ * state.json is written and synced with the lock held; checkpoints and the lease log are not. */
+
+#include "coord/coord.h"
+#include "http/server.h"
+#include "store/server_state.h"
+
+struct keep;
+struct lease_log;
+struct offsite;
+struct history;
+struct web_curve;
+struct web_sessions;
+struct dashboard_feed;
+struct tensorboard;
+struct trace_request;
+
+/* All members are covered by `lock` unless the paragraph above says otherwise. I/O threads and
+ * HTTP threads hold it for one message or request. */
+struct host {
+	struct server *server;
+	pthread_mutex_t lock;
+	struct coord *coord;
+	struct coord_config cfg;
+	json_t *config;                 /* the job's initial configuration */
+	json_t *followed; /* the configuration that this process applied last (settings_request_tick) */
+	struct adapt *adapt;            /* changes settings by itself (adapt.h) */
+	int64_t pace_at; /* time of the last sample; `pace`: steps a second of the fastest worker */
+	uint64_t pace_step;
+	double pace;
+	char cluster_id[40];            /* psk_renewal.c, as secret_until */
+	/* wall seconds at which the previous psk is forgotten; 0: none is left */
+	int64_t secret_until;
+	bool dirty;                     /* the view has changed since it was sent last */
+	bool deferred;                  /* the ticker has been woken to send it */
+	struct view_text *views;            /* the view sent last */
+	uint64_t views_layout_epoch;             /* layout epoch of that view */
+	int64_t views_at, views_send_ns;   /* when it was sent, and how many ns sending it took */
+	struct notice *notices, **notices_last; /* messages to servers, to be sent after the view */
+	bool end_announced;
+	struct history *history;        /* events.jsonl and metrics.jsonl */
+	struct web_curve *curve;        /* points of the dashboard's charts */
+	struct web_sessions *sessions;  /* dashboard sessions; has a lock of its own */
+	/* the dashboard's snapshot; has a lock of its own (dashboard_feed.h) */
+	struct dashboard_feed *board;
+	struct tensorboard *tensorboard; /* curves for TensorBoard */
+	struct trace_request *tracing;
+	struct http_server *http;
+	int64_t next_metrics;
+	pthread_t ticker;
+	_Atomic bool stop;
+	_Atomic uint64_t turns;         /* how often the ticker has woken */
+	pthread_cond_t woken;           /* wakes the ticker: it must stop, or a view was deferred */
+	struct keep *keep;              /* checkpoint scheduler; NULL without a run directory */
+	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
+	int leave_signal;               /* signal that asked the process to leave; 0: none */
+	bool leaving; /* the process leaves as soon as the requested checkpoint is made */
+	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
+	struct file_service_session *files;     /* open file sessions (file_service.c) */
+	bool files_closed;
+	pthread_cond_t changed;         /* broadcast by host_unlock and host_wake_waiters, for host_wait */
+	uint64_t saved, state_file_leases;   /* stamps of the state that state.json has */
+	/* Everything up to these stamps is durable, so answers that depend on it may be sent
+	 * (host_may_tell). */
+	_Atomic uint64_t tellable, durable_leases;
+	struct lease_log *leaselog;      /* NULL without a run directory, and in a store's process */
+	bool fenced; /* another coordinator owns the run directory: nothing may be announced */
+	char began[24];                 /* random id of this life of the cluster (state_file.h) */
+	/* when to retry writing state.json; since when it fails, 0: it does not */
+	int64_t save_again, unsaved_since;
+	json_t *resume;                 /* manifest of the checkpoint that the job resumes from */
+	char *resume_path;
+};
+
+/* Any thread; not recursive. */
+void host_lock(struct host *h);
+/* Send what has changed (the view not before host_view_due), then unlock and wake host_wait. */
+void host_unlock(struct host *h);
+/* With the lock held: release it until host_unlock or host_wake_waiters is called, or until the time
+ * `until` (clock_now; 0: no limit). May return early. */
+void host_wait(struct host *h, int64_t until);
+/* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
+void host_wake_parked(struct host *h);
+/* With the lock held: wake all threads in host_wait. */
+void host_wake_waiters(struct host *h);
+/* With the lock held: stop the job and end all processes of the cluster. */
+void host_stop_job(struct host *h);
+/* With the lock held: record an event of this kind (coord/coord.h) in the history and in the
+ * log. */
+void host_event(struct host *h, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* host_view.c. All with the lock held. */
+/* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers
+ * to. */
+void host_notice(void *ctx, unsigned server, json_t *msg);
+/* Send the view now, whether or not it has changed. */
+void host_send_view(struct host *h, int64_t now);
+/* Send the keys to servers and relays at once, even while the view must wait. */
+void host_send_keys(struct host *h);
+/* The earliest time (clock_now) at which the next view may be sent. */
+int64_t host_view_due(const struct host *h);
+/* Make the state durable; then send the view, if it has changed and its time has come, and the
+ * queued notices. Sends nothing while the state cannot be written. */
+void host_send(struct host *h);
+
+/* The routes of routes.def. */
+extern const struct http_route host_routes[];
+extern const size_t host_nroutes;
+/* Callbacks of the HTTP server: fill in the peer of a public key, a bearer token or a dashboard
+ * session; false when it is not admitted. Called without the host's lock, by HTTP threads. */
+bool host_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
+bool host_find_token(void *ctx, const char *token, struct http_peer *peer);
+bool host_find_session(void *ctx, const char *text, struct http_peer *peer);
+
+#endif

@@ -1,0 +1,155 @@
+#include "core/clock.h"
+#include "coordinator/state_file.h"
+#include "coordinator/trace_request.h"
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+/* Sends views, keys and notices to servers and workers. */
+
+/* The shortest and the longest pause between two views. */
+#define VIEW_PAUSE_MIN (2 * NSEC_PER_MSEC)
+#define VIEW_PAUSE_MAX (100 * NSEC_PER_MSEC)
+
+struct notice {
+	struct notice *next;
+	char *text;
+	unsigned server;
+};
+
+/* Queue the notice: it is sent after the view that it refers to. */
+void host_notice(void *ctx, unsigned index, json_t *msg)
+{
+	struct host *h = ctx;
+	struct notice *n = mem_alloc(sizeof *n);
+
+	n->text = json_text(msg);
+	n->server = index;
+	*h->notices_last = n;
+	h->notices_last = &n->next;
+}
+
+static void append_view_key(void *ctx, const struct keyring_entry *entry)
+{
+	char text[48];
+
+	if (entry->is_token)
+		return;
+	key_to_text(entry->pk, text);
+	json_array_append_new(ctx, json_pack("{s:s, s:s, s:s, s:I}", "key", text, "role", role_name(entry->role),
+	    "name", entry->name, "expires", (json_int_t)entry->expires));
+}
+
+static void add_view_keys(struct host *h, json_t *view)
+{
+	json_t *keys = json_array();
+	uint64_t made;
+
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, append_view_key, keys);
+	made = h->server->keys_made;
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	json_object_set_new(view, "keys", keys);
+	json_object_set_new(view, "keys_made", json_integer((json_int_t)made));
+}
+
+/* A view waits until the state is durable, but a revoked key must be cut at once. The keys are
+ * in authorized_keys and not in the state, so servers and relays may learn of them earlier. */
+void host_send_keys(struct host *h)
+{
+	json_t *msg = json_pack("{s:s}", "op", "keys");
+	char *text;
+
+	add_view_keys(h, msg);
+	text = json_text(msg);
+	io_threads_send_ctl(h->server, text, IO_THREADS_ALL);
+	free(text);
+	json_decref(msg);
+}
+
+void host_send_view(struct host *h, int64_t now)
+{
+	json_t *view = coord_view(h->coord);
+	struct view_text *fresh;
+
+	add_view_keys(h, view);
+	if (trace_request_id(h->tracing))
+		json_object_set_new(view, "trace", json_integer((json_int_t)trace_request_id(h->tracing)));
+	fresh = view_text_make(view, h->views);
+	view_text_unref(h->views);
+	h->views = fresh;
+	h->dirty = h->deferred = false;
+	h->views_layout_epoch = coord_layout_number(h->coord);
+	atomic_store(&h->server->views_cost, 0);
+	FAIL_POINT("view_out_before");
+	io_threads_show_view(h->server, fresh);
+	FAIL_POINT("view_out_after");
+	if (h->http)
+		http_server_kick(h->http);
+	h->views_at = now;
+	h->views_send_ns = clock_now() - now;
+}
+
+/* Making and sending views takes at most a quarter of the time, whatever their size and the
+ * number of receivers. */
+int64_t host_view_due(const struct host *h)
+{
+	int64_t pause = 3 * (h->views_send_ns + atomic_load(&h->server->views_cost));
+
+	return h->views_at + (pause < VIEW_PAUSE_MIN ? VIEW_PAUSE_MIN : pause > VIEW_PAUSE_MAX ? VIEW_PAUSE_MAX : pause);
+}
+
+static void send_notices(struct host *h)
+{
+	struct notice *n;
+
+	while ((n = h->notices)) {
+		h->notices = n->next;
+		io_threads_send_ctl(h->server, n->text, n->server);
+		free(n->text);
+		free(n);
+	}
+	h->notices_last = &h->notices;
+}
+
+/* A new layout epoch, queued notices and the end of the cluster are sent at once: servers must
+ * see every layout epoch. */
+static bool must_send_view(const struct host *h, int64_t now)
+{
+	return h->notices || coord_ended(h->coord) || coord_layout_number(h->coord) != h->views_layout_epoch || now >= host_view_due(h);
+}
+
+void host_send(struct host *h)
+{
+	int64_t now = clock_now();
+
+	if (!state_file(h, now))
+		return;
+	if (h->dirty && must_send_view(h, now)) {
+		host_send_view(h, now);
+	} else if (h->dirty && !h->deferred) {
+		h->deferred = true;
+		pthread_cond_signal(&h->woken);
+	}
+	send_notices(h);
+}
+
+uint64_t host_rev(struct host *h)
+{
+	uint64_t rev;
+
+	host_lock(h);
+	rev = coord_rev(h->coord);
+	host_unlock(h);
+	return rev;
+}
+
+uint64_t host_rev_sent(struct host *h)
+{
+	uint64_t rev;
+
+	host_lock(h);
+	rev = view_text_rev(h->views);
+	host_unlock(h);
+	return rev;
+}

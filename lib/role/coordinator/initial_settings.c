@@ -1,0 +1,105 @@
+#include "coordinator/initial_settings.h"
+
+#include <unistd.h>
+
+#include "conf/conf_key.h"
+#include "conf/live.h"
+#include "coordinator/settings_request.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+
+/* A worker's key has no administrator's rights, so its program may propose these keys only. */
+static const char *const keys[] = {
+	"sync", "codec", "job.epochs", "job.steps", "job.batch", "job.optimizer", "job.lr", "job.schedule", "job.momentum", "job.beta1",
+	"job.beta2", "job.eps", "job.rho", "job.l2", "job.clip_norm", "job.eval_every",
+};
+
+static enum err_code check_proposed_keys(const struct host *h, const json_t *set, struct err *e)
+{
+	const char *model = json_str(json_object_get(coord_present_config(h->coord), "job"), "model", "");
+	const char *name;
+	json_t *v;
+
+	if (json_object_size(set) && strcmp(model, "custom") != 0)
+		return err_set(e, ERR_CONFIG, "settings: are for model custom, whose program knows more than the cluster file");
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const struct conf_key *k = conf_key_find(name, e);
+		size_t i = 0;
+
+		if (!k)
+			return e->code;
+		while (i < sizeof keys / sizeof *keys && strcmp(k->path, keys[i]) != 0)
+			i++;
+		if (i == sizeof keys / sizeof *keys)
+			return err_set(e, ERR_CONFIG, "%s: is for the cluster file, and not for a worker to say", k->path);
+	}
+	return ERR_OK;
+}
+
+/* The file of initial parameters that a worker made in the run directory: a fresh path, or NULL
+ * with the reason in e. */
+static char *find_initial_parameters(const struct host *h, struct err *e)
+{
+	const char *run = h->server->cfg.id->run_dir;
+	char *path = run ? rundir_path(run, RUNDIR_FIRST) : NULL;
+
+	if (path && access(path, R_OK) == 0)
+		return path;
+	free(path);
+	err_set(e, ERR_NOTREADY, "the first parameters are not here yet: worker-0 brings them, in the run directory");
+	return NULL;
+}
+
+static enum err_code propose_initial_settings(struct host *h, const struct coord_self *self, const json_t *set, struct err *e)
+{
+	struct coord_setting s = { .who = self->name };
+	struct conf c;
+	json_t *taken = NULL, *config;
+	enum err_code rc = conf_from_json(coord_present_config(h->coord), &c, e);
+	char *what;
+
+	if (rc)
+		return rc;
+	rc = conf_apply_unset(&c, set, &taken, e);
+	if (!rc && json_object_size(taken))
+		rc = conf_validate_keys(&c, e);
+	if (!rc && json_object_size(taken))
+		rc = settings_check_job(h, &c, taken, e);
+	config = conf_to_json(&c);
+	if (!rc && !json_equal(config, coord_present_config(h->coord))) {
+		what = settings_request_sentence(taken);
+		settings_request_describe(&c, &s);
+		s.set = taken;
+		s.config = config;
+		s.what = what;
+		coord_set_before_start(h->coord, &s);
+		free(what);
+	}
+	json_decref(config);
+	json_decref(taken);
+	conf_release(&c);
+	return rc;
+}
+
+enum err_code initial_settings(struct host *h, const struct coord_self *self, const json_t *msg, struct err *e)
+{
+	const json_t *settings = json_object_get(msg, "settings");
+	json_t *set;
+	enum err_code rc = check_proposed_keys(h, settings, e);
+	char *first = NULL;
+
+	if (rc || !h->cfg.has_job || coord_is_placed(h->coord) || coord_phase(h->coord) != COORD_FORMING)
+		return rc;
+	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
+	if (json_flag(msg, "first")) {
+		first = find_initial_parameters(h, e);
+		rc = first ? ERR_OK : e->code;
+		json_object_set_new(set, "job.init", json_string(first ? first : ""));
+	}
+	if (!rc)
+		rc = propose_initial_settings(h, self, set, e);
+	free(first);
+	json_decref(set);
+	return rc;
+}

@@ -1,0 +1,297 @@
+#include "coordinator/lease_log.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "coord/tasks.h"
+#include "coordinator/host.h"
+#include "coordinator/owner_file.h"
+#include "coordinator/state_file.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+
+#define NAME "state.leases-"
+/* A log of this length is truncated. No log of ours is longer than LOG_MAX. */
+#define LONG (1 << 20)
+#define LOG_MAX (256u << 20)
+#define RETRY (200 * NSEC_PER_MSEC)
+
+struct lease_log {
+	struct host *host;
+	pthread_t thread;
+	pthread_cond_t woken;
+	bool started, stop;
+	char *path;
+	int fd;
+	/* Covered by the host's lock: lines that are not being written yet, and the last line's
+	 * number. */
+	struct buf pending;
+	uint64_t number;
+	bool anew; /* state.json has every change in the file, so the file may be truncated */
+	off_t length;                   /* bytes in the file or being written */
+	/* Used by the log's thread alone: the end of the durable bytes. */
+	off_t end;
+};
+
+/* ---- writing --------------------------------------------------------------------------- */
+
+static const char letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R' };
+
+static uint32_t line_checksum(const char *text, size_t n)
+{
+	return (uint32_t)crc32(0, (const Bytef *)text, (uInt)n);
+}
+
+void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change)
+{
+	char text[100];
+	int n = snprintf(text, sizeof text, "%" PRIu64 " %c %" PRIu64 " %" PRIu32, number, letter[change->event], change->id,
+	    change->worker);
+
+	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, (size_t)n), text);
+	l->number = number;
+	pthread_cond_signal(&l->woken);
+}
+
+bool lease_log_is_long(const struct lease_log *l)
+{
+	return l && l->length > LONG && !l->anew;
+}
+
+void lease_log_saved(struct lease_log *l, uint64_t number)
+{
+	/* state.json has the lines that still wait for the thread, too. */
+	if (number >= l->number) {
+		buf_clear(&l->pending);
+		l->anew = l->length > LONG;
+	}
+}
+
+const char *lease_log_name(const struct lease_log *l)
+{
+	return path_basename(l->path);
+}
+
+/* Write at a fixed offset, so that a second try overwrites what the first one left. */
+static enum err_code write_lines(struct lease_log *l, const struct buf *lines, struct err *e)
+{
+	enum err_code rc = FAIL_ERROR("lease_write", e);
+	size_t at = 0;
+
+	while (!rc && at < lines->len) {
+		ssize_t n = pwrite(l->fd, lines->data + at, lines->len - at, l->end + (off_t)at);
+
+		if (n < 0)
+			rc = err_sys(e, ERR_IO, "cannot write \"%s\"", l->path);
+		else
+			at += (size_t)n;
+	}
+	if (!rc && fdatasync(l->fd))
+		rc = err_sys(e, ERR_IO, "cannot sync \"%s\"", l->path);
+	if (!rc)
+		rc = owner_file_verify(l->host->server, e);
+	if (!rc)
+		l->end += (off_t)lines->len;
+	return rc;
+}
+
+static void truncate_log(struct lease_log *l)
+{
+	/* If truncating fails, old lines stay behind; their numbers are lower, so reading stops
+	 * there. */
+	if (ftruncate(l->fd, 0) == 0)
+		l->end = 0;
+}
+
+/* Wait for RETRY. False: the thread must stop. */
+static bool wait_to_retry(struct lease_log *l)
+{
+	int64_t until = clock_now() + RETRY;
+	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
+
+	while (!l->stop && clock_now() < until)
+		pthread_cond_timedwait(&l->woken, &l->host->lock, &ts);
+	return !l->stop;
+}
+
+/* Called with the host's lock held, which is released while the lines are written. */
+static void write_pending(struct lease_log *l)
+{
+	struct host *h = l->host;
+	struct buf lines = l->pending;
+	uint64_t number = l->number;
+	bool anew = l->anew;
+	enum err_code rc;
+
+	l->pending = (struct buf)BUF_INIT;
+	l->anew = false;
+	l->length = (anew ? 0 : l->length) + (off_t)lines.len;
+	do {
+		struct err e = { 0 };
+
+		pthread_mutex_unlock(&h->lock);
+		FAIL_POINT("lease_before");
+		if (anew)
+			truncate_log(l);
+		anew = false;
+		rc = write_lines(l, &lines, &e);
+		FAIL_POINT("lease_after");
+		pthread_mutex_lock(&h->lock);
+		if (rc)
+			state_file_report_failure(h, &e, clock_now());
+		/* A state.json that was written in the meantime has these changes, too. */
+		if (rc && h->state_file_leases >= number)
+			rc = ERR_OK;
+	} while (rc && !h->fenced && wait_to_retry(l));
+	if (!rc)
+		state_file_note_leases(h, number);
+	buf_release(&lines);
+}
+
+static void *run_log(void *ctx)
+{
+	struct lease_log *l = ctx;
+
+	pthread_mutex_lock(&l->host->lock);
+	while (!l->stop && !l->host->fenced) {
+		if (l->pending.len)
+			write_pending(l);
+		else
+			pthread_cond_wait(&l->woken, &l->host->lock);
+	}
+	pthread_mutex_unlock(&l->host->lock);
+	return NULL;
+}
+
+/* ---- start and stop ---------------------------------------------------------------- */
+
+enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e)
+{
+	struct lease_log *l = mem_alloc(sizeof *l);
+	char *name = mem_printf(NAME "%016" PRIx64, h->server->incarnation);
+	pthread_condattr_t attr;
+	enum err_code rc = ERR_OK;
+
+	*out = l;
+	l->host = h;
+	l->path = rundir_path(h->server->cfg.id->run_dir, name);
+	free(name);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->woken, &attr);
+	pthread_condattr_destroy(&attr);
+	l->fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (l->fd < 0)
+		rc = err_sys(e, ERR_IO, "cannot create \"%s\"", l->path);
+	if (!rc)
+		rc = file_sync_dir(h->server->cfg.id->run_dir, e);
+	if (!rc && pthread_create(&l->thread, NULL, run_log, l))
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	l->started = !rc;
+	return rc;
+}
+
+void lease_log_stop(struct lease_log *l)
+{
+	if (!l || !l->started)
+		return;
+	pthread_mutex_lock(&l->host->lock);
+	l->stop = true;
+	pthread_cond_signal(&l->woken);
+	pthread_mutex_unlock(&l->host->lock);
+	pthread_join(l->thread, NULL);
+	l->started = false;
+}
+
+void lease_log_free(struct lease_log *l)
+{
+	if (!l)
+		return;
+	if (l->fd >= 0)
+		close(l->fd);
+	pthread_cond_destroy(&l->woken);
+	buf_release(&l->pending);
+	free(l->path);
+	free(l);
+}
+
+void lease_log_remove_others(const struct host *h)
+{
+	DIR *d = opendir(h->server->cfg.id->run_dir);
+	const struct dirent *entry;
+
+	while (d && (entry = readdir(d)))
+		if (strncmp(entry->d_name, NAME, strlen(NAME)) == 0 &&
+		    (!h->leaselog || strcmp(entry->d_name, lease_log_name(h->leaselog)) != 0))
+			unlinkat(dirfd(d), entry->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+/* Parse a line without its newline. False: it is torn. */
+static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct task_change *out)
+{
+	char text[100], c;
+	uint32_t sum;
+	int head = 0;
+
+	if (n >= sizeof text)
+		return false;
+	memcpy(text, line, n);
+	text[n] = '\0';
+	if (sscanf(text, "%8" SCNx32 " %n", &sum, &head) != 1 || head != 9 || line_checksum(text + head, n - (size_t)head) != sum ||
+	    sscanf(text + head, "%" SCNu64 " %c %" SCNu64 " %" SCNu32, number, &c, &out->id, &out->worker) != 4)
+		return false;
+	for (size_t i = 0; i < sizeof letter; i++)
+		if (letter[i] == c) {
+			out->event = (enum task_event)i;
+			return true;
+		}
+	return false;
+}
+
+static enum err_code replay_lines(struct host *h, const char *path, const struct buf *b, struct err *e)
+{
+	const char *at = (const char *)b->data, *end = at + b->len, *line;
+	uint64_t number, before = 0;
+	struct task_change change;
+
+	for (; at < end; at = line + 1) {
+		line = memchr(at, '\n', (size_t)(end - at));
+		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change) || (before && number != before + 1))
+			break;
+		before = number;
+		if (!coord_replay_lease(h->coord, number, &change))
+			return err_set(e, ERR_FORMAT, "\"%s\" does not continue state.json at change %" PRIu64, path, number);
+	}
+	return ERR_OK;
+}
+
+enum err_code lease_log_replay(struct host *h, const json_t *state, struct err *e)
+{
+	const char *name = json_str(state, "lease_log", "");
+	struct buf b = BUF_INIT;
+	enum err_code rc;
+	char *path;
+
+	if (!*name)
+		return ERR_OK;
+	path = rundir_path(h->server->cfg.id->run_dir, path_basename(name));
+	rc = file_read(path, LOG_MAX, &b, e);
+	if (!rc)
+		rc = replay_lines(h, path, &b, e);
+	buf_release(&b);
+	free(path);
+	return rc;
+}

@@ -1,0 +1,47 @@
+#ifndef COORDINATOR_LEASE_LOG_H
+#define COORDINATOR_LEASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+
+/* The coordinator's log of leases: RUN/state.leases-ID, beside state.json.
+ *
+ * Leases change far more often than the rest of the state, so they do not rewrite state.json.
+ * Each change is a line, numbered without gaps; state.json names the log and says how many
+ * changes it contains itself. The log's thread writes and syncs all waiting lines at once, so
+ * that many leases share the cost of one sync, and no thread holds the host's lock during a
+ * sync. The answer to a lease is sent when its line is durable (host_may_tell).
+ *
+ * When the log has become long it is truncated, after a state.json that contains all of it was
+ * written. A line has a checksum; reading ends at the first line that is torn or does not
+ * continue the one before. */
+struct host;
+struct lease_log;
+struct task_change;
+
+/* Make an empty log and start its thread.  All calls but this one and lease_log_stop are made
+ * with the host's lock held. */
+enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e);
+/* Stop and join the thread; waiting lines are not written. Call without the host's lock. */
+void lease_log_stop(struct lease_log *l);
+void lease_log_free(struct lease_log *l);         /* l may be NULL */
+
+/* The file's name within the run directory. */
+const char *lease_log_name(const struct lease_log *l);
+/* Queue a change for the log's thread. */
+void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change);
+/* Is the log so long that state.json should be written in order to truncate it? l may be NULL. */
+bool lease_log_is_long(const struct lease_log *l);
+/* state.json is durable, names this log, and has all changes up to `number`. */
+void lease_log_saved(struct lease_log *l, uint64_t number);
+
+/* Apply the changes of the log that `state` names to the coordinator, which has been given that
+ * state. ERR_FORMAT, ERR_IO: it cannot be known what was leased. */
+enum err_code lease_log_replay(struct host *h, const json_t *state, struct err *e);
+/* Remove the logs of earlier coordinators. */
+void lease_log_remove_others(const struct host *h);
+
+#endif

@@ -1,0 +1,81 @@
+#include "coordinator/psk_renewal.h"
+
+#include <sodium.h>
+
+#include "core/json.h"
+#include "rundir/rundir.h"
+
+static void cluster_id_of(const uint8_t psk[static KEY_BYTES], char out[static 2 * HS_CLUSTER_BYTES + 1])
+{
+	uint8_t cluster[HS_CLUSTER_BYTES];
+
+	secrets_cluster(psk, cluster);
+	sodium_bin2hex(out, 2 * HS_CLUSTER_BYTES + 1, cluster, sizeof cluster);
+}
+
+void psk_renewal_begin(struct host *h)
+{
+	struct secret_pair pair;
+	char before[2 * HS_CLUSTER_BYTES + 1];
+
+	secrets_both(h->server->cfg.id->conn.secrets, &pair);
+	cluster_id_of(pair.now, h->cluster_id);
+	cluster_id_of(pair.before, before);
+	if (pair.until && strcmp(json_str(h->server->state, "cluster_id", ""), before) == 0)
+		json_object_set_new(h->server->state, "cluster_id", json_string(h->cluster_id));
+	h->secret_until = pair.until;
+	sodium_memzero(&pair, sizeof pair);
+}
+
+void psk_renewal_update_http(struct host *h)
+{
+	struct secret_pair pair;
+
+	secrets_both(h->server->cfg.id->conn.secrets, &pair);
+	if (h->http)
+		http_server_secrets(h->http, pair.now, pair.before, pair.until);
+	sodium_memzero(&pair, sizeof pair);
+}
+
+void psk_renewal_tick(struct host *h)
+{
+	int64_t now = clock_wall() / NSEC_PER_SEC;
+	struct secret_pair pair;
+	char *keys;
+
+	if (!h->secret_until || now < h->secret_until || !h->server->cfg.id->run_dir)
+		return;
+	keys = rundir_path(h->server->cfg.id->run_dir, "keys");
+	secrets_both(h->server->cfg.id->conn.secrets, &pair);
+	secrets_tidy_dir(keys, &pair, now);
+	h->secret_until = 0;
+	sodium_memzero(&pair, sizeof pair);
+	free(keys);
+}
+
+/* Replace the files first: whenever this process ends, the next one continues with the secret
+ * that is in them. */
+enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who, struct err *e)
+{
+	struct secrets *secrets = h->server->cfg.id->conn.secrets;
+	char *keys = rundir_path(h->server->cfg.id->run_dir, "keys");
+	struct secret_pair pair;
+	enum err_code rc;
+
+	host_lock(h);
+	rc = secrets_rotate_dir(keys, until, e);
+	if (!rc) {
+		secrets_look(secrets, 0);
+		secrets_both(secrets, &pair);
+		cluster_id_of(pair.now, h->cluster_id);
+		h->secret_until = pair.until;
+		psk_renewal_update_http(h);
+		host_event(h, "psk_rotated", "the cluster has a new secret, by %s; the one before is accepted for %lld s", who,
+		    (long long)(until - clock_wall() / NSEC_PER_SEC));
+		coord_publish_view(h->coord);
+		sodium_memzero(&pair, sizeof pair);
+	}
+	host_unlock(h);
+	free(keys);
+	return rc;
+}

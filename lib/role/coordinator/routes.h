@@ -1,0 +1,45 @@
+#ifndef COORDINATOR_ROUTES_H
+#define COORDINATOR_ROUTES_H
+
+/* The routes of the control plane (ps-http(7)), listed in routes.def. routes.c has the GET
+ * routes, routes_post.c the routes that change the cluster, routes_key.c those for keys and
+ * secrets, routes_web.c and routes_web_feed.c those for the dashboard.
+ *
+ * Handlers run on HTTP threads without a lock and take the host's lock themselves. ctx is the
+ * struct host. They return HTTP_DONE with the answer in a, or HTTP_PARK to be run again later:
+ * after host_wake_parked, or when a->park_ms have passed (then req->late is set). */
+
+#include "coordinator/host.h"
+
+/* Fill in the answer: an error, or a JSON document whose reference is taken. Both return
+ * HTTP_DONE. */
+int route_fail(struct http_answer *a, const struct err *e);
+int route_answer(struct http_answer *a, json_t *json);
+
+int host_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_stop(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_ended(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_log(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_scale(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_drain(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a);
+int get_web(void *ctx, const struct http_request *req, struct http_answer *a);
+int get_feed(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_dashboard(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_session(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a);
+
+/* routes_key.c */
+int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a);
+int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a);
+
+#endif

@@ -1,0 +1,376 @@
+#include "coordinator/routes.h"
+
+#include <sodium.h>
+
+#include "coordinator/psk_renewal.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/prepare.h"
+#include "store/session_keys.h"
+
+/* Routes that list, admit, revoke and release keys while the cluster runs. */
+
+/* How long a revocation waits for servers to report that they have cut the sessions. */
+#define CUT_PATIENCE_MS 1000
+
+static enum err_code require_run_dir(const struct host *h, struct err *e)
+{
+	return h->server->cfg.id->run_dir ? ERR_OK :
+	    err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
+}
+
+/* ---- list --------------------------------------------------------------------------- */
+
+struct listing {
+	struct host *h;
+	json_t *list, *sessions;
+	int64_t now, wall;
+};
+
+static json_t *date_or_null(int64_t expires)
+{
+	struct buf text = BUF_INIT;
+	json_t *o;
+
+	if (!expires)
+		return json_null();
+	keyring_put_date(expires, &text);
+	o = json_string((const char *)text.data);
+	buf_release(&text);
+	return o;
+}
+
+static void list_key(void *ctx, const struct keyring_entry *entry)
+{
+	struct listing *l = ctx;
+	char key[48], id[32], print[KEYRING_FINGERPRINT];
+	const char *run = l->h->server->cfg.id->run_dir, *because;
+	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role", role_name(entry->role), "type",
+	    entry->is_token ? "token" : "x25519");
+	int64_t age;
+
+	keyring_fingerprint(entry, print);
+	key_to_text(entry->pk, key);
+	json_object_set_new(o, "fingerprint", json_string(print));
+	json_object_set_new(o, "expires", date_or_null(entry->expires));
+	json_object_set_new(o, "expired", json_boolean(entry->expires && l->wall >= entry->expires));
+	json_object_set_new(o, "here", json_boolean(run && rundir_has_key_file(run, entry->name)));
+	json_object_set_new(o, "sessions", json_integer(json_int(l->sessions, entry->name, 0)));
+	if (!entry->is_token && coord_key_held(l->h->coord, key, l->now, id, &age)) {
+		json_object_set_new(o, "held_by", json_string(id));
+		json_object_set_new(o, "seen_seconds", json_of_num((double)age / (double)NSEC_PER_SEC));
+	} else {
+		json_object_set_new(o, "held_by", json_null());
+		json_object_set_new(o, "seen_seconds", json_null());
+	}
+	because = entry->is_token ? NULL : coord_key_barred(l->h->coord, key);
+	json_object_set_new(o, "quarantine", because ? json_string(because) : json_null());
+	json_array_append_new(l->list, o);
+}
+
+int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	struct host *h = ctx;
+	struct listing l = { .h = h, .list = json_array(), .sessions = session_keys_census(h->server), .now = clock_now(),
+		.wall = clock_wall() / NSEC_PER_SEC };
+
+	(void)req;
+	host_lock(h);
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, list_key, &l);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	host_unlock(h);
+	json_decref(l.sessions);
+	return route_answer(a, json_pack("{s:o}", "keys", l.list));
+}
+
+/* ---- admit -------------------------------------------------------------------------- */
+
+static bool parse_token_hash(const char *hex, uint8_t out[static KEY_BYTES])
+{
+	size_t n;
+
+	return strlen(hex) == 2 * KEY_BYTES && sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
+	    n == KEY_BYTES;
+}
+
+static enum err_code read_entry(const json_t *body, struct keyring_entry *entry, struct err *e)
+{
+	const char *name = json_str(body, "name", ""), *date = json_str(body, "expires", NULL);
+
+	if (!role_parse(json_str(body, "role", ""), &entry->role))
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
+	if (strlen(name) > KEYRING_NAME_MAX)
+		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
+	snprintf(entry->name, sizeof entry->name, "%s", name);
+	entry->is_token = json_object_get(body, "token_hash") != NULL;
+	if (entry->is_token ? !parse_token_hash(json_str(body, "token_hash", ""), entry->pk) :
+	    !key_from_text(json_str(body, "key", ""), entry->pk))
+		return err_set(e, ERR_USAGE, "key: must be %d characters of base64 (or token_hash, %d hexadecimal digits)",
+		    KEY_TEXT_LEN, 2 * KEY_BYTES);
+	if (date && !keyring_date(date, &entry->expires))
+		return err_set(e, ERR_USAGE, "expires: must be YYYY-MM-DD, or with THH:MM:SSZ after it");
+	return ERR_OK;
+}
+
+int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "role", "name", "key", "token_hash", "expires", NULL };
+	struct host *h = ctx;
+	struct keyring_entry entry = { 0 };
+	struct err e = { 0 };
+	char print[KEYRING_FINGERPRINT];
+
+	if (!json_only(req->body, "", keys, &e) || require_run_dir(h, &e) || read_entry(req->body, &entry, &e) ||
+	    rundir_authorize_key(h->server->cfg.id->run_dir, &entry, &e) || server_reload(h->server, &e))
+		return route_fail(a, &e);
+	keyring_fingerprint(&entry, print);
+	host_lock(h);
+	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name, role_name(entry.role), req->peer.name);
+	host_unlock(h);
+	return route_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
+}
+
+/* ---- revoke ------------------------------------------------------------------------- */
+
+static bool is_admitted(struct server *s, const char *name, struct keyring_entry *out)
+{
+	const struct keyring_entry *entry;
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	entry = keyring_find_name(s->ring, name);
+	if (entry)
+		*out = *entry;
+	pthread_rwlock_unlock(&s->keys_lock);
+	return entry != NULL;
+}
+
+static enum err_code revoke_key(struct host *h, const char *name, const char *who, uint64_t *made, struct err *e)
+{
+	const struct identity *id = h->server->cfg.id;
+	struct keyring_entry was;
+	struct err unwritten = { 0 };
+	char key[48];
+	enum err_code rc = require_run_dir(h, e);
+
+	if (!rc && strcmp(name, id->name) == 0)
+		rc = err_set(e, ERR_USAGE, "%s is the coordinator's own key, which it is known by: it cannot be revoked while it runs",
+		    name);
+	if (!rc)
+		rc = rundir_revoke_key(id->run_dir, name, &was, e);
+	/* An earlier request removed the line, but the file could not be reloaded then. */
+	if (rc == ERR_NOTFOUND && is_admitted(h->server, name, &was))
+		rc = ERR_OK;
+	/* The disk may be full. Revoke the key in memory all the same. */
+	if (rc == ERR_IO && is_admitted(h->server, name, &was)) {
+		unwritten = *e;
+		rc = ERR_OK;
+	}
+	if (rc)
+		return rc;
+	key_to_text(was.pk, key);
+	host_lock(h);
+	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
+	host_unlock(h);
+	/* coord_revoke has told the coordinator the key's name, so it counts the sessions that
+	 * servers cut from now on. */
+	if (unwritten.code)
+		server_forget_key(h->server, name, made);
+	else
+		rc = server_reload_keys(h->server, made, e);
+	if (unwritten.code)
+		rc = err_set(e, ERR_IO, "%s is revoked for as long as the coordinator runs, but its line stays in authorized_keys: "
+		    "%.300s; make room and revoke it once more", name, unwritten.msg);
+	return rc;
+}
+
+/* Parked until all servers have cut the key's sessions, or for CUT_PATIENCE_MS. */
+int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "name", NULL };
+	struct host *h = ctx;
+	const char *name = json_str(req->body, "name", "");
+	json_t *missing = json_array();
+	struct err e = { 0 };
+	unsigned checked;
+	int64_t cut;
+	bool settled;
+
+	a->park_ms = CUT_PATIENCE_MS;
+	if (!*req->memo && (!json_only(req->body, "", keys, &e) || revoke_key(h, name, req->peer.name, req->memo, &e))) {
+		json_decref(missing);
+		return route_fail(a, &e);
+	}
+	host_lock(h);
+	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
+	host_unlock(h);
+	if (!settled && !req->late) {
+		json_decref(missing);
+		return HTTP_PARK;
+	}
+	return route_answer(a, json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut, "servers",
+	    (json_int_t)checked, "unreached", missing));
+}
+
+/* ---- invite -------------------------------------------------------------------------
+ * The public key goes into authorized_keys; the secret key goes into the answer alone. */
+
+/* The join file by which a process on another host runs as `name`. It contains secrets. */
+static json_t *join_file(const struct host *h, enum role role, const char *name, const struct key_pair *pair)
+{
+	const struct identity *id = h->server->cfg.id;
+	struct secret_pair secret;
+	const struct identity_join_words words = { h->cfg.name, name, h->server->advertised, h->http ? http_server_address(h->http) : "", role,
+		id->conn.hs.key.pk, secret.now, pair->sk };
+	json_t *out;
+
+	secrets_both(id->conn.secrets, &secret);
+	out = identity_join_json(&words);
+	sodium_memzero(&secret, sizeof secret);
+	return out;
+}
+
+/* Make a new key or, for a monitor, a new token. */
+static enum err_code invite_new(struct host *h, enum role role, const char *name, json_t **out, struct err *e)
+{
+	struct keyring_entry entry = { .role = role, .is_token = role == ROLE_MONITOR };
+	struct key_pair pair;
+	char token[48] = "";
+	enum err_code rc;
+
+	snprintf(entry.name, sizeof entry.name, "%s", name);
+	key_pair_generate(&pair);
+	memcpy(entry.pk, pair.pk, sizeof entry.pk);
+	if (entry.is_token) {
+		keyring_token_new(token);
+		keyring_token_hash(token, entry.pk);
+	}
+	rc = rundir_authorize_key(h->server->cfg.id->run_dir, &entry, e);
+	if (!rc)
+		rc = server_reload(h->server, e);
+	if (!rc)
+		*out = entry.is_token ? json_pack("{s:s}", "token", token) : join_file(h, role, name, &pair);
+	key_pair_wipe(&pair);
+	return rc;
+}
+
+/* Use a key of the run directory, whose process was to run on this host and is to run elsewhere. */
+static enum err_code invite_kept(struct host *h, const char *name, json_t **out, struct err *e)
+{
+	const char *run = h->server->cfg.id->run_dir;
+	struct keyring_entry entry;
+	struct key_pair pair;
+	char *path;
+	enum err_code rc;
+
+	if (!is_admitted(h->server, name, &entry) || entry.is_token || !rundir_has_key_file(run, name))
+		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s", KEYRING_NAME_MAX, name);
+	path = mem_printf("%s/keys/%s.key", run, entry.name);
+	rc = key_pair_load(path, &pair, e);
+	if (!rc)
+		*out = join_file(h, entry.role, entry.name, &pair);
+	key_pair_wipe(&pair);
+	free(path);
+	return rc;
+}
+
+static enum err_code invite_process(struct host *h, const json_t *body, json_t **out, struct err *e)
+{
+	const char *kept = json_str(body, "kept", NULL), *wish = json_str(body, "name", "");
+	enum role role;
+	char name[KEYRING_NAME_MAX + 1];
+
+	if (require_run_dir(h, e))
+		return e->code;
+	if (kept)
+		return invite_kept(h, kept, out, e);
+	if (!role_parse(json_str(body, "role", ""), &role))
+		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
+	if (strlen(wish) > KEYRING_NAME_MAX)
+		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
+	snprintf(name, sizeof name, "%s", wish);
+	if (!name[0])
+		snprintf(name, sizeof name, "%s-%llx", role_name(role), (unsigned long long)(clock_wall() & 0xffffffffff));
+	return invite_new(h, role, name, out, e);
+}
+
+int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "role", "name", "kept", NULL };
+	struct err e = { 0 };
+	json_t *out = NULL;
+
+	if (!json_only(req->body, "", keys, &e) || invite_process(ctx, req->body, &out, &e))
+		return route_fail(a, &e);
+	return route_answer(a, out);
+}
+
+/* ---- release from quarantine ----------------------------------------------------------- */
+
+int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "name", NULL };
+	struct host *h = ctx;
+	const char *name = json_str(req->body, "name", "");
+	const struct keyring_entry *entry;
+	struct err e = { 0 };
+	char key[48] = "";
+	enum err_code rc;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	entry = keyring_find_name(h->server->ring, name);
+	if (entry)
+		key_to_text(entry->pk, key);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	host_lock(h);
+	rc = entry ? coord_release_key(h->coord, name, key, clock_now(), &e) :
+	    err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:s}", "name", name));
+}
+
+/* ---- the cluster's pre-shared key ------------------------------------------------------ */
+
+struct guests {
+	const char *run;
+	json_t *list;
+};
+
+/* A process whose secret key is not here got its credentials in a join file, which contains the
+ * old pre-shared key. */
+static void add_remote_process(void *ctx, const struct keyring_entry *entry)
+{
+	struct guests *g = ctx;
+
+	if (!entry->is_token && !rundir_has_key_file(g->run, entry->name))
+		json_array_append_new(g->list, json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
+}
+
+int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "grace_seconds", NULL };
+	struct host *h = ctx;
+	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
+	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = 0;
+	struct err e = { 0 };
+	enum err_code rc = json_only(req->body, "", keys, &e) ? require_run_dir(h, &e) : e.code;
+
+	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
+		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d", SECRET_GRACE_MAX);
+	if (!rc) {
+		until = clock_wall() / NSEC_PER_SEC + grace;
+		rc = psk_renewal_rotate(h, until, req->peer.name, &e);
+	}
+	if (rc) {
+		json_decref(g.list);
+		return route_fail(a, &e);
+	}
+	pthread_rwlock_rdlock(&h->server->keys_lock);
+	keyring_each(h->server->ring, add_remote_process, &g);
+	pthread_rwlock_unlock(&h->server->keys_lock);
+	return route_answer(a, json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until", date_or_null(until), "guests",
+	    g.list));
+}

@@ -1,0 +1,285 @@
+#include "coordinator/routes.h"
+
+#include "coordinator/checkpoint_schedule.h"
+#include "coordinator/scale_request.h"
+#include "coordinator/settings_request.h"
+#include "coordinator/tables_request.h"
+#include "coordinator/trace_request.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/num.h"
+#include "rundir/prepare.h"
+
+/* Routes that change something. */
+
+/* How long a request waits for the servers to agree on a change. */
+#define SET_PARK_MS 60000
+
+/* Parked until the checkpoint that this request asked for is made, or has failed. */
+int host_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	bool done;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!h->keep) {
+		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep checkpoints in");
+		return HTTP_DONE;
+	}
+	a->park_ms = HTTP_PARK_MAX_MS;
+	host_lock(h);
+	if (!*req->memo)
+		*req->memo = checkpoint_schedule_request(h->keep);
+	done = keep_last(h->keep)->done >= *req->memo;
+	e = keep_last(h->keep)->why;
+	if (done && !e.code)
+		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step, "path", keep_last(h->keep)->path);
+	host_unlock(h);
+	if (done && e.code)
+		return route_fail(a, &e);
+	return done ? HTTP_DONE : HTTP_PARK;
+}
+
+int host_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "why", NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	coord_stop(h->coord, json_str(req->body, "why", "asked to stop"), clock_now());
+	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
+	 * the same. */
+	coord_end(h->coord);
+	host_unlock(h);
+	return route_answer(a, json_object());
+}
+
+/* The supervisor reports how a process ended, which the coordinator cannot see. */
+int host_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "id", "how", NULL };
+	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
+	struct host *h = ctx;
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!*id || !*how) {
+		http_fail(a, ERR_USAGE, NULL, "id and how: must not be empty");
+		return HTTP_DONE;
+	}
+	host_lock(h);
+	host_event(h, "process_ended", "%.48s %.200s", id, how);
+	host_unlock(h);
+	return route_answer(a, json_object());
+}
+
+int host_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "level", NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	int level = log_level_parse(json_str(req->body, "level", ""));
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (level < 0) {
+		http_fail(a, ERR_USAGE, NULL, "level: must be error, warn, info or debug");
+		return HTTP_DONE;
+	}
+	atomic_store(&h->server->cfg.log->level, level);
+	return route_answer(a, json_object());
+}
+
+int host_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "servers", "workers", NULL };
+	struct host *h = ctx;
+	int64_t servers = json_int(req->body, "servers", -1), workers = json_int(req->body, "workers", -1);
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e) || scale_request_apply(h, servers, workers, &e))
+		return route_fail(a, &e);
+	return route_answer(a, json_object());
+}
+
+int host_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "server", NULL };
+	struct host *h = ctx;
+	const char *id = json_str(req->body, "server", "");
+	struct err e = { 0 };
+	uint64_t n;
+	enum err_code rc = ERR_OK;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (strncmp(id, "server-", 7) != 0 || !num_uint(id + 7, COORD_SERVERS_MAX - 1, &n))
+		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"", id);
+	if (!rc) {
+		host_lock(h);
+		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
+		host_unlock(h);
+	}
+	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	rc = coord_rebalance(h->coord, clock_now(), &e);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e);
+
+static void note_waiting_change(struct host *h)
+{
+	host_lock(h);
+	h->change_is_awaited = true;
+	host_unlock(h);
+}
+
+/* A change that the servers vote on: requested once (req->memo keeps its ticket), and answered
+ * when it has been decided. */
+static int answer_voted_change(struct host *h, const struct http_request *req, struct http_answer *a, change_fn *change)
+{
+	struct err e = { 0 };
+
+	if (!*req->memo) {
+		enum err_code rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
+
+		a->park_ms = SET_PARK_MS;
+		/* Another change is being decided: wait for it. It may have been decided before
+		 * change_is_awaited was set, so try once more. */
+		if (rc == ERR_EXISTS && !req->late) {
+			note_waiting_change(h);
+			rc = change(h, req->body, req->peer.name, req->memo, &a->json, &e);
+		}
+		if (rc == ERR_EXISTS && !req->late)
+			return HTTP_PARK;
+		if (rc || a->json)
+			return rc ? route_fail(a, &e) : HTTP_DONE;
+	}
+	switch (settings_request_answer(h, *req->memo, &a->json, &e)) {
+	case COORD_AGREED:
+		return HTTP_DONE;
+	case COORD_REFUSED:
+		return route_fail(a, &e);
+	default:
+		break;
+	}
+	if (!req->late)
+		return HTTP_PARK;
+	http_fail(a, ERR_TIMEOUT, "ps-ctl events says when it is", "the servers have not decided it yet");
+	return HTTP_DONE;
+}
+
+int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	return answer_voted_change(ctx, req, a, settings_request_change);
+}
+
+/* Create tables at once, in a cluster whose tables were not made by a job. */
+static int create_tables_now(struct host *h, const struct http_request *req, struct http_answer *a)
+{
+	struct coord_self self = { .kind = COORD_ADMIN };
+	struct host_mark due;
+	struct err e = { 0 };
+	json_t *msg, *done;
+
+	msg = json_copy((json_t *)(uintptr_t)req->body);
+	json_object_set_new(msg, "op", json_string("table"));
+	done = host_handle(h, &self, msg, &due, &e);
+	json_decref(msg);
+	return done ? route_answer(a, done) : route_fail(a, &e);
+}
+
+int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "tables", "add", "grow", "drop", NULL };
+	struct err e = { 0 };
+	int code;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (json_object_size(req->body) != 1) {
+		err_set(&e, ERR_USAGE, "one of tables, add, grow and drop is wanted");
+		return route_fail(a, &e);
+	}
+	if (json_object_get(req->body, "tables"))
+		return create_tables_now(ctx, req, a);
+	code = answer_voted_change(ctx, req, a, tables_request_change);
+	if (a->json)
+		json_object_del(a->json, "settings");
+	if (a->json && !((struct host *)ctx)->cfg.has_job)
+		json_object_set_new(a->json, "step", json_null());
+	return code;
+}
+
+/* Returns at once. The pause is complete when all workers rest, which the status shows. */
+int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "paused", NULL };
+	const json_t *paused = json_object_get(req->body, "paused");
+	struct err e = { 0 };
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!json_is_boolean(paused)) {
+		http_fail(a, ERR_USAGE, NULL, "paused: must be true or false");
+		return HTTP_DONE;
+	}
+	return settings_request_pause(ctx, json_is_true(paused), req->peer.name, &e) ? route_fail(a, &e) : route_answer(a, json_object());
+}
+
+int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { "seconds", NULL };
+	double seconds = json_num(req->body, "seconds", 0);
+	struct host *h = ctx;
+	struct err e = { 0 };
+	enum err_code rc;
+	uint64_t id;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	if (!(seconds > 0 && seconds <= TRACING_MAX_SECONDS)) {
+		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most", TRACING_MAX_SECONDS);
+		return HTTP_DONE;
+	}
+	host_lock(h);
+	rc = trace_request_begin(h, seconds, clock_now(), &id, &e);
+	host_unlock(h);
+	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
+}
+
+/* Returns the number of the trial; GET /v1/probe has its results. */
+int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
+{
+	static const char *const keys[] = { NULL };
+	struct host *h = ctx;
+	struct err e = { 0 };
+	int64_t number;
+
+	if (!json_only(req->body, "", keys, &e))
+		return route_fail(a, &e);
+	host_lock(h);
+	number = coord_probe(h->coord, clock_now());
+	host_unlock(h);
+	return route_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
+}

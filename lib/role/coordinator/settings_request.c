@@ -1,0 +1,486 @@
+#include "coordinator/settings_request.h"
+
+#include <stdlib.h>
+
+#include "conf/conf_key.h"
+#include "conf/live.h"
+#include "conf/rule.h"
+#include "coordinator/adapt.h"
+#include "coordinator/checkpoint_schedule.h"
+#include "coordinator/scale_request.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+
+/* A planned change is proposed when the fastest worker is AHEAD_SECONDS and AHEAD_STEPS before
+ * its step. */
+#define AHEAD_SECONDS 1.0
+#define AHEAD_STEPS 2u
+#define PLANNED_MAX 64u
+
+/* ---- validation ------------------------------------------------------------------------ */
+
+enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
+{
+	static const char *const of_mode[] = { "sync", "backup" };
+	static const char *const of_bsp[] = { "local_steps", "outer" };
+	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer", "optimizer" };
+	char unknown[64];
+	const char *name;
+	json_t *v;
+
+	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
+		return err_set(e, ERR_CONFIG, "via: with allreduce workers make the updates, and only what is for no step "
+		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
+	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots && coord_has_sparse(h->coord))
+		return err_set(e, ERR_CONFIG, "local_steps: a table is sparse, and %s has state for each row; sgd has none", c->job.optimizer);
+	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
+		return err_set(e, ERR_CONFIG, "job.frozen: there is no table \"%s\"", unknown);
+	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
+		const char *leaf = strncmp(name, "job.", 4) == 0 ? name + 4 : name;
+
+		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
+			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(h->coord))
+				return err_set(e, ERR_CONFIG, "%s: cannot change while relays sum for workers: they do so in bsp only", leaf);
+		/* These keys change the meaning of a push, so all workers must change at the
+		 * same step. */
+		for (size_t i = 0; i < sizeof of_bsp / sizeof *of_bsp; i++)
+			if (strcmp(leaf, of_bsp[i]) == 0 && (c->sync.kind != SYNC_bsp || !coord_is_bsp(h->coord)))
+				return err_set(e, ERR_CONFIG, "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
+		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces; i++)
+			if (strcmp(leaf, of_pieces[i]) == 0)
+				return err_set(e, ERR_CONFIG, "%s: cannot change while the model is pushed in fragments", leaf);
+	}
+	return ERR_OK;
+}
+
+/* The present configuration with `set` applied. On success the caller releases *out. */
+static enum err_code config_with_changes(const struct host *h, const json_t *set, struct conf *out, struct err *e)
+{
+	enum err_code rc = conf_may_change(set, e);
+
+	if (!rc)
+		rc = conf_from_json(coord_present_config(h->coord), out, e);
+	if (rc)
+		return rc;
+	rc = conf_apply(out, set, e);
+	if (!rc)
+		rc = conf_validate_keys(out, e);
+	if (!rc)
+		rc = settings_check_job(h, out, set, e);
+	if (rc)
+		conf_release(out);
+	return rc;
+}
+
+char *settings_request_sentence(const json_t *set)
+{
+	struct buf b = BUF_INIT;
+	const char *name;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)set, name, v)
+		buf_printf(&b, "%s%s=%.80s", b.len ? " " : "", name, json_string_value(v));
+	return b.data ? (char *)b.data : mem_strdup("");
+}
+
+enum coord_policy settings_request_policy(const struct conf *c)
+{
+	return c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT : c->on_worker_loss.policy == CONF_FAIL ? COORD_FAIL : COORD_SHRINK;
+}
+
+void settings_request_describe(const struct conf *c, struct coord_setting *out)
+{
+	out->batch = conf_step_examples(c);
+	out->bsp = c->sync.kind == SYNC_bsp;
+	out->on_worker_loss = settings_request_policy(c);
+	out->loss_wait = c->on_worker_loss.wait;
+}
+
+static enum err_code request_setting(struct host *h, const json_t *set, uint64_t at, const char *who, uint64_t *ticket, struct err *e)
+{
+	struct coord_setting s = { .set = set, .who = who, .at = at, .at_once = conf_holds_at_once(set) };
+	struct conf c;
+	enum err_code rc = config_with_changes(h, set, &c, e);
+	json_t *config;
+	char *what;
+
+	if (rc)
+		return rc;
+	config = conf_to_json(&c);
+	what = settings_request_sentence(set);
+	s.config = config;
+	s.what = what;
+	settings_request_describe(&c, &s);
+	rc = coord_set(h->coord, &s, clock_now(), ticket, e);
+	free(what);
+	json_decref(config);
+	conf_release(&c);
+	return rc;
+}
+
+/* ---- changes planned for a step --------------------------------------------------------- */
+
+static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at, const char *who, json_t **answer, struct err *e)
+{
+	const json_t *had = coord_planned(h->coord), *p;
+	json_t *list = json_array(), *one = json_pack("{s:I, s:O, s:s}", "at", (json_int_t)at, "set", set, "who", who);
+	bool in = false;
+	size_t i;
+
+	if (json_array_size(had) >= PLANNED_MAX || conf_holds_at_once(set)) {
+		json_decref(list);
+		json_decref(one);
+		return conf_holds_at_once(set) ? err_set(e, ERR_USAGE, "at: these are for no step; they hold at once") :
+		    err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
+	}
+	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
+		if (!in && json_int(p, "at", 0) > (json_int_t)at) {
+			json_array_append(list, one);
+			in = true;
+		}
+		json_array_append(list, (json_t *)(uintptr_t)p);
+	}
+	if (!in)
+		json_array_append(list, one);
+	coord_set_planned(h->coord, list);
+	json_decref(list);
+	json_decref(one);
+	*answer = json_pack("{s:n, s:I}", "settings", "planned", (json_int_t)at);
+	return ERR_OK;
+}
+
+/* The step by which a change must be proposed now: the fastest worker's step plus its steps
+ * within AHEAD_SECONDS. A change that is proposed too late takes effect at a later step. */
+static uint64_t estimate_near_step(struct host *h, int64_t now)
+{
+	uint64_t step = coord_frontier(h->coord);
+
+	if (now - h->pace_at > NSEC_PER_SEC / 2) {
+		h->pace = h->pace_at && step > h->pace_step ? (double)(step - h->pace_step) * NSEC_PER_SEC / (double)(now - h->pace_at) : 0;
+		h->pace_at = now;
+		h->pace_step = step;
+	}
+	return step + AHEAD_STEPS + (uint64_t)(h->pace * AHEAD_SECONDS);
+}
+
+static void request_due_plan(struct host *h, int64_t now)
+{
+	json_t *list = coord_planned(h->coord), *first = json_array_get(list, 0), *rest;
+	uint64_t ticket, soon = estimate_near_step(h, now);
+	struct err e = { 0 };
+	enum err_code rc;
+
+	if (!first || coord_phase(h->coord) != COORD_RUNNING || !coord_settings_have_room(h->coord) ||
+	    (uint64_t)json_int(first, "at", 0) > soon)
+		return;
+	json_incref(first);
+	rest = json_copy(list);
+	json_array_remove(rest, 0);
+	coord_set_planned(h->coord, rest);
+	json_decref(rest);
+	rc = request_setting(h, json_object_get(first, "set"), (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
+	if (rc)
+		host_event(h, "set_refused", "what was planned for step %lld: %s", (long long)json_int(first, "at", 0), e.msg);
+	json_decref(first);
+}
+
+/* ---- settings of this process --------------------------------------------------------------- */
+
+static void apply_local_settings(struct host *h)
+{
+	json_t *now = coord_present_config(h->coord);
+	struct conf c;
+	struct err e;
+
+	if (now == h->followed || conf_from_json(now, &c, &e))
+		return;
+	/* The first configuration is the one that the process was started with. */
+	if (h->followed && strcmp(json_str(h->followed, "log_level", ""), c.log_level) != 0)
+		atomic_store(&h->server->cfg.log->level, log_level_parse(c.log_level));
+	keep_every(h->keep, &c.checkpoint_every);
+	json_decref(h->followed);
+	h->followed = json_incref(now);
+	conf_release(&c);
+}
+
+static bool request_adapted_setting(struct host *h, const char *key, const char *value)
+{
+	json_t *set = json_pack("{s:s}", key, value);
+	uint64_t ticket;
+	struct err e = { 0 };
+
+	enum err_code rc = request_setting(h, set, 0, "adapt", &ticket, &e);
+
+	if (rc)
+		host_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
+	json_decref(set);
+	return !rc;
+}
+
+void settings_request_tick(struct host *h, int64_t now)
+{
+	apply_local_settings(h);
+	request_due_plan(h, now);
+	adapt_tick(h->adapt, h, now, request_adapted_setting);
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+/* {"lr":{"from":0.1,"to":0.01}} */
+static json_t *list_differences(const struct host *h, const struct conf *c)
+{
+	json_t *out = json_object();
+	struct conf now;
+	struct err e;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	if (conf_from_json(coord_present_config(h->coord), &now, &e))
+		return out;
+	for (size_t i = 0; i < n; i++) {
+		json_t *a = conf_value_json(&k[i], &now), *b = conf_value_json(&k[i], c);
+
+		if (a && b && !json_equal(a, b))
+			json_object_set_new(out, k[i].path, json_pack("{s:O, s:O}", "from", a, "to", b));
+		json_decref(a);
+		json_decref(b);
+	}
+	conf_release(&now);
+	return out;
+}
+
+/* A parsed request. The numbers of servers and workers are not settings of a step, so they are
+ * kept apart. */
+struct settings_request {
+	json_t *set;                    /* the other keys */
+	int64_t servers, workers;       /* -1: not in the request */
+	int64_t at;
+	bool dry;
+};
+
+static enum err_code take_member_count(struct settings_request *w, const char *name, int64_t *out,
+    struct err *e)
+{
+	const json_t *v = json_object_get(w->set, name);
+	enum err_code rc = ERR_OK;
+
+	*out = -1;
+	if (v && (!json_is_string(v) || !num_int(json_string_value(v), 1, 65535, out)))
+		rc = err_set(e, ERR_CONFIG, "%s: must be a number, as \"4\"", name);
+	else if (v && w->at >= 0)
+		rc = err_set(e, ERR_USAGE, "at: how many %s there are changes at once", name);
+	json_object_del(w->set, name);
+	return rc;
+}
+
+static enum err_code parse_settings_request(const json_t *body, struct settings_request *w, struct err *e)
+{
+	static const char *const keys[] = { "set", "at", "dry_run", NULL };
+	const json_t *at = json_object_get(body, "at");
+	enum err_code rc;
+
+	*w = (struct settings_request){ .at = json_int(body, "at", -1), .dry = json_flag(body, "dry_run"), .servers = -1, .workers = -1 };
+	if (!json_only(body, "", keys, e))
+		return e->code;
+	if (at && (!json_is_integer(at) || json_integer_value(at) < 0))
+		return err_set(e, ERR_USAGE, "at: must be a step, from 0 on");
+	if (!json_object_size(json_object_get(body, "set")))
+		return err_set(e, ERR_USAGE, "set: must name a key at least");
+	w->set = json_copy(json_object_get(body, "set"));
+	rc = take_member_count(w, "servers", &w->servers, e);
+	return rc ? rc : take_member_count(w, "workers", &w->workers, e);
+}
+
+/* Check the request and list what it would change. With the host's lock held. */
+static enum err_code check_request(const struct host *h, const struct settings_request *w, json_t **changes, struct err *e)
+{
+	struct conf c;
+	enum err_code rc;
+
+	if (!json_object_size(w->set)) {
+		*changes = json_object();
+		return ERR_OK;
+	}
+	rc = config_with_changes(h, w->set, &c, e);
+	if (rc)
+		return rc;
+	*changes = list_differences(h, &c);
+	conf_release(&c);
+	if (w->at >= 0 && (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job))
+		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
+	if (w->at >= 0 && (uint64_t)w->at < coord_frontier(h->coord))
+		return err_set(e, ERR_USAGE, "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
+		    "to change at the next", (long long)w->at, (unsigned long long)coord_frontier(h->coord));
+	return ERR_OK;
+}
+
+static enum err_code request_or_plan(struct host *h, const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (w->at >= 0)
+		return plan_setting(h, w->set, (uint64_t)w->at, who, answer, e);
+	if (json_object_size(w->set))
+		rc = request_setting(h, w->set, 0, who, ticket, e);
+	if (!rc && conf_holds_at_once(w->set)) {
+		*answer = json_pack("{s:I, s:n}", "settings", (json_int_t)coord_settings_made(h->coord), "step");
+		apply_local_settings(h);
+	}
+	return rc;
+}
+
+/* Check everything before anything is changed. */
+static enum err_code change_settings(struct host *h, const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+{
+	json_t *changes = NULL;
+	enum err_code rc;
+
+	host_lock(h);
+	rc = check_request(h, w, &changes, e);
+	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) && !coord_settings_have_room(h->coord))
+		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
+	host_unlock(h);
+	if (!rc && w->dry) {
+		if (w->servers >= 0)
+			json_object_set_new(changes, "servers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
+		if (w->workers >= 0)
+			json_object_set_new(changes, "workers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
+		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
+		return ERR_OK;
+	}
+	json_decref(changes);
+	if (!rc && (w->servers >= 0 || w->workers >= 0))
+		rc = scale_request_apply(h, w->servers, w->workers, e);
+	if (rc)
+		return rc;
+	host_lock(h);
+	rc = request_or_plan(h, w, who, ticket, answer, e);
+	host_unlock(h);
+	return rc;
+}
+
+enum err_code settings_request_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
+    struct err *e)
+{
+	struct settings_request w;
+	enum err_code rc = parse_settings_request(body, &w, e);
+
+	*answer = NULL;
+	*ticket = 0;
+	if (!rc)
+		rc = change_settings(h, &w, who, ticket, answer, e);
+	json_decref(w.set);
+	return rc;
+}
+
+enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer, struct err *e)
+{
+	enum coord_answer a;
+	uint64_t step;
+
+	host_lock(h);
+	a = coord_set_answer(h->coord, ticket, &step, e);
+	if (a == COORD_AGREED)
+		*answer = json_pack("{s:I, s:I}", "settings", (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
+	host_unlock(h);
+	return a;
+}
+
+json_t *settings_request_now(struct host *h)
+{
+	json_t *copy;
+
+	host_lock(h);
+	copy = json_deep_copy(coord_present_config(h->coord));
+	host_unlock(h);
+	return copy;
+}
+
+static json_t *describe_origin(const struct conf_key *k, json_t *value, const json_t *deflt, json_t *settings, json_t *past)
+{
+	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin", deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
+	const json_t *s, *set, *text;
+	const char *name;
+	json_t *at;
+	size_t i;
+
+	json_object_foreach(past, name, at)
+		if (conf_key_find(name, NULL) == k) {
+			json_object_set_new(o, "origin", json_string("set"));
+			json_object_update(o, at);
+		}
+	json_array_foreach(settings, i, s) {
+		set = json_object_get(s, "set");
+		json_object_foreach((json_t *)(uintptr_t)set, name, text)
+			if (conf_key_find(name, NULL) == k) {
+				json_object_set_new(o, "origin", json_string("set"));
+				json_object_set(o, "step", json_object_get(s, "step"));
+				json_object_set(o, "who", json_object_get(s, "who"));
+			}
+	}
+	return o;
+}
+
+json_t *settings_request_origin(struct host *h)
+{
+	json_t *out = json_object(), *settings, *past;
+	struct conf c, deflt;
+	struct err e;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	host_lock(h);
+	settings = coord_settings(h->coord);
+	past = coord_settings_past(h->coord);
+	if (conf_from_json(coord_present_config(h->coord), &c, &e))
+		conf_init(&c);
+	host_unlock(h);
+	conf_init(&deflt);
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0 ? conf_value_json(&k[i], &c) : NULL;
+		json_t *d = conf_value_json(&k[i], &deflt);
+
+		if (v)
+			json_object_set_new(out, k[i].path,
+			    describe_origin(&k[i], v, d, settings, past));
+		json_decref(d);
+	}
+	json_decref(settings);
+	json_decref(past);
+	conf_release(&c);
+	conf_release(&deflt);
+	return out;
+}
+
+enum err_code settings_request_pause(struct host *h, bool pause, const char *who, struct err *e)
+{
+	enum err_code rc;
+
+	host_lock(h);
+	rc = coord_pause(h->coord, pause, who, clock_now(), e);
+	host_unlock(h);
+	return rc;
+}
+
+json_t *settings_initial(const struct conf *c, const json_t *manifest)
+{
+	json_t *plain = conf_to_json(c), *changed = NULL;
+	struct conf from, to;
+	struct err e;
+
+	if (!manifest || conf_from_json(json_object_get(manifest, "config"), &from, &e))
+		return plain;
+	if (conf_from_json(plain, &to, &e) == ERR_OK) {
+		if (conf_copy_live(&to, &from, &e) == ERR_OK)
+			changed = conf_to_json(&to);
+		conf_release(&to);
+	}
+	conf_release(&from);
+	if (!changed)
+		return plain;
+	json_decref(plain);
+	return changed;
+}

@@ -1,0 +1,159 @@
+#include "coordinator/upload.h"
+
+#include <string.h>
+
+#include "coordinator/checkpoint_schedule.h"
+#include "core/buf.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "object/helper.h"
+
+#define LINE_MAX_BYTES 65536u
+
+struct offsite {
+	struct host *host;
+	pthread_t thread;
+	bool started, stop;
+	char *timeout;                  /* the deadline, as an option's text */
+	int64_t deadline, again_at;     /* when to retry after a failure; 0: never */
+	uint64_t seen;                  /* value of checkpoint_schedule_figures.made at the last upload */
+	struct helper *helper;          /* running ps-ctl, or NULL; covered by the host's lock */
+	bool failing;                   /* the last upload failed, and an event said so */
+};
+
+/* Record an event for each whole line. */
+static void report_stored_lines(struct offsite *o, struct buf *text)
+{
+	char *end;
+
+	while (text->len > 0 && (end = memchr(text->data, '\n', text->len)) != NULL) {
+		size_t n = (size_t)(end - (char *)text->data);
+		json_t *line = json_parse((char *)text->data, n, LINE_MAX_BYTES, NULL);
+
+		host_lock(o->host);
+		if (line)
+			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s", (long long)json_int(line, "step", 0),
+			           json_str(line, "path", ""));
+		host_unlock(o->host);
+		json_decref(line);
+		buf_consume(text, n + 1);
+	}
+}
+
+static enum err_code read_helper_output(struct offsite *o, struct helper *h, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc;
+	size_t got;
+
+	do {
+		rc = helper_read(h, buf_reserve(&text, 4096), 4096, &got, e);
+		buf_commit(&text, got);
+		report_stored_lines(o, &text);
+	} while (!rc && got > 0);
+	buf_release(&text);
+	return rc;
+}
+
+/* Called without the host's lock. */
+static enum err_code push_checkpoints(struct offsite *o, struct err *e)
+{
+	const char *args[] = { "-C", o->host->server->cfg.id->run_dir, "checkpoint", "push", "--json", "--timeout", o->timeout, NULL };
+	struct helper *h;
+	enum err_code rc = helper_start(args, NULL, &h, e), end;
+
+	if (rc)
+		return rc;
+	host_lock(o->host);
+	o->helper = h;
+	if (o->stop)
+		helper_stop(h);
+	host_unlock(o->host);
+	rc = read_helper_output(o, h, e);
+	host_lock(o->host);
+	o->helper = NULL;
+	host_unlock(o->host);
+	end = helper_end(h, rc ? NULL : e);
+	return rc ? rc : end;
+}
+
+static void *run_upload_thread(void *ctx)
+{
+	struct offsite *o = ctx;
+	struct host *h = o->host;
+	struct err e;
+
+	host_lock(h);
+	while (!o->stop) {
+		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(h->keep);
+		enum err_code rc;
+
+		if (f.made == o->seen && !(o->again_at && clock_now() >= o->again_at)) {
+			host_wait(h, o->again_at);
+			continue;
+		}
+		o->seen = f.made;
+		o->again_at = 0;
+		host_unlock(h);
+		rc = push_checkpoints(o, &e);
+		host_lock(h);
+		if (o->stop)
+			break;
+		if (rc)
+			o->again_at = clock_now() + o->deadline;
+		/* Only the first of several failures in a row is an event; the log has them all. */
+		if (rc && o->failing)
+			log_warn(h->server->cfg.log, "checkpoints are not stored: %s", e.msg);
+		else if (rc)
+			host_event(h, "checkpoint_not_stored", "checkpoints are kept here alone: %s", e.msg);
+		o->failing = rc != ERR_OK;
+	}
+	host_unlock(h);
+	return NULL;
+}
+
+enum err_code upload_start(struct host *h, const struct conf *c, struct err *e)
+{
+	struct offsite *o;
+
+	if (!h->keep || !conf_is_named(c->checkpoint_to))
+		return ERR_OK;
+	o = mem_alloc(sizeof *o);
+	o->host = h;
+	o->deadline = c->deadline;
+	o->timeout = mem_printf("%lldms", (long long)(c->deadline / NSEC_PER_MSEC));
+	/* Checkpoints of an earlier coordinator may not have been uploaded yet. */
+	o->seen = checkpoint_schedule_figures(h->keep).at ? UINT64_MAX : 0;
+	host_lock(h);
+	h->offsite = o;
+	host_unlock(h);
+	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	o->started = true;
+	return ERR_OK;
+}
+
+void upload_stop(struct host *h)
+{
+	struct offsite *o = h->offsite;
+
+	if (!o)
+		return;
+	host_lock(h);
+	o->stop = true;
+	if (o->helper)
+		helper_stop(o->helper);
+	host_wake_waiters(h);
+	host_unlock(h);
+	if (o->started)
+		pthread_join(o->thread, NULL);
+}
+
+void upload_free(struct offsite *o)
+{
+	if (!o)
+		return;
+	free(o->timeout);
+	free(o);
+}

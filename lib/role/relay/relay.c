@@ -1,0 +1,164 @@
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "relay/relayed_slots.h"
+#include "relay/uplink.h"
+#include "session/tracer.h"
+#include "store/quota.h"
+
+/* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
+ * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
+ * or with the relay above.  Views are installed on the agent's thread. */
+
+static enum err_code make_relay_shard(struct server *s, const json_t *view, struct err *e)
+{
+	struct shard_config cfg = { .relay = true, .wake = io_threads_wake, .forward = uplink_forward, .ctx = s };
+	struct shard *shard;
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
+	store_know_sessions(s, &conf);
+	cfg.mode = conf.sync;
+	cfg.mem_limit = conf.mem_limit;
+	/* The shard needs an update rule, though it makes no updates: take one without state. */
+	cfg.rule = optim_find("sgd");
+	rc = server_choose_suites(s, conf.suite, e);
+	if (!rc)
+		rc = shard_new(&cfg, &shard, e);
+	if (!rc)
+		atomic_store(&s->shard, shard);
+	conf_release(&conf);
+	return rc;
+}
+
+/* Was this relay asked to leave, and does the view say that no worker uses it any more? */
+static bool has_left_cluster(struct server *s, const json_t *view)
+{
+	return atomic_load(&s->leaving) &&
+	    !json_flag(json_array_get(json_object_get(view, "relays"), s->relay), "live");
+}
+
+/* Make this process the only replica of every partition. */
+static void place_all_here(struct layout *l)
+{
+	for (size_t t = 0; t < l->ntables; t++) {
+		struct table *x = &l->table[t];
+
+		if (!x->nruns)
+			continue;
+		x->nruns = 1;
+		x->run[0] = (struct run){ .first = 0, .count = x->nparts, .nchain = 1, .joining = NO_SERVER, .leaving = NO_SERVER };
+	}
+}
+
+/* Install the workers that use this relay (`ours`), or all others, which count as gone: their
+ * clocks are not waited for. */
+static void take_relay_workers(struct server *s, const json_t *workers, bool ours)
+{
+	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
+	const json_t *w;
+	size_t i, n = 0;
+
+	json_array_foreach(workers, i, w) {
+		const char *state = json_str(w, "state", "");
+
+		if (relayed_slots_comes_here(s, w, (int)s->relay) != ours || (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
+			continue;
+		m[n++] = (struct member){ .slot = (uint32_t)i,
+			.state = !ours ? MEMBER_GONE : strcmp(state, "done") == 0 ? MEMBER_DONE : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0), .at = ours ? (uint64_t)json_int(w, "from", 0) : 0 };
+		if (!ours)
+			uplink_forget(s->uplink, (uint32_t)i);
+	}
+	shard_take_members(atomic_load(&s->shard), m, n);
+	free(m);
+}
+
+static enum err_code take_relay_view(struct server *s, const json_t *view, struct err *e)
+{
+	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_relay_shard(s, view, e);
+	struct layout layout;
+
+	if (!rc)
+		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
+	if (rc)
+		return rc;
+	session_keys_take(s, view);
+	quota_configure(s, json_object_get(view, "now"));
+	place_all_here(&layout);
+	store_know_tables(s, &layout);
+	atomic_store(&s->installing, layout.epoch);
+	if (layout.epoch != atomic_load(&s->epoch))
+		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
+	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
+	relayed_slots_install(s, view, (int)s->relay);
+	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
+	 * their clocks.  The other workers after it: workers that have left this relay learn so
+	 * from the epoch. */
+	take_relay_workers(s, json_object_get(view, "workers"), true);
+	atomic_store(&s->members_known, true);
+	atomic_store(&s->epoch, layout.epoch);
+	atomic_store(&s->generation, layout.generation);
+	layout_release(&layout);
+	if (rc)
+		return rc;
+	take_relay_workers(s, json_object_get(view, "workers"), false);
+	uplink_view(s->uplink, view, s->relay);
+	io_threads_wake(s);
+	return ERR_OK;
+}
+
+static void on_relay_view(void *ctx, const json_t *view)
+{
+	struct server *s = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err e = { 0 };
+
+	tracer_view(s->tracer, s->agent, view);
+	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 || strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
+	    has_left_cluster(s, view))
+		server_end(s, NULL);
+	else if (take_relay_view(s, view, &e))
+		server_end(s, &e);
+}
+
+static void on_relay_notice(void *ctx, const json_t *msg)
+{
+	if (strcmp(json_str(msg, "op", ""), "keys") == 0)
+		session_keys_take(ctx, msg);
+}
+
+static void on_relay_joined(void *ctx, const json_t *answer)
+{
+	struct server *s = ctx;
+
+	s->relay = (unsigned)json_int(answer, "relay", 0);
+	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->relay, s->cfg.zone, s->address);
+}
+
+static void on_relay_lost(void *ctx, const struct err *why)
+{
+	server_end(ctx, why);
+}
+
+enum err_code relay_start(struct server *s, struct err *e)
+{
+	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC, .deadline = 60 * NSEC_PER_SEC, .joined = on_relay_joined,
+		.view = on_relay_view, .notice = on_relay_notice, .lost = on_relay_lost };
+	enum err_code rc = uplink_start(s, e);
+
+	return rc ? rc : server_join(s, &cfg, e);
+}
+
+void relay_stop(struct server *s)
+{
+	if (!s->uplink)
+		return;
+	uplink_stop(s->uplink);
+	agent_stop(s->agent);
+	s->agent = NULL;
+}

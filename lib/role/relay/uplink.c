@@ -1,0 +1,402 @@
+#include "relay/uplink.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client/relayed.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "relay/uplink_state.h"
+
+/* Everything that is sent stays with its owner until it is answered: sums with their partitions
+ * (shard/relay_part.c), clocks in uplink_clocks.c, requests with the client.  So it can be sent
+ * again after any failure. */
+
+#define TURN_MS 20
+
+static struct shard *shard_of_uplink(const struct uplink *u)
+{
+	return atomic_load(&u->server->shard);
+}
+
+void uplink_wake(struct uplink *u)
+{
+	uint64_t one = 1;
+
+	if (write(u->wake, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+/* ---- sums ------------------------------------------------------------------------------ */
+
+struct sending {
+	struct uplink *u;
+	const struct table *table;
+	uint64_t session;
+};
+
+static bool put_sum(void *ctx, const struct copy *c)
+{
+	struct sending *d = ctx;
+
+	if (client_session(d->u->client, d->table, c->part) != d->session)
+		return false;
+	client_send_sum(d->u->client, &(struct client_sum){ d->table, c->part, c->step, c->seq, c->head, c->body, c->nhead, c->nbody });
+	return true;
+}
+
+/* Send the sums that the connections can take now.  Partitions with more go back to the list; those
+ * without a session are forwarded again when one comes up (shard_resend). */
+static void send_sums(struct uplink *u)
+{
+	const struct layout *l = client_layout(u->client);
+	struct place *todo;
+	size_t n;
+
+	pthread_mutex_lock(&u->lock);
+	todo = u->todo;
+	n = u->ntodo;
+	u->todo = NULL;
+	u->ntodo = u->todo_cap = 0;
+	pthread_mutex_unlock(&u->lock);
+	for (size_t i = 0; i < n; i++) {
+		struct sending d = { .u = u };
+
+		if (todo[i].table >= l->ntables)
+			continue;
+		d.table = &l->table[todo[i].table];
+		d.session = client_session(u->client, d.table, todo[i].part);
+		if (d.session)
+			shard_send(shard_of_uplink(u), SHARD_UPSTREAM, d.session, todo[i].table, todo[i].part, put_sum, &d);
+		if (client_session(u->client, d.table, todo[i].part) != d.session || !d.session)
+			uplink_forward(u->server, SHARD_UPSTREAM, todo[i].table, todo[i].part);
+	}
+	free(todo);
+}
+
+void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
+{
+	struct uplink *u = ((struct server *)server)->uplink;
+	bool first;
+
+	(void)index;
+	pthread_mutex_lock(&u->lock);
+	if (u->ntodo == u->todo_cap) {
+		u->todo_cap = u->todo_cap ? u->todo_cap * 2 : 64;
+		u->todo = mem_regrow(u->todo, u->todo_cap, sizeof *u->todo);
+	}
+	first = u->ntodo == 0;
+	u->todo[u->ntodo++] = (struct place){ table, part };
+	pthread_mutex_unlock(&u->lock);
+	if (first && !pthread_equal(pthread_self(), u->thread))
+		uplink_wake(u);
+}
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch)
+{
+	struct wanted *w;
+	bool news;
+
+	pthread_mutex_lock(&u->lock);
+	if (table >= u->nwanted) {
+		u->wanted = mem_regrow(u->wanted, (size_t)table + 1, sizeof *u->wanted);
+		memset(u->wanted + u->nwanted, 0, (table + 1 - u->nwanted) * sizeof *u->wanted);
+		u->nwanted = (size_t)table + 1;
+	}
+	w = &u->wanted[table];
+	news = epoch > w->epoch || (epoch == w->epoch && w->end <= step);
+	if (news)
+		*w = (struct wanted){ step + 1, epoch };
+	pthread_mutex_unlock(&u->lock);
+	if (news)
+		uplink_wake(u);
+}
+
+static void queue_row_request(struct uplink *u, struct want *w)
+{
+	pthread_mutex_lock(&u->lock);
+	w->next = u->wants;
+	u->wants = w;
+	pthread_mutex_unlock(&u->lock);
+}
+
+bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, uint32_t epoch, const uint8_t *ids,
+    uint32_t n)
+{
+	struct want *w = mem_alloc(sizeof *w + n * sizeof *w->ids);
+	bool room;
+
+	w->table = table;
+	w->epoch = epoch;
+	w->step = step;
+	room = shard_ask_rows(shard_of_uplink(u), table, part, &(struct shard_row_request){ step, epoch }, ids, n, w->ids, &w->n);
+	if (!w->n) {
+		free(w);
+		return room;
+	}
+	queue_row_request(u, w);
+	uplink_wake(u);
+	return room;
+}
+
+static void request_rows(struct uplink *u)
+{
+	const struct layout *l = client_layout(u->client);
+	struct want *w, *next;
+
+	pthread_mutex_lock(&u->lock);
+	w = u->wants;
+	u->wants = NULL;
+	pthread_mutex_unlock(&u->lock);
+	for (; w; w = next) {
+		next = w->next;
+		/* A request of a newer epoch waits until the client has that view, and with it the
+		 * table.  A request of an older epoch is dropped: its worker will send it again. */
+		if (w->epoch > l->epoch)
+			queue_row_request(u, w);
+		else if (w->epoch == l->epoch && w->table < l->ntables && client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
+			queue_row_request(u, w);
+		else
+			free(w);
+	}
+}
+
+static void request_table(struct uplink *u, size_t t, uint64_t wanted)
+{
+	const struct table *table = &client_layout(u->client)->table[t];
+
+	if (wanted <= u->asked[t] || table->sparse)
+		return;
+	/* The old room can be freed: requests that were to fill it ended with their epoch. */
+	if (u->elements[t] < table_elements(table)) {
+		free(u->room[t]);
+		u->room[t] = mem_array(table_elements(table), sizeof **u->room);
+		u->elements[t] = table_elements(table);
+	}
+	if (!client_want(u->client, table, wanted - 1, NULL, u->room[t], NULL))
+		u->asked[t] = wanted;
+}
+
+static void request_wanted(struct uplink *u)
+{
+	uint32_t epoch = client_layout(u->client)->epoch;
+
+	for (size_t t = 0; t < u->nasked; t++) {
+		uint64_t wanted;
+
+		pthread_mutex_lock(&u->lock);
+		wanted = t < u->nwanted && u->wanted[t].epoch == epoch ? u->wanted[t].end : 0;
+		pthread_mutex_unlock(&u->lock);
+		request_table(u, t, wanted);
+	}
+	request_rows(u);
+}
+
+/* ---- answers (hooks of the client) -------------------------------------------------------- */
+
+static void on_uplink_up(void *ctx, unsigned link)
+{
+	struct uplink *u = ctx;
+
+	uplink_clocks_reset(u, link);
+	u->anew = true;
+}
+
+static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
+{
+	struct uplink *u = ctx;
+	struct msg_summed m;
+
+	for (size_t i = 0; msg_get_summed(p, len, i, &m); i++)
+		shard_sum_answered(shard_of_uplink(u), m.table, m.part, m.seq, (enum push_status)m.status);
+	u->settle = true;
+}
+
+static void on_uplink_clocked(void *ctx, unsigned link, uint64_t seq)
+{
+	struct uplink *u = ctx;
+
+	uplink_clocks_acknowledge(u, link, seq);
+	u->changed = true;
+}
+
+static void on_uplink_dense(void *ctx, const struct table *t, uint32_t part, uint64_t step, const float *w, uint64_t version)
+{
+	struct uplink *u = ctx;
+
+	shard_set_fetched(shard_of_uplink(u), t->id, part, step, w, version);
+	u->changed = true;
+}
+
+static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    const float *w, uint64_t version)
+{
+	struct uplink *u = ctx;
+
+	shard_set_fetched_rows(shard_of_uplink(u), t->id, part, step, ids, n, w, version);
+	u->changed = true;
+}
+
+static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+{
+	struct uplink *u = ctx;
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
+	    "message", why);
+
+	agent_tell(u->server->agent, msg);
+	json_decref(msg);
+}
+
+/* ---- views --------------------------------------------------------------------------------- */
+
+void uplink_view(struct uplink *u, const json_t *view, unsigned self)
+{
+	pthread_mutex_lock(&u->lock);
+	json_decref(u->view);
+	u->view = json_deep_copy(view);
+	u->self = self;
+	pthread_mutex_unlock(&u->lock);
+	uplink_wake(u);
+}
+
+/* Make the lists by table as long as the layout has tables. */
+static void grow_table_lists(struct uplink *u)
+{
+	size_t n = client_layout(u->client)->ntables;
+
+	if (n <= u->nasked)
+		return;
+	u->asked = mem_regrow(u->asked, n, sizeof *u->asked);
+	u->room = mem_regrow((void *)u->room, n, sizeof *u->room);
+	u->elements = mem_regrow(u->elements, n, sizeof *u->elements);
+	for (; u->nasked < n; u->nasked++) {
+		u->asked[u->nasked] = 0;
+		u->room[u->nasked] = NULL;
+		u->elements[u->nasked] = 0;
+	}
+}
+
+static void take_uplink_view(struct uplink *u)
+{
+	uint32_t before = client_layout(u->client)->epoch;
+	json_t *view;
+	struct err e;
+
+	pthread_mutex_lock(&u->lock);
+	view = u->view;
+	u->view = NULL;
+	u->hooks.self = u->self;
+	pthread_mutex_unlock(&u->lock);
+	if (!view)
+		return;
+	if (client_apply_view(u->client, view, &e))
+		server_end(u->server, &e);
+	json_decref(view);
+	grow_table_lists(u);
+	/* Records in flight are of the old epoch: send sums and clocks again.  Pulls are sent again
+	 * by the workers, which fill `wanted` and `wants`. */
+	if (client_layout(u->client)->epoch != before) {
+		if (u->nasked)
+			memset(u->asked, 0, u->nasked * sizeof *u->asked);
+		for (unsigned i = 0; i < client_links(u->client); i++)
+			uplink_clocks_reset(u, i);
+		u->anew = true;
+	}
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void finish_uplink_turn(struct uplink *u)
+{
+	struct server *s = u->server;
+	uint32_t members = client_members(u->client);
+
+	if (members > atomic_load(&s->members))
+		atomic_store(&s->members, members);
+	if (u->settle)
+		shard_settle(shard_of_uplink(u));
+	else if (u->changed)
+		io_threads_wake(s);
+	u->settle = u->changed = false;
+}
+
+static void *run_uplink(void *ctx)
+{
+	struct uplink *u = ctx;
+	uint64_t count;
+
+	while (!atomic_load(&u->stop)) {
+		if (read(u->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+			abort();
+		take_uplink_view(u);
+		if (client_layout(u->client)->epoch) {
+			if (u->anew)
+				shard_resend(shard_of_uplink(u), SHARD_UPSTREAM);
+			u->anew = false;
+			uplink_clocks_send(u);
+			send_sums(u);
+			request_wanted(u);
+		}
+		client_pump(u->client, TURN_MS);
+		finish_uplink_turn(u);
+	}
+	return NULL;
+}
+
+enum err_code uplink_start(struct server *s, struct err *e)
+{
+	struct uplink *u = mem_alloc(sizeof *u);
+	struct client_config cc = { .id = s->cfg.id, .hooks = &u->hooks, .missed = report_missed_relay, .slot = CLIENT_NO_SLOT,
+		.incarnation = s->incarnation, .transport = "auto", .deadline = INT64_MAX / 2, .log = s->cfg.log, .ctx = u };
+	enum err_code rc;
+
+	u->server = s;
+	u->hooks = (struct client_relay_hooks){ .ctx = u, .up = on_uplink_up, .summed = on_uplink_summed, .clocked = on_uplink_clocked,
+		.dense = on_uplink_dense, .rows = on_uplink_rows };
+	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_mutex_init(&u->lock, NULL);
+	rc = client_new(&cc, &u->client, e);
+	s->uplink = u;
+	if (!rc && pthread_create(&u->thread, NULL, run_uplink, u)) {
+		u->thread = 0;
+		rc = err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	return rc;
+}
+
+void uplink_stop(struct uplink *u)
+{
+	if (!u || !u->thread)
+		return;
+	atomic_store(&u->stop, true);
+	uplink_wake(u);
+	pthread_join(u->thread, NULL);
+}
+
+void uplink_free(struct uplink *u)
+{
+	struct want *w;
+
+	if (!u)
+		return;
+	client_free(u->client);
+	uplink_clocks_free(u);
+	while ((w = u->wants)) {
+		u->wants = w->next;
+		free(w);
+	}
+	for (size_t t = 0; t < u->nasked; t++)
+		free(u->room[t]);
+	free((void *)u->room);
+	free(u->elements);
+	free(u->wanted);
+	free(u->asked);
+	free(u->todo);
+	json_decref(u->view);
+	close(u->wake);
+	pthread_mutex_destroy(&u->lock);
+	free(u);
+}

@@ -1,0 +1,269 @@
+#include "core/mem.h"
+#include "relay/uplink_state.h"
+
+/* Clocks of workers on their way up.  A clock is acknowledged when every server has acknowledged
+ * it. The worker sends no other clock before that, so only the last one of each worker is kept. */
+
+/* Bytes of entries in one CLOCKS record; a larger single entry is a record of its own. */
+#define CLOCKS_FULL (256u << 10)
+
+/* ---- from other threads --------------------------------------------------------------- */
+
+static struct uplink_clock_state *slot_at(struct uplink *u, uint32_t slot)
+{
+	if (slot >= u->nslots) {
+		u->slot = mem_regrow(u->slot, (size_t)slot + 1, sizeof *u->slot);
+		memset(u->slot + u->nslots, 0, (slot + 1 - u->nslots) * sizeof *u->slot);
+		u->nslots = (size_t)slot + 1;
+	}
+	return &u->slot[slot];
+}
+
+uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c)
+{
+	struct uplink_clock_state *s;
+	uint64_t token;
+
+	pthread_mutex_lock(&u->lock);
+	s = slot_at(u, c->slot);
+	if (s->said.incarnation != c->incarnation) {
+		free((void *)(uintptr_t)s->said.runs);
+		*s = (struct uplink_clock_state){ 0 };
+	}
+	s->said.slot = c->slot;
+	s->said.incarnation = c->incarnation;
+	s->said.done |= c->done;
+	if (c->clocks) {
+		uint8_t *runs = mem_alloc(c->len + 1);
+
+		if (c->len)
+			memcpy(runs, c->runs, c->len);
+		free((void *)(uintptr_t)s->said.runs);
+		s->said.clocks = true;
+		s->said.step = c->step;
+		s->said.examples = c->examples;
+		s->said.runs = runs;
+		s->said.len = c->len;
+	}
+	token = s->token = ++u->token;
+	pthread_mutex_unlock(&u->lock);
+	uplink_wake(u);
+	return token;
+}
+
+uint64_t uplink_acked(struct uplink *u)
+{
+	uint64_t acked;
+
+	pthread_mutex_lock(&u->lock);
+	acked = u->acked;
+	pthread_mutex_unlock(&u->lock);
+	return acked;
+}
+
+void uplink_forget(struct uplink *u, uint32_t slot)
+{
+	pthread_mutex_lock(&u->lock);
+	if (slot < u->nslots) {
+		free((void *)(uintptr_t)u->slot[slot].said.runs);
+		u->slot[slot] = (struct uplink_clock_state){ 0 };
+	}
+	pthread_mutex_unlock(&u->lock);
+	uplink_wake(u);
+}
+
+/* ---- the uplink's thread ----------------------------------------------------------------- */
+
+static struct heard *heard_at(struct uplink *u, unsigned link)
+{
+	if (link >= u->nheard) {
+		u->heard = mem_regrow(u->heard, (size_t)link + 1, sizeof *u->heard);
+		memset(u->heard + u->nheard, 0, (link + 1 - u->nheard) * sizeof *u->heard);
+		u->nheard = link + 1;
+	}
+	return &u->heard[link];
+}
+
+/* The state of a link, with room for all ranks.  uplink.lock is held. */
+static struct heard *heard_with_slots(struct uplink *u, unsigned link)
+{
+	struct heard *h = heard_at(u, link);
+
+	if (h->n >= u->nslots)
+		return h;
+	h->told = mem_regrow(h->told, u->nslots, sizeof *h->told);
+	h->acked = mem_regrow(h->acked, u->nslots, sizeof *h->acked);
+	memset(h->told + h->n, 0, (u->nslots - h->n) * sizeof *h->told);
+	memset(h->acked + h->n, 0, (u->nslots - h->n) * sizeof *h->acked);
+	h->n = u->nslots;
+	return h;
+}
+
+void uplink_clocks_reset(struct uplink *u, unsigned link)
+{
+	struct heard *h = heard_at(u, link);
+
+	if (h->n) {
+		memset(h->told, 0, h->n * sizeof *h->told);
+		memset(h->acked, 0, h->n * sizeof *h->acked);
+	}
+	h->nopen = 0;
+}
+
+/* u->acked: the token before the oldest one that some link has not acknowledged.  uplink.lock is
+ * held. */
+static void count_acked(struct uplink *u)
+{
+	uint64_t acked = u->token;
+
+	for (unsigned i = 0; i < client_links(u->client); i++) {
+		struct heard *h = heard_with_slots(u, i);
+
+		for (size_t k = 0; client_is_clock_link(u->client, i) && k < u->nslots; k++)
+			if (u->slot[k].token && h->acked[k] < u->slot[k].token && u->slot[k].token <= acked)
+				acked = u->slot[k].token - 1;
+	}
+	u->acked = acked;
+}
+
+/* The clock that is_pushed_alone is asked about. */
+struct asked {
+	struct uplink *u;
+	uint32_t slot;
+	uint64_t step;
+};
+
+static bool is_pushed_alone(void *ctx, uint16_t table, uint32_t part)
+{
+	const struct asked *a = ctx;
+
+	return shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->slot, a->step);
+}
+
+/* Copy the clocks that this link has not been sent, and mark them as sent.  uplink.lock is held. */
+static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf *said)
+{
+	for (size_t k = 0; k < u->nslots && said->len < CLOCKS_FULL; k++)
+		if (h->told[k] < u->slot[k].token) {
+			clocks_put(said, &u->slot[k].said);
+			h->told[k] = u->slot[k].token;
+		}
+}
+
+static void flush_clocks(struct uplink *u, unsigned link, struct buf *body)
+{
+	client_send_clocks(u->client, link, u->seq, body);
+	buf_clear(body);
+}
+
+static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_clock *c, struct buf *body)
+{
+	struct heard *h = &u->heard[link];
+
+	if (!body->len || body->len + clocks_bytes(c) > CLOCKS_FULL) {
+		if (body->len)
+			flush_clocks(u, link, body);
+		u->seq++;
+	}
+	clocks_put(body, c);
+	if (h->nopen == h->cap) {
+		h->cap = h->cap ? h->cap * 2 : 16;
+		h->open = mem_regrow(h->open, h->cap, sizeof *h->open);
+	}
+	h->open[h->nopen++] = (struct batch_said){ u->seq, c->slot, h->told[c->slot] };
+}
+
+/* Send the collected clocks, each with the runs that this link must hear of.  uplink.lock is not
+ * held, because is_pushed_alone takes a partition's lock. */
+static void send_collected_clocks(struct uplink *u, unsigned link, const struct buf *said)
+{
+	struct buf claims = BUF_INIT, body = BUF_INIT;
+	struct slot_clock c;
+	size_t at = 0;
+	bool bad;
+
+	while (clocks_next(said->data, said->len, &at, &c, &bad)) {
+		buf_clear(&claims);
+		client_select_announcements(u->client, link, c.runs, c.len, is_pushed_alone, &(struct asked){ u, c.slot, c.step }, &claims);
+		c.runs = claims.data;
+		c.len = claims.len;
+		add_clock_entry(u, link, &c, &body);
+	}
+	flush_clocks(u, link, &body);
+	buf_release(&claims);
+	buf_release(&body);
+}
+
+/* Send a link at most CLOCKS_FULL bytes of clocks.  False: there was nothing to send. */
+static bool send_clocks_to_link(struct uplink *u, unsigned link)
+{
+	struct buf said = BUF_INIT;
+	bool some;
+
+	pthread_mutex_lock(&u->lock);
+	collect_unsent_clocks(u, heard_with_slots(u, link), &said);
+	pthread_mutex_unlock(&u->lock);
+	some = said.len > 0;
+	if (some)
+		send_collected_clocks(u, link, &said);
+	buf_release(&said);
+	return some;
+}
+
+/* A push that was announced to the relay above as part of our sums now goes to the servers
+ * directly: send that relay all clocks again, with the runs marked `alone`. */
+static void reannounce_alone(struct uplink *u)
+{
+	uint64_t alone = shard_alone_count(atomic_load(&u->server->shard));
+
+	if (alone != u->alone && client_is_clock_link(u->client, client_links(u->client) - 1))
+		uplink_clocks_reset(u, client_links(u->client) - 1);
+	u->alone = alone;
+}
+
+void uplink_clocks_send(struct uplink *u)
+{
+	uint64_t before;
+
+	reannounce_alone(u);
+	for (unsigned i = 0; i < client_links(u->client); i++)
+		while (client_can_send_clocks(u->client, i) && send_clocks_to_link(u, i))
+			;
+	pthread_mutex_lock(&u->lock);
+	before = u->acked;
+	count_acked(u);
+	u->changed |= u->acked != before;
+	pthread_mutex_unlock(&u->lock);
+}
+
+void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
+{
+	struct heard *h = heard_at(u, link);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->nopen; i++) {
+		struct batch_said *b = &h->open[i];
+
+		if (b->seq != seq)
+			h->open[kept++] = *b;
+		else if (h->acked[b->slot] < b->token)
+			h->acked[b->slot] = b->token;
+	}
+	h->nopen = kept;
+	pthread_mutex_lock(&u->lock);
+	count_acked(u);
+	pthread_mutex_unlock(&u->lock);
+}
+
+void uplink_clocks_free(struct uplink *u)
+{
+	for (size_t i = 0; i < u->nslots; i++)
+		free((void *)(uintptr_t)u->slot[i].said.runs);
+	free(u->slot);
+	for (unsigned i = 0; i < u->nheard; i++) {
+		free(u->heard[i].told);
+		free(u->heard[i].acked);
+		free(u->heard[i].open);
+	}
+	free(u->heard);
+}

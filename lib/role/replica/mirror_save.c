@@ -1,0 +1,200 @@
+#include "core/json.h"
+#include "core/mem.h"
+#include "layout/layout.h"
+#include "replica/mirror_state.h"
+
+/* The checkpoint that a read replica begins with.  A file is written when the partitions for it
+ * have reached FILE_BYTES, so that the whole model need not be in memory. */
+
+#define FILE_BYTES (UINT64_C(64) << 20)
+
+struct saving {
+	struct mirror *m;
+	struct ckpt *ckpt;
+	unsigned files;
+	struct ckpt_part *part;         /* the partitions for the next file, and.. */
+	size_t nparts, cap;
+	uint64_t bytes;                 /* ..the size of their values */
+	struct parted *rows;            /* the memory that sparse ones in `part` point to */
+	size_t nrows, rows_cap;
+	/* The group of partitions that is being read: first .. end - 1 of table t. */
+	const struct mirror_table *x;
+	const struct table *t;
+	uint32_t first, end;
+	bool given;                     /* hold_rows has been called for the group */
+};
+
+static enum err_code write_part_file(struct saving *s, struct err *e)
+{
+	json_t *description = NULL;
+	enum err_code rc = s->nparts ? ckpt_write_server(ckpt_tmp(s->ckpt), s->files, s->part, s->nparts, &description, e) : ERR_OK;
+
+	if (!rc && s->nparts) {
+		rc = ckpt_add(s->ckpt, description, e);
+		s->files++;
+	}
+	json_decref(description);
+	for (size_t i = 0; i < s->nrows; i++)
+		mirror_parted_release(&s->rows[i]);
+	s->nrows = s->nparts = 0;
+	s->bytes = 0;
+	return rc;
+}
+
+static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_table *x, uint32_t part)
+{
+	struct ckpt_part *p;
+
+	if (s->nparts == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->part = mem_regrow(s->part, s->cap, sizeof *s->part);
+	}
+	p = &s->part[s->nparts++];
+	*p = (struct ckpt_part){ .table = x->name, .sparse = x->sparse, .part = part, .cols = x->sparse ? x->cols : 0 };
+	return p;
+}
+
+/* ---- dense ---------------------------------------------------------------------------------- */
+
+static enum err_code save_dense(struct saving *s, struct mirror_table *x, const struct table *t, struct err *e)
+{
+	struct client *c = s->m->tool.client;
+	enum err_code rc = client_want(c, t, CLIENT_NOW, NULL, x->w, e);
+
+	if (!rc)
+		rc = client_wait(c, CLIENT_NOW, e);
+	for (uint32_t i = 0; !rc && i < x->nparts; i++) {
+		struct ckpt_part *p = add_saved_part(s, x, i);
+
+		x->version[i] = client_version(c, t, i);
+		p->n = table_part_elements(t, i);
+		p->w = x->w + table_part_begin(t, i);
+		s->bytes += p->n * sizeof *p->w;
+	}
+	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
+}
+
+/* ---- sparse ---------------------------------------------------------------------------------- */
+
+static struct parted *add_parted_rows(struct saving *s)
+{
+	if (s->nrows == s->rows_cap) {
+		s->rows_cap = s->rows_cap ? 2 * s->rows_cap : 16;
+		s->rows = mem_regrow(s->rows, s->rows_cap, sizeof *s->rows);
+	}
+	return &s->rows[s->nrows++];
+}
+
+/* Describe partition i of the held rows for ckpt_write_server. */
+static void describe_saved_rows(const struct saving *s, const struct parted *by, uint32_t i, struct ckpt_part *p)
+{
+	size_t at = by->first[i], narrow = s->t->policy.narrow;
+
+	p->n = by->first[i + 1] - at;
+	p->ids = by->ids + at;
+	p->w = by->rows + at * s->x->cols;
+	if (!narrow)
+		return;
+	p->w = by->narrow + at * narrow;
+	p->narrow = (uint32_t)narrow;
+	p->width = by->width + at;
+	p->nwide = by->wide[i + 1] - by->wide[i];
+	p->rest = by->rest + by->wide[i] * (s->x->cols - narrow);
+}
+
+static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct saving *s = ctx;
+	struct parted *by = add_parted_rows(s);
+	enum err_code rc = mirror_parted_make(s->t, ids, rows, n, by, e);
+
+	if (!rc && s->t->policy.narrow)
+		rc = mirror_parted_narrow(s->t, by, e);
+	for (uint32_t i = s->first; !rc && i < s->end; i++)
+		describe_saved_rows(s, by, i, add_saved_part(s, s->x, i));
+	s->given = true;
+	s->bytes += n * (8 + s->x->cols * sizeof *rows);
+	return rc;
+}
+
+static enum err_code save_partition_group(struct saving *s, uint64_t *step, struct err *e)
+{
+	struct client_changes changes;
+	enum err_code rc;
+
+	s->given = false;
+	rc = client_scan_parts(s->m->tool.client, s->t, s->first, s->end - s->first, CLIENT_ALL, hold_rows, s, &changes, e);
+	if (!rc && !s->given)
+		rc = hold_rows(s, NULL, NULL, 0, e);
+	*step = changes.step < *step ? changes.step : *step;
+	free(changes.live);
+	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
+}
+
+static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const struct table *t, struct err *e)
+{
+	uint64_t step = UINT64_MAX;
+	enum err_code rc = ERR_OK;
+
+	s->x = x;
+	s->t = t;
+	for (s->first = s->end = 0; !rc && s->end < t->nparts; s->first = s->end) {
+		s->end = t->nparts - s->first < MIRROR_GROUP ? t->nparts : s->first + MIRROR_GROUP;
+		rc = save_partition_group(s, &step, e);
+	}
+	x->since = step;
+	return rc;
+}
+
+/* ---- the checkpoint ---------------------------------------------------------------------------- */
+
+/* The manifest's head.  It includes facts about the training data, which scoring needs. */
+static json_t *make_checkpoint_head(struct mirror *m)
+{
+	const struct layout *l = client_layout(m->tool.client);
+	const json_t *config = json_object_get(m->tool.view, "config"), *job = json_object_get(config, "job");
+	json_t *facts = tool_facts(&m->tool), *data = json_pack("{s:o*}", "facts", facts);
+
+	json_object_set_new(data, "examples", json_integer((json_int_t)json_int(m->tool.view, "examples", 0)));
+	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation", (json_int_t)l->generation, "epoch",
+	    (json_int_t)l->epoch, "tables", layout_tables(l), "name", json_str(m->tool.view, "name", ""), "config", config,
+	    "optimizer", json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots", "data", data);
+}
+
+static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < s->m->ntables; i++) {
+		struct mirror_table *x = &s->m->table[i];
+		const struct table *t = layout_find(client_layout(s->m->tool.client), x->name);
+
+		if (!t || t->dropped || t->nparts != x->nparts)
+			rc = err_set(e, ERR_STALE, "table \"%s\" has changed meanwhile: try again", x->name);
+		else
+			rc = x->sparse ? save_sparse(s, x, t, e) : save_dense(s, x, t, e);
+	}
+	return rc ? rc : write_part_file(s, e);
+}
+
+enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e)
+{
+	struct saving s = { .m = m };
+	enum err_code rc = ckpt_begin(checkpoints, 0, &s.ckpt, e);
+	json_t *text;
+
+	if (rc)
+		return rc;
+	text = make_checkpoint_head(m);
+	rc = save_mirrored_tables(&s, e);
+	if (rc)
+		ckpt_abort(s.ckpt);
+	else
+		rc = ckpt_commit(s.ckpt, text, path, e);
+	json_decref(text);
+	for (size_t i = 0; i < s.nrows; i++)
+		mirror_parted_release(&s.rows[i]);
+	free(s.rows);
+	free(s.part);
+	return rc;
+}

@@ -1,0 +1,84 @@
+#ifndef REPLICA_MIRROR_STATE_H
+#define REPLICA_MIRROR_STATE_H
+
+/* The inside of a mirror, shared by mirror.c, mirror_save.c, mirror_take.c, mirror_parted.c and
+ * mirror_model.c.  From mirror_start on the mirror's thread owns all of it, but for `end`. */
+#include <pthread.h>
+
+#include "ckpt/write.h"
+#include "replica/mirror.h"
+#include "session/identity.h"
+#include "shard/shard.h"
+#include "tool/tool.h"
+
+/* A table of the source, with the shape that it had in mirror_open. */
+struct mirror_table {
+	char name[TABLE_NAME];
+	bool sparse;
+	uint64_t rows;
+	uint32_t cols, nparts;
+	int here;                       /* its number in our server; -1: not known yet */
+	/* The table has another shape now, or is dropped: our values stay as they are. */
+	bool changed;
+	/* Dense: all values, and the version of each partition that our server has (or UNKNOWN). */
+	float *w;
+	uint64_t *version;
+	/* The present connection has brought `w`: changes alone may be pulled. */
+	bool based;
+	/* Sparse: the first step whose updates we may not have; CLIENT_ALL: we have nothing. */
+	uint64_t since;
+	/* Sparse, and the source does not know what has changed: when to fetch all again
+	 * (clock_now). */
+	int64_t due;
+};
+#define UNKNOWN UINT64_MAX
+/* The number of partitions of a sparse table that are pulled together, and are in memory
+ * together. */
+#define MIRROR_GROUP 32u
+
+struct mirror {
+	struct log *log;
+	struct identity id;
+	struct tool tool;
+	bool connected;
+	/* The generation of the source's layout, to which our versions and steps belong. */
+	uint32_t generation;
+	struct mirror_table *table;
+	size_t ntables;
+
+	struct server *server;
+	int64_t fresh, last;            /* last: when the source had the values that are here */
+	struct interrupt end;           /* mirror_close makes it readable */
+	/* lost: the source is unreachable, and that has been logged. */
+	bool running, lost;
+	pthread_t thread;
+};
+
+/* mirror_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
+enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e);
+/* mirror_take.c: does our server have all tables of the source by now? */
+bool mirror_has_tables(struct mirror *m, struct shard *shard);
+/* mirror_take.c: pull everything that has changed, and assign it to the shard. */
+enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e);
+
+/* Rows of a table, sorted by partition: those of partition i are first[i] .. first[i + 1] - 1, in
+ * the order in which they were given. */
+struct parted {
+	uint64_t *ids;
+	float *rows;
+	size_t *first;                  /* nparts + 1 entries */
+	/* mirror_parted_narrow: the first columns of each row, its width as checkpoints encode it
+	 * (ckpt/write.h), and the other columns of the wide rows; those of partition i are wide[i]
+	 * .. wide[i + 1] - 1. */
+	float *narrow, *rest;
+	uint64_t *width;
+	size_t *wide;
+};
+/* Sort n rows (rows NULL: ids alone) into *out, which mirror_parted_release frees.  ERR_NOMEM. */
+enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows, size_t n, struct parted *out, struct err *e);
+/* Split the rows of a table whose rows may be narrow.  A row whose other columns are all zero is
+ * narrow.  ERR_NOMEM. */
+enum err_code mirror_parted_narrow(const struct table *t, struct parted *p, struct err *e);
+void mirror_parted_release(struct parted *p);
+
+#endif

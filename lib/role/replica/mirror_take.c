@@ -1,0 +1,202 @@
+#include "core/clock.h"
+#include "core/mem.h"
+#include "replica/mirror_state.h"
+
+/* One turn of the mirror: pull what has changed in the source, and assign it to the shard. */
+
+/* If the source does not know what has changed in a sparse table, all rows are pulled.  That may
+ * take 1/SHARE of the time. */
+#define SHARE 5
+
+/* The source's table; NULL: it has been dropped, or has another shape than at first. */
+static const struct table *find_source_table(struct mirror *m, struct mirror_table *x)
+{
+	const struct table *t = layout_find(client_layout(m->tool.client), x->name);
+	bool same = t && !t->dropped && t->sparse == x->sparse && t->cols == x->cols && t->nparts == x->nparts &&
+	    (t->sparse || t->rows == x->rows);
+
+	if (!same && !x->changed)
+		log_warn(m->log, "table \"%s\" %s there: what is here of it stays as it is; begin anew to have the other", x->name,
+		    t ? "has another shape" : "is no more");
+	x->changed = !same;
+	return same ? t : NULL;
+}
+
+static bool find_table_here(struct shard *shard, struct mirror_table *x)
+{
+	const struct table *t;
+
+	for (uint16_t i = 0; x->here < 0 && (t = shard_table(shard, i)); i++)
+		if (!t->dropped && strcmp(t->name, x->name) == 0)
+			x->here = i;
+	return x->here >= 0;
+}
+
+/* ---- dense -------------------------------------------------------------------------------- */
+
+/* x->w has the present values: assign the partitions whose version has changed. */
+static void assign_dense(struct mirror *m, struct shard *shard, struct mirror_table *x, const struct table *t)
+{
+	for (uint32_t p = 0; p < x->nparts; p++) {
+		uint64_t version = client_version(m->tool.client, t, p);
+
+		if (version != x->version[p] && shard_assign(shard, (uint16_t)x->here, p, x->w + table_part_begin(t, p)) == SHARD_OK)
+			x->version[p] = version;
+	}
+}
+
+static enum err_code update_dense_tables(struct mirror *m, struct shard *shard, struct err *e)
+{
+	struct client *c = m->tool.client;
+	enum err_code rc = ERR_OK;
+	const struct table *t;
+
+	for (size_t i = 0; !rc && i < m->ntables; i++) {
+		struct mirror_table *x = &m->table[i];
+
+		if (!x->sparse && (t = find_source_table(m, x)))
+			rc = client_want(c, t, CLIENT_NOW, x->based ? x->w : NULL, x->w, e);
+	}
+	if (!rc)
+		rc = client_wait(c, CLIENT_NOW, e);
+	for (size_t i = 0; !rc && i < m->ntables; i++) {
+		struct mirror_table *x = &m->table[i];
+
+		if (x->sparse || x->changed)
+			continue;
+		x->based = true;
+		assign_dense(m, shard, x, layout_find(client_layout(c), x->name));
+	}
+	return rc;
+}
+
+/* ---- sparse --------------------------------------------------------------------------------- */
+
+struct taking {
+	struct mirror *m;
+	struct shard *shard;
+	struct mirror_table *x;
+	const struct table *t;
+	uint32_t first, end;            /* the partitions */
+	/* All rows are pulled, not only changes; assign_rows was called. */
+	bool whole, given;
+};
+
+/* The source has no other rows than these in the group: drop all others. */
+static void drop_other_rows(const struct taking *k, const struct parted *by)
+{
+	for (uint32_t p = k->first; p < k->end; p++)
+		shard_retain_rows(k->shard, (uint16_t)k->x->here, p, by->ids + by->first[p], by->first[p + 1] - by->first[p]);
+}
+
+static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct taking *k = ctx;
+	struct parted by;
+	enum err_code rc = mirror_parted_make(k->t, ids, rows, n, &by, e);
+
+	for (uint32_t p = k->first; !rc && p < k->end; p++) {
+		size_t at = by.first[p], count = by.first[p + 1] - at;
+
+		if (count && shard_assign_rows(k->shard, (uint16_t)k->x->here, p, (const uint8_t *)(by.ids + at), (uint32_t)count,
+		                               by.rows + at * k->t->cols) != SHARD_OK)
+			rc = err_set(e, ERR_NOMEM, "there is no room here for more rows of table \"%s\" (mem_limit)", k->t->name);
+	}
+	if (!rc && k->whole)
+		drop_other_rows(k, &by);
+	k->given = true;
+	mirror_parted_release(&by);
+	return rc;
+}
+
+static enum err_code drop_rows_except(const struct taking *k, const uint64_t *ids, size_t n, struct err *e)
+{
+	struct parted by;
+	enum err_code rc = mirror_parted_make(k->t, ids, NULL, n, &by, e);
+
+	if (!rc)
+		drop_other_rows(k, &by);
+	mirror_parted_release(&by);
+	return rc;
+}
+
+/* Update a group of partitions.  *step becomes the first step whose updates may be missing, if that
+ * is lower. */
+static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *step, struct err *e)
+{
+	struct client_changes changes;
+	enum err_code rc = client_scan_parts(k->m->tool.client, k->t, k->first, k->end - k->first, since, assign_rows, k, &changes, e);
+
+	if (!rc && (changes.gone || (k->whole && !k->given)))
+		rc = drop_rows_except(k, changes.live, changes.nlive, e);
+	*step = changes.step < *step ? changes.step : *step;
+	free(changes.live);
+	return rc;
+}
+
+static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct mirror_table *x, const struct table *t, struct err *e)
+{
+	struct taking k = { .m = m, .shard = shard, .x = x, .t = t, .whole = x->since == CLIENT_ALL };
+	uint64_t since = row_policy_dates(&t->policy) ? x->since : CLIENT_ALL, step = UINT64_MAX;
+	int64_t begin = clock_now();
+	enum err_code rc = ERR_OK;
+
+	if (since == CLIENT_ALL && begin < x->due && !k.whole)
+		return ERR_OK;
+	for (; !rc && k.end < t->nparts; k.first = k.end) {
+		k.end = t->nparts - k.first < MIRROR_GROUP ? t->nparts : k.first + MIRROR_GROUP;
+		k.given = false;
+		rc = update_group(&k, since, &step, e);
+	}
+	if (!rc)
+		x->since = step;
+	x->due = clock_now() + (SHARE - 1) * (clock_now() - begin);
+	return rc;
+}
+
+/* ---- all ---------------------------------------------------------------------------------------- */
+
+/* The known versions and steps belong to another generation of the source: pull everything
+ * again. */
+static void forget_versions(struct mirror *m)
+{
+	for (size_t i = 0; i < m->ntables; i++) {
+		struct mirror_table *x = &m->table[i];
+
+		x->since = CLIENT_ALL;
+		for (uint32_t p = 0; !x->sparse && p < x->nparts; p++)
+			x->version[p] = UNKNOWN;
+	}
+}
+
+bool mirror_has_tables(struct mirror *m, struct shard *shard)
+{
+	bool found = true;
+
+	for (size_t i = 0; i < m->ntables; i++)
+		found &= find_table_here(shard, &m->table[i]);
+	return found;
+}
+
+enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e)
+{
+	uint32_t generation = client_layout(m->tool.client)->generation;
+	enum err_code rc = ERR_OK;
+	const struct table *t;
+
+	/* The source was rolled back to a checkpoint: other updates may have the same versions. */
+	if (generation != m->generation)
+		forget_versions(m);
+	m->generation = generation;
+	rc = update_dense_tables(m, shard, e);
+	for (size_t i = 0; !rc && i < m->ntables; i++) {
+		struct mirror_table *x = &m->table[i];
+
+		if (x->sparse && (t = find_source_table(m, x)))
+			rc = update_sparse(m, shard, x, t, e);
+	}
+	/* Rolled back meanwhile: what was pulled may be of both generations. */
+	if (client_layout(m->tool.client)->generation != m->generation)
+		forget_versions(m);
+	return rc;
+}

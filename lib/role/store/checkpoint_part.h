@@ -1,0 +1,33 @@
+#ifndef STORE_CHECKPOINT_PART_H
+#define STORE_CHECKPOINT_PART_H
+
+#include "store/server_state.h"
+
+/* A store's part of a checkpoint, on a thread of its own.  The coordinator orders it in three
+ * messages, and the thread answers each by "snap" messages with a state:
+ *
+ *   idle     -- "snapshot" -->      waiting: the partitions copy themselves at the snapshot's step;
+ *                                   "late" if the step has passed here already
+ *   waiting  -- a change, complete --> taken: answers "taken" with the clocks, or "failed"
+ *   taken    -- "save" -->          the files are written: answers "saved" with their description,
+ *                                   or "failed"
+ *   any      -- "snapshot_end" -->  idle: the snapshot is dropped
+ *
+ * A newer order replaces one that the thread has not begun.  save.lock guards the order; it is not
+ * held while the thread works, and no other lock is taken under it. */
+struct checkpoint_part;
+
+/* Start the thread and set s->save. */
+enum err_code checkpoint_part_start(struct server *s, struct err *e);
+/* End the thread.  checkpoint_part_free frees the rest, when no thread can call checkpoint_part_wake any more.  NULL is
+ * fine for both. */
+void checkpoint_part_stop(struct checkpoint_part *s);
+void checkpoint_part_free(struct checkpoint_part *s);
+/* Take an order: "snapshot", "save" or "snapshot_end".  False for any other message.  Does not
+ * wait.  The agent's thread. */
+bool checkpoint_part_order(struct checkpoint_part *s, const json_t *msg);
+/* The shard has changed, perhaps so that the snapshot can go on.  Any thread, without locks of the
+ * shard. */
+void checkpoint_part_wake(struct checkpoint_part *s);
+
+#endif

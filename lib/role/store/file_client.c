@@ -1,0 +1,300 @@
+#include "store/file_client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/names.h"
+#include "coordinator/file_service.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+
+#define BUSY_PAUSE (300 * NSEC_PER_MSEC)
+#define BUSY_TRIES 200
+
+struct far {
+	struct server *server;
+	struct conn *conn;
+	uint64_t id;                    /* of the checkpoint that is uploaded; 0: a download */
+	unsigned tries;                 /* that ended because the coordinator had no room */
+	/* This runs on the agent's thread, which must send heartbeats. */
+	bool agents;
+	bool live, ended;               /* the session is up; FILE_END has come */
+	struct err why;                 /* the coordinator's refusal, or an error of ours */
+	/* A download goes to this file, or to `in` if that is not NULL. */
+	int fd;
+	struct ckpt_receive *in;
+};
+
+/* ---- the session ------------------------------------------------------------------- */
+
+static void on_file_session_live(void *ctx, const struct hs_server_info *unused)
+{
+	(void)unused;
+	((struct far *)ctx)->live = true;
+}
+
+static enum conn_verdict on_file_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct far *f = ctx;
+	enum err_code rc = ERR_OK;
+
+	if (r->type == REC_NACK)
+		rc = msg_get_nack(payload, r->len, &f->why);
+	else if (r->type == REC_FILE_END)
+		f->ended = true;
+	else if (r->type == REC_FILE_DATA)
+		rc = f->in ? ckpt_receive_put(f->in, payload, r->len, &f->why) : file_write_all(f->fd, payload, r->len, &f->why);
+	return rc ? CONN_DROP : CONN_TAKEN;
+}
+
+static const struct conn_handler handler = { .live = on_file_session_live, .record = on_file_record };
+
+static bool is_transfer_given_up(const struct far *f)
+{
+	if (f->agents)
+		agent_beat_busy(f->server->agent);
+	return atomic_load(&f->server->stopping) || (f->id && atomic_load(&f->server->saves) != f->id);
+}
+
+static bool is_file_session_live(void *ctx)
+{
+	return ((struct far *)ctx)->live || is_transfer_given_up(ctx);
+}
+
+static bool has_queue_room(void *ctx)
+{
+	return conn_queued(((struct far *)ctx)->conn) < FILE_QUEUED || is_transfer_given_up(ctx);
+}
+
+static bool is_file_ended(void *ctx)
+{
+	return ((struct far *)ctx)->ended || is_transfer_given_up(ctx);
+}
+
+static enum err_code await_file_session(struct far *f, bool (*ready)(void *), struct err *e)
+{
+	enum err_code rc = conn_until(f->conn, ready, f, FILE_PATIENCE, e);
+
+	if (f->why.code)
+		return err_set(e, f->why.code, "%s", f->why.msg);
+	if (!rc && is_transfer_given_up(f))
+		return err_set(e, ERR_STOPPED, "it was given up");
+	return rc;
+}
+
+static enum err_code open_file_session(struct far *f, struct err *e)
+{
+	const struct identity *id = f->server->cfg.id;
+	struct hs_client_info info = { .incarnation = f->server->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	int fd;
+	enum err_code rc = net_connect(id->data, &fd, e);
+
+	if (rc)
+		return rc;
+	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
+	f->conn = conn_dial(fd, &id->conn, id->server_key, &info, &handler, f);
+	return await_file_session(f, is_file_session_live, e);
+}
+
+static enum err_code send_file_message(struct far *f, enum msg_type type, json_t *msg, struct err *e)
+{
+	char *text = json_text(msg);
+	struct record r = { .type = (uint8_t)type, .len = (uint32_t)strlen(text) };
+
+	conn_send(f->conn, &r, text);
+	free(text);
+	json_decref(msg);
+	return await_file_session(f, has_queue_room, e);
+}
+
+/* ---- uploads ---------------------------------------------------------------------------- */
+
+static enum err_code put_file_begin(void *ctx, const char *name, uint64_t size, struct err *e)
+{
+	struct far *f = ctx;
+
+	return send_file_message(f, REC_FILE_PUT, json_pack("{s:I, s:s, s:I}", "id", (json_int_t)f->id, "name", name, "size", (json_int_t)size), e);
+}
+
+static enum err_code put_file_bytes(void *ctx, const void *p, size_t n, struct err *e)
+{
+	struct far *f = ctx;
+	enum err_code rc = ERR_OK;
+
+	for (size_t at = 0; !rc && at < n;) {
+		struct record r = { .type = REC_FILE_DATA, .len = (uint32_t)(n - at < FILE_PIECE ? n - at : FILE_PIECE) };
+
+		conn_send(f->conn, &r, (const uint8_t *)p + at);
+		at += r.len;
+		rc = await_file_session(f, has_queue_room, e);
+	}
+	return rc;
+}
+
+static enum err_code put_file_end(void *ctx, enum err_code rc, const char *blake2b, struct err *e)
+{
+	struct far *f = ctx;
+
+	/* After an error the session is closed, and the coordinator drops the file. */
+	if (rc)
+		return rc;
+	f->ended = false;
+	rc = send_file_message(f, REC_FILE_END, json_pack("{s:s}", "blake2b", blake2b), e);
+	return rc ? rc : await_file_session(f, is_file_ended, e);
+}
+
+/* Close the session, whether it succeeded or not.  True: it was refused because the coordinator has
+ * too many sessions for files; this has paused, and the caller tries again. */
+static bool must_try_again(struct far *f, enum err_code rc)
+{
+	int64_t end = clock_now() + BUSY_PAUSE;
+	bool again = rc == ERR_LIMIT && ++f->tries <= BUSY_TRIES;
+
+	conn_free(f->conn);
+	f->conn = NULL;
+	f->live = false;
+	f->why = (struct err){ 0 };
+	while (again && clock_now() < end && !is_transfer_given_up(f))
+		poll(NULL, 0, 20);
+	return again && !is_transfer_given_up(f);
+}
+
+enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_part *parts, size_t n, json_t **description,
+    struct err *e)
+{
+	struct far f = { .server = s, .id = id, .fd = -1 };
+	struct ckpt_sink sink = { &f, put_file_begin, put_file_bytes, put_file_end };
+	enum err_code rc;
+
+	do {
+		*description = NULL;
+		rc = open_file_session(&f, e);
+		if (!rc)
+			rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description, e);
+	} while (must_try_again(&f, rc));
+	return rc;
+}
+
+/* ---- downloads ---------------------------------------------------------------------------- */
+
+static enum err_code download_to_sink(struct far *f, const char *name, struct err *e)
+{
+	enum err_code rc;
+
+	f->ended = false;
+	rc = send_file_message(f, REC_FILE_GET, json_pack("{s:s}", "name", name), e);
+	return rc ? rc : await_file_session(f, is_file_ended, e);
+}
+
+static enum err_code download_manifest(struct far *f, const char *dir, struct err *e)
+{
+	char *path = path_join(dir, CKPT_MANIFEST);
+	enum err_code rc = ERR_OK;
+
+	f->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (f->fd < 0)
+		rc = err_sys(e, ERR_IO, "cannot make \"%s\"", path);
+	if (!rc)
+		rc = download_to_sink(f, CKPT_MANIFEST, e);
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+	free(path);
+	return rc;
+}
+
+static enum err_code download_file(struct far *f, const char *dir, const json_t *file, struct err *e)
+{
+	enum err_code rc = ckpt_receive_begin(dir, json_str(file, "name", ""), (uint64_t)json_int(file, "size", 0), true, &f->in, e);
+
+	if (rc)
+		return rc;
+	rc = download_to_sink(f, json_str(file, "name", ""), e);
+	rc = ckpt_receive_end(f->in, rc, json_str(file, "blake2b", ""), e);
+	f->in = NULL;
+	return rc;
+}
+
+static enum err_code download_checkpoint(struct far *f, const char *dir, struct err *e)
+{
+	enum err_code rc = download_manifest(f, dir, e);
+	json_t *manifest = rc ? NULL : ckpt_manifest_read(dir, e);
+	const json_t *file;
+	size_t i;
+
+	if (!rc && !manifest)
+		rc = e->code;
+	json_array_foreach(json_object_get(manifest, "files"), i, file)
+		if (!rc)
+			rc = download_file(f, dir, file, e);
+	json_decref(manifest);
+	return rc;
+}
+
+static char *make_temporary_name(const char *what)
+{
+	const char *tmp = getenv("TMPDIR");
+	char name[40];
+
+	snprintf(name, sizeof name, "pskit-%s.XXXXXX", what);
+	return path_join(tmp && *tmp ? tmp : "/tmp", name);
+}
+
+enum err_code file_client_restore(struct server *s, struct ckpt_reader **out, struct err *e)
+{
+	struct far f = { .server = s, .fd = -1, .agents = true };
+	char *dir = make_temporary_name("restore");
+	enum err_code rc;
+
+	if (!mkdtemp(dir)) {
+		rc = err_sys(e, ERR_IO, "cannot make a directory for the checkpoint in %s", dir);
+		free(dir);
+		return rc;
+	}
+	do {
+		rc = open_file_session(&f, e);
+		if (!rc)
+			rc = download_checkpoint(&f, dir, e);
+	} while (must_try_again(&f, rc));
+	if (!rc)
+		rc = ckpt_open(dir, out, e);
+	/* The files stay until the reader closes them. */
+	file_remove_tree(dir, NULL);
+	free(dir);
+	return rc;
+}
+
+enum err_code file_client_init(struct server *s, char **path, struct err *e)
+{
+	struct far f = { .server = s, .agents = true };
+	char *name = make_temporary_name("init"), open_file[40];
+	enum err_code rc;
+
+	f.fd = mkostemp(name, O_CLOEXEC);
+	if (f.fd < 0) {
+		rc = err_sys(e, ERR_IO, "cannot make a file for job.init in %s", name);
+		free(name);
+		return rc;
+	}
+	unlink(name);
+	free(name);
+	do {
+		rc = open_file_session(&f, e);
+		if (!rc)
+			rc = download_to_sink(&f, "init", e);
+	} while (must_try_again(&f, rc));
+	if (rc) {
+		close(f.fd);
+		return rc;
+	}
+	/* The descriptor is never closed: tables that are created later begin from the file,
+	 * too. */
+	snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", f.fd);
+	*path = mem_strdup(open_file);
+	return ERR_OK;
+}

@@ -1,0 +1,445 @@
+#include "store/replicate_state.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+
+/* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
+ * to send stay with their partition until they are acknowledged (shard/copy.c), so a link only
+ * lists the partitions that have some. */
+
+#define RETRY_MIN (5 * NSEC_PER_MSEC)
+#define RETRY_MAX (200 * NSEC_PER_MSEC)
+#define REPL_TICK (20 * NSEC_PER_MSEC)
+/* Partitions whose copy to a joining server may be in flight at once. */
+#define FEED_AHEAD 16u
+#define REPORT_EVERY (1 * NSEC_PER_SEC)
+
+static struct shard *shard_of_repl(const struct repl *r)
+{
+	return atomic_load(&r->server->shard);
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+static void drop_link(struct link *l)
+{
+	if (!l->conn)
+		return;
+	loop_del(l->repl->loop, &l->h);
+	conn_free(l->conn);
+	l->conn = NULL;
+	l->up = false;
+	batcher_release(&l->batcher);
+	l->batcher = (struct batcher){ 0 };
+	if (!l->down_since)
+		l->down_since = clock_now();
+	l->next_try = clock_now() + l->retry;
+	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+}
+
+static void send_queued_copies(struct link *l)
+{
+	struct todo t;
+	struct err e;
+
+	while (l->up && conn_queued(l->conn) <= LINK_QUEUE_MAX && replicate_link_next(l, &t)) {
+		shard_send(shard_of_repl(l->repl), (uint16_t)l->index, l->session, t.table, t.part, replicate_link_put, l);
+		if (conn_queued(l->conn) > LINK_QUEUE_MAX) {
+			/* The partition may have more records than fitted. */
+			pthread_mutex_lock(&l->repl->lock);
+			replicate_link_add(l, t);
+			pthread_mutex_unlock(&l->repl->lock);
+		}
+	}
+	if (!l->conn)
+		return;
+	if (l->up)
+		batcher_flush(&l->batcher, l->conn);
+	if (conn_write(l->conn, &e)) {
+		drop_link(l);
+		return;
+	}
+	loop_mod(l->repl->loop, &l->h, EPOLLIN | (conn_queued(l->conn) ? EPOLLOUT : 0));
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
+{
+	struct shard *s = shard_of_repl(l->repl);
+	struct msg_copied c;
+
+	l->refused = false;
+	l->down_since = l->reported = 0;
+	l->retry = RETRY_MIN;
+	for (size_t i = 0; msg_get_copied(payload, len, i, &c); i++)
+		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
+	shard_settle(s);
+}
+
+static enum conn_verdict handle_link_record(struct link *l, const struct record *r, const uint8_t *payload)
+{
+	struct err e = { 0 };
+
+	if (r->type == REC_COPIED && r->epoch >= l->repl->epoch) {
+		take_acknowledgements(l, payload, r->len);
+	} else if (r->type == REC_NACK) {
+		msg_get_nack(payload, r->len, &e);
+		/* Log the first refusal alone; report_unreachable tells the coordinator if it
+		 * lasts. */
+		if (!l->refused)
+			log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index, e.msg);
+		l->refused = true;
+		return CONN_DROP;
+	}
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict on_link_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+	size_t at = 0;
+
+	if (r->type != REC_BATCH)
+		return handle_link_record(ctx, r, payload);
+	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+		if (handle_link_record(ctx, &sub, body) != CONN_TAKEN)
+			return CONN_DROP;
+	return e.code ? CONN_DROP : CONN_TAKEN;
+}
+
+static void on_link_live(void *ctx, const struct hs_server_info *unused)
+{
+	struct link *l = ctx;
+
+	(void)unused;
+	l->up = true;
+	atomic_store(&l->asked, false);
+	if (!l->refused) {
+		l->down_since = l->reported = 0;
+		l->retry = RETRY_MIN;
+	}
+	l->session = ++l->repl->next_session;
+	shard_resend(shard_of_repl(l->repl), (uint16_t)l->index);
+}
+
+static const struct conn_handler handler = { .live = on_link_live, .record = on_link_record };
+
+static void on_link_event(void *ctx, uint32_t events)
+{
+	struct link *l = ctx;
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	if (events & EPOLLOUT)
+		rc = conn_write(l->conn, &e);
+	if (!rc && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+		rc = conn_read(l->conn, &e);
+	if (rc) {
+		log_debug(l->repl->server->cfg.log, "link to server-%u: %s", l->index, e.msg);
+		drop_link(l);
+		return;
+	}
+	send_queued_copies(l);
+}
+
+static void dial_replica(struct link *l)
+{
+	struct server *s = l->repl->server;
+	struct hs_client_info info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
+	int fd, dirfd = -1;
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	memcpy(info.cluster, s->cfg.id->conn.cluster, sizeof info.cluster);
+	snprintf(addr, sizeof addr, "%s", l->tcp);
+	if (l->unix_path[0] && s->cfg.id->run_dir && access(l->unix_path, R_OK | W_OK) == 0) {
+		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &e);
+		snprintf(addr, sizeof addr, "unix:%s", sock);
+	}
+	if (!rc)
+		rc = net_connect(addr, &fd, &e);
+	if (dirfd >= 0)
+		close(dirfd);
+	if (rc) {
+		l->next_try = clock_now() + l->retry;
+		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+		return;
+	}
+	l->conn = conn_dial(fd, &s->cfg.id->conn, l->key, &info, &handler, l);
+	l->h = (struct loop_fd){ .fd = fd, .fn = on_link_event, .ctx = l };
+	if (loop_add(l->repl->loop, &l->h, EPOLLIN | EPOLLOUT, &e))
+		drop_link(l);
+}
+
+/* ---- joining servers ------------------------------------------------------------------------ */
+
+/* Copy partitions to a joining server, FEED_AHEAD at a time.  Tell the coordinator when the server
+ * has all that it gets from us. */
+static void feed_joining_server(struct link *l)
+{
+	struct repl *r = l->repl;
+	struct shard *s = shard_of_repl(r);
+	uint64_t begun;
+	char name[24];
+	json_t *msg;
+
+	shard_feed_counts(s, (uint16_t)l->index, &l->fed_all, &begun, &l->fed_done);
+	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD && shard_feed_next(s, (uint16_t)l->index))
+		begun++;
+	if (!l->fed_all || l->fed_done < l->fed_all)
+		return;
+	l->told = true;
+	msg = json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)l->index, "epoch", (json_int_t)r->epoch);
+	snprintf(name, sizeof name, "copied-%u", l->index);
+	agent_tell_lasting(r->server->agent, name, msg);
+	json_decref(msg);
+}
+
+static void report_unreachable(struct link *l, int64_t now)
+{
+	bool sure = atomic_exchange(&l->asked, false);
+	json_t *msg;
+
+	if (!l->down_since || now - l->down_since < REPORT_EVERY || (!sure && now - l->reported < REPORT_EVERY))
+		return;
+	l->reported = now;
+	msg = json_pack("{s:s, s:i, s:I, s:b}", "op", "unreachable", "server", (int)l->index, "epoch",
+	    (json_int_t)l->repl->epoch, "sure", sure);
+	agent_tell(l->repl->server->agent, msg);
+	json_decref(msg);
+}
+
+static void tick_links(void *ctx)
+{
+	struct repl *r = ctx;
+	int64_t now = clock_now();
+	uint64_t all = 0, done = 0;
+	struct err e;
+
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		if (l->joins && !l->told)
+			feed_joining_server(l);
+		all += l->joins ? l->fed_all : 0;
+		done += l->joins ? l->fed_done : 0;
+		if (!l->live || !l->wanted)
+			continue;
+		if (l->conn && conn_check(l->conn, now, &e)) {
+			log_debug(r->server->cfg.log, "link to server-%u: %s", l->index, e.msg);
+			/* conn_check has waited long enough: report it without REPORT_EVERY. */
+			if (l->up && !l->down_since)
+				l->down_since = now - REPORT_EVERY;
+			drop_link(l);
+		}
+		if (!l->conn && now >= l->next_try)
+			dial_replica(l);
+		report_unreachable(l, now);
+	}
+	atomic_store(&r->server->fed_all, all);
+	atomic_store(&r->server->fed_done, done);
+}
+
+/* ---- from other threads ----------------------------------------------------------------------- */
+
+static void send_forwarded(void *ctx)
+{
+	struct repl *r = ctx;
+	int64_t now = clock_now();
+
+	pthread_mutex_lock(&r->lock);
+	r->posted = false;
+	pthread_mutex_unlock(&r->lock);
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		if (l->up) {
+			send_queued_copies(l);
+		} else if (l->live && !l->conn && now >= l->next_try) {
+			l->wanted = true;
+			dial_replica(l);
+		}
+	}
+}
+
+void replicate_report_again(struct repl *r, int64_t server)
+{
+	if (server >= 0 && server < r->nlinks)
+		atomic_store(&r->link[server]->asked, true);
+}
+
+void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
+{
+	struct repl *r = ((struct server *)server)->repl;
+	bool post = false;
+
+	pthread_mutex_lock(&r->lock);
+	if (index < r->nlinks) {
+		replicate_link_add(r->link[index], (struct todo){ table, part });
+		post = !r->posted;
+		r->posted = true;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (post)
+		loop_post(r->loop, send_forwarded, r);
+}
+
+/* What a view means for the links, on its way from the agent's thread. */
+struct news {
+	struct repl *repl;
+	json_t *servers;
+	uint32_t epoch;
+	bool joins[COORD_SERVERS_MAX];
+};
+
+static void update_link(struct link *l, const json_t *j)
+{
+	bool live = json_flag(j, "live");
+	uint8_t key[KEY_BYTES] = { 0 };
+	const char *tcp = json_str(j, "tcp", "");
+
+	if (live && !key_from_text(json_str(j, "key", ""), key))
+		live = false;
+	if (!live || strcmp(tcp, l->tcp) != 0 || memcmp(key, l->key, sizeof key) != 0) {
+		drop_link(l);
+		l->down_since = l->reported = l->next_try = 0;
+		l->retry = RETRY_MIN;
+		l->wanted = false;
+	}
+	snprintf(l->tcp, sizeof l->tcp, "%s", tcp);
+	snprintf(l->unix_path, sizeof l->unix_path, "%s", json_str(j, "unix", ""));
+	memcpy(l->key, key, sizeof key);
+	l->live = live;
+	if (!live) {
+		pthread_mutex_lock(&l->repl->lock);
+		l->ntodo = 0;
+		pthread_mutex_unlock(&l->repl->lock);
+	}
+}
+
+/* Records in flight were sent under the old epoch: send everything again under the new one. */
+static void apply_view_news(void *ctx)
+{
+	struct news *n = ctx;
+	struct repl *r = n->repl;
+	const json_t *j;
+	size_t i;
+
+	json_array_foreach(n->servers, i, j)
+		update_link(r->link[i], j);
+	for (i = 0; n->epoch != r->epoch && i < r->nlinks; i++) {
+		struct link *l = r->link[i];
+
+		l->joins = n->joins[i];
+		l->told = l->refused = false;
+		if (l->up)
+			l->down_since = l->reported = 0;
+		if (l->up) {
+			l->session = ++r->next_session;
+			shard_resend(shard_of_repl(r), (uint16_t)i);
+		}
+	}
+	r->epoch = n->epoch;
+	json_decref(n->servers);
+	free(n);
+	send_forwarded(r);
+	tick_links(r);
+}
+
+void replicate_prepare(struct repl *r, const json_t *view)
+{
+	size_t n = json_array_size(json_object_get(view, "servers"));
+
+	for (size_t i = r->nlinks; i < n && i < COORD_SERVERS_MAX; i++) {
+		r->link[i] = mem_alloc(sizeof **r->link);
+		r->link[i]->repl = r;
+		r->link[i]->index = (unsigned)i;
+		r->link[i]->retry = RETRY_MIN;
+		atomic_store(&r->nlinks, (unsigned)i + 1);
+	}
+}
+
+/* Find the joining servers that get copies from us, because we are the last of a chain. */
+static void find_joining_servers(struct news *n, const struct layout *l, unsigned self)
+{
+	for (size_t t = 0; t < l->ntables; t++)
+		for (size_t k = 0; k < l->table[t].nruns; k++) {
+			const struct run *run = &l->table[t].run[k];
+
+			if (run->nchain && run->chain[run->nchain - 1] == self && run->joining < COORD_SERVERS_MAX)
+				n->joins[run->joining] = true;
+		}
+}
+
+void replicate_view(struct repl *r, const json_t *view, const struct layout *layout)
+{
+	struct news *n = mem_alloc(sizeof *n);
+
+	n->repl = r;
+	n->servers = json_deep_copy(json_object_get(view, "servers"));
+	n->epoch = layout->epoch;
+	find_joining_servers(n, layout, (unsigned)r->server->cfg.index);
+	loop_post(r->loop, apply_view_news, n);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void *run_replication(void *ctx)
+{
+	loop_run(((struct repl *)ctx)->loop);
+	return NULL;
+}
+
+enum err_code replicate_start(struct server *s, struct err *e)
+{
+	struct repl *r = mem_alloc(sizeof *r);
+	enum err_code rc;
+
+	r->server = s;
+	pthread_mutex_init(&r->lock, NULL);
+	rc = loop_new(&r->loop, e);
+	if (!rc) {
+		loop_tick(r->loop, REPL_TICK, tick_links, r);
+		if (pthread_create(&r->thread, NULL, run_replication, r))
+			rc = err_sys(e, ERR_IO, "cannot start a thread");
+	}
+	if (rc) {
+		loop_free(r->loop);
+		pthread_mutex_destroy(&r->lock);
+		free(r);
+		return rc;
+	}
+	s->repl = r;
+	return ERR_OK;
+}
+
+void replicate_stop(struct repl *r)
+{
+	if (!r)
+		return;
+	loop_stop(r->loop);
+	pthread_join(r->thread, NULL);
+}
+
+void replicate_free(struct repl *r)
+{
+	if (!r)
+		return;
+	for (unsigned i = 0; i < r->nlinks; i++) {
+		drop_link(r->link[i]);
+		free(r->link[i]->todo);
+		free(r->link[i]);
+	}
+	loop_free(r->loop);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}

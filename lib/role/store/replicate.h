@@ -1,0 +1,37 @@
+#ifndef STORE_REPLICATE_H
+#define STORE_REPLICATE_H
+
+#include "store/server_state.h"
+
+/* Replication: links to the servers that hold the next replicas of this server's partitions, and to
+ * servers that join and get copies.  A thread of its own owns the links; the functions below may be
+ * called by any other thread.
+ *
+ * A link is down, dialled (a conn that is not live), or up.  It is dialled when its partitions have
+ * something to send, after a pause that doubles with each failure.  When it comes up, and with each
+ * new epoch while it is up, everything that is not acknowledged is sent again.  While it is down
+ * for longer than REPORT_EVERY the coordinator is told "unreachable", and decides.
+ *
+ * repl.lock guards the lists of partitions to send.  It is taken under a partition's lock, and no
+ * lock is taken under it. */
+
+/* Start the thread and set s->repl. */
+enum err_code replicate_start(struct server *s, struct err *e);
+/* End the thread.  replicate_free frees the rest, when no thread can call replicate_forward any more.  NULL
+ * is fine for both. */
+void replicate_stop(struct repl *r);
+void replicate_free(struct repl *r);
+
+/* The agent's thread, for each view.  replicate_prepare makes links for its servers, before its layout
+ * is installed; replicate_view updates addresses, keys and the epoch of the links, after that. */
+void replicate_prepare(struct repl *r, const json_t *view);
+void replicate_view(struct repl *r, const json_t *view, const struct layout *layout);
+
+/* The coordinator asks whether this server is still unreachable: report it again if so. */
+void replicate_report_again(struct repl *r, int64_t server);
+
+/* shard_config.forward: a partition has something to send to server `index`.  ctx is the server.
+ * Called with the partition's lock held. */
+void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t part);
+
+#endif

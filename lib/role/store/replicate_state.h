@@ -1,0 +1,64 @@
+#ifndef STORE_REPLICATE_STATE_H
+#define STORE_REPLICATE_STATE_H
+
+/* The inside of replication, shared by replicate.c and replicate_send.c.  The replication thread
+ * owns the links, except for the members that repl.lock guards. */
+#include "store/replicate.h"
+
+/* Records are added to a connection while fewer bytes than this wait to be written. */
+#define LINK_QUEUE_MAX (4u << 20)
+
+/* A partition that has something to send. */
+struct todo {
+	uint16_t table;
+	uint32_t part;
+};
+
+struct link {
+	struct repl *repl;
+	unsigned index;
+	char tcp[NET_TEXT], unix_path[NET_TEXT];
+	uint8_t key[KEY_BYTES];
+	bool live, wanted;              /* alive, by the view; something has been forwarded to it */
+	/* joins: the server joins, and gets copies from us.  told: the coordinator has been told
+	 * that the server has all of them. */
+	bool joins, told;
+	uint64_t fed_all, fed_done;     /* partitions that it gets from us, and those that it has */
+	struct conn *conn;
+	struct loop_fd h;
+	/* up: conn is live.  refused: a copy was refused, and none has been acknowledged since. */
+	bool up, refused;
+	/* Another number for each connection and epoch, see shard_send. */
+	uint64_t session;
+	/* Clock_now, but for the pause `retry`; 0: not so. */
+	int64_t next_try, retry, down_since, reported;
+	/* replicate_report_again: the coordinator wants to know whether it is still down. */
+	atomic_bool asked;
+	struct batcher batcher;
+	/* Guarded by repl.lock. */
+	struct todo *todo;
+	size_t ntodo, cap;
+};
+
+struct repl {
+	struct server *server;
+	struct loop *loop;
+	pthread_t thread;
+	pthread_mutex_t lock;           /* link.todo, link.ntodo, link.cap, posted */
+	struct link *link[COORD_SERVERS_MAX];   /* set once, before nlinks counts it */
+	_Atomic unsigned nlinks;
+	bool posted;                    /* send_forwarded has been posted and has not begun */
+	uint64_t next_session;
+	uint32_t epoch;                 /* of the records that are sent */
+};
+
+/* replicate_send.c */
+
+/* Take the next partition from the link's list; false when it is empty.  Takes repl.lock. */
+bool replicate_link_next(struct link *l, struct todo *out);
+/* Add a partition to the link's list.  repl.lock is held. */
+void replicate_link_add(struct link *l, struct todo t);
+/* For shard_send: queue the records of one copy.  False: the connection has enough to write. */
+bool replicate_link_put(void *link, const struct copy *c);
+
+#endif

@@ -1,0 +1,302 @@
+#include <sodium.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ckpt/read.h"
+#include "coordinator/state_file.h"
+#include "core/clock.h"
+#include "core/mem.h"
+#include "relay/relayed_slots.h"
+#include "relay/uplink.h"
+#include "rundir/rundir.h"
+#include "session/tracer.h"
+#include "socket/listen_address.h"
+#include "store/checkpoint_part.h"
+#include "store/descriptor_limit.h"
+#include "store/quota.h"
+#include "store/replicate.h"
+#include "store/session_keys.h"
+#include "store/store_settings.h"
+
+#define THREADS_MAX 4u
+
+static unsigned default_threads(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > (long)THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+/* With "auto", payloads are in clear text on this host, and sealed beyond it. */
+enum err_code server_choose_suites(struct server *s, const char *name, struct err *e)
+{
+	enum suite local, remote;
+	enum err_code rc = suites_choose(name, &local, &remote, e);
+
+	if (rc)
+		return rc;
+	atomic_store(&s->local_suite, local);
+	atomic_store(&s->remote_suite, remote);
+	return ERR_OK;
+}
+
+/* Choose the advertised address: the configured one, with the bound port unless it states a port;
+ * else the bound address; and if that is a wildcard, the address of an interface, or the one from
+ * which this host reaches the coordinator. */
+static enum err_code choose_address(struct server *s, struct err *e)
+{
+	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':'), *why = "";
+	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface : s->cfg.conf ? "*" : NULL, .towards = s->cfg.id->data };
+	char host[NET_TEXT];
+	enum err_code rc = ERR_OK;
+
+	if (!want && listen_address_is_any(s->address) && !(rc = listen_address_choose(&choice, host, &why, e)))
+		listen_address_with_port(host, s->address, s->advertised);
+	else if (!want)
+		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
+	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
+		snprintf(s->advertised, sizeof s->advertised, "%s", want);
+	else
+		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
+	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen, strcmp(s->address, s->advertised) ? ", told to others as " : "",
+	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why, *why ? ")" : "");
+	return rc;
+}
+
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e)
+{
+	const struct identity *id = s->cfg.id;
+	char host[64] = "";
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	cfg->addr[0] = id->local;
+	cfg->addr[1] = id->data;
+	cfg->id = &id->conn;
+	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation, .slot = SLOT_NONE,
+		.role = s->cfg.relay ? ROLE_RELAY : ROLE_SERVER };
+	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
+	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
+	cfg->log = s->cfg.log;
+	cfg->ctx = s;
+	cfg->stats = store_stats;
+	cfg->join = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "op", s->cfg.relay ? "relay_join" : "server_join", "zone",
+	    s->cfg.zone ? s->cfg.zone : "", "pid", (int)getpid(), "host", host, "tcp", s->advertised, "unix",
+	    s->cfg.unix_path ? s->cfg.unix_path : "");
+	if (!s->cfg.relay)
+		json_object_set_new(cfg->join, "index", json_integer(s->cfg.index));
+	rc = agent_start(cfg, &s->agent, e);
+	json_decref(cfg->join);
+	return rc;
+}
+
+/* The version of a new ring: microseconds since 1970, so that it is greater than those of an
+ * earlier coordinator, too. */
+static uint64_t next_keys_made(uint64_t last)
+{
+	uint64_t now = (uint64_t)(clock_wall() / (NSEC_PER_MSEC / 1000));
+
+	return now > last ? now : last + 1;
+}
+
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e)
+{
+	struct keyring *ring, *old;
+	char *path;
+	enum err_code rc;
+
+	if (!s->host || !s->cfg.id->run_dir)
+		return ERR_OK;          /* a store gets its keys with the view */
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &ring, e);
+	free(path);
+	if (rc)
+		return rc;
+	pthread_rwlock_wrlock(&s->keys_lock);
+	old = s->ring;
+	s->ring = ring;
+	s->keys_made = *made = next_keys_made(s->keys_made);
+	pthread_rwlock_unlock(&s->keys_lock);
+	keyring_free(old);
+	session_keys_recheck(s, *made);
+	host_keys_changed(s->host);
+	return ERR_OK;
+}
+
+void server_forget_key(struct server *s, const char *name, uint64_t *made)
+{
+	pthread_rwlock_wrlock(&s->keys_lock);
+	keyring_remove(s->ring, name);
+	s->keys_made = *made = next_keys_made(s->keys_made);
+	pthread_rwlock_unlock(&s->keys_lock);
+	session_keys_recheck(s, *made);
+	host_keys_changed(s->host);
+}
+
+enum err_code server_reload(struct server *s, struct err *e)
+{
+	uint64_t made;
+
+	return server_reload_keys(s, &made, e);
+}
+
+static enum err_code load_first_keys(struct server *s, struct err *e)
+{
+	char *path;
+	enum err_code rc;
+
+	if (!s->cfg.coordinator) {
+		s->ring = keyring_new();
+		return ERR_OK;
+	}
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &s->ring, e);
+	free(path);
+	s->keys_made = next_keys_made(0);
+	atomic_store(&s->keys_known, !rc);
+	return rc;
+}
+
+enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e)
+{
+	struct server *s = mem_alloc(sizeof *s);
+	enum err_code rc;
+
+	s->cfg = *cfg;
+	s->nio_threads = cfg->threads ? cfg->threads : default_threads();
+	s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	randombytes_buf(&s->incarnation, sizeof s->incarnation);
+	s->began = clock_wall();
+	s->tracer = tracer_new();
+	s->steps = session_trace_steps_new();
+	s->incarnation >>= 1;           /* never UINT64_MAX, which stands for nobody */
+	pthread_rwlock_init(&s->keys_lock, NULL);
+	quota_init(s);
+	pthread_mutex_init(&s->end_lock, NULL);
+	s->listener[0].fd = s->listener[1].fd = -1;
+	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
+	descriptor_limit_raise(s);
+	if (!rc && cfg->conf)
+		rc = descriptor_limit_check(s, cfg->conf, e);
+	if (!rc)
+		rc = load_first_keys(s, e);
+	if (!rc)
+		rc = state_file_read(s, e);
+	if (!rc)
+		rc = io_threads_prepare(s, e);
+	if (!rc)
+		rc = choose_address(s, e);
+	if (!rc && cfg->coordinator)
+		rc = host_start(s, e);
+	if (!rc)
+		rc = io_threads_start(s, e);
+	if (!rc && cfg->store)
+		rc = store_start(s, e);
+	if (!rc && cfg->relay)
+		rc = relay_start(s, e);
+	if (rc) {
+		server_stop(s);
+		s = NULL;
+	}
+	*out = s;
+	return rc;
+}
+
+void server_stop(struct server *s)
+{
+	struct shard *shard;
+
+	if (!s)
+		return;
+	store_stop(s);
+	relay_stop(s);
+	atomic_store(&s->host_stopping, true);
+	host_stop(s->host);
+	io_threads_stop(s);
+	replicate_free(s->repl);
+	uplink_free(s->uplink);
+	atomic_store(&s->saving, false);
+	checkpoint_part_free(s->save);
+	host_free(s->host);
+	shard = atomic_load(&s->shard);
+	shard_free(shard);
+	ckpt_close(s->restore);
+	json_decref(s->state);
+	json_decref(s->heat);
+	keyring_free(s->ring);
+	quota_release(s);
+	relayed_slots_free(s->given);
+	store_settings_free(s);
+	json_decref(s->unvoted);
+	tracer_free(s->tracer);
+	session_trace_steps_free(s->steps);
+	if (s->cfg.unix_path)
+		unlink(s->cfg.unix_path);
+	close(s->event);
+	pthread_rwlock_destroy(&s->keys_lock);
+	pthread_mutex_destroy(&s->end_lock);
+	free(s);
+}
+
+bool server_checkpoint(struct server *s)
+{
+	return s->host && host_checkpoint(s->host);
+}
+
+bool server_leave(struct server *s, int sig)
+{
+	json_t *msg;
+
+	if (s->host)
+		return host_leave(s->host, sig);
+	atomic_store(&s->leaving, true);
+	/* The coordinator first moves our partitions to other servers, then sends "leave". */
+	msg = json_pack("{s:s}", "op", "leave");
+	agent_tell(s->agent, msg);
+	json_decref(msg);
+	return false;
+}
+
+void server_end(struct server *s, const struct err *why)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&s->end_lock);
+	if (!s->ended && why)
+		s->end_why = *why;
+	s->ended = true;
+	pthread_mutex_unlock(&s->end_lock);
+	if (write(s->event, &one, sizeof one) < 0)
+		return;         /* full: it is readable already */
+}
+
+bool server_ended(struct server *s, struct err *why)
+{
+	bool ended;
+
+	pthread_mutex_lock(&s->end_lock);
+	ended = s->ended;
+	*why = s->end_why;
+	pthread_mutex_unlock(&s->end_lock);
+	return ended;
+}
+
+int server_fd(const struct server *s)
+{
+	return s->event;
+}
+
+const char *server_address(const struct server *s)
+{
+	return s->address;
+}
+
+struct shard *server_shard(struct server *s)
+{
+	return atomic_load(&s->shard);
+}
+
+void server_as_of(struct server *s, int64_t then)
+{
+	atomic_store(&s->as_of, then);
+}

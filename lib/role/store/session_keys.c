@@ -1,0 +1,172 @@
+#include "store/session_keys.h"
+
+#include "core/json.h"
+#include "core/mem.h"
+
+/* ---- revoked keys ------------------------------------------------------------------- */
+
+/* One round over all I/O threads.  The last thread reports and frees it. */
+struct recheck {
+	struct server *server;
+	uint64_t made;
+	_Atomic unsigned left;          /* I/O threads that have yet to recheck their sessions */
+	pthread_mutex_t lock;           /* cut */
+	json_t *cut;                    /* {name of the key: number of sessions cut} */
+};
+
+static void report_cut_sessions(struct recheck *r)
+{
+	struct server *s = r->server;
+	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "made", (json_int_t)r->made, "cut", r->cut);
+
+	pthread_rwlock_rdlock(&s->keys_lock);
+	if (!s->host && s->agent && !atomic_load(&s->stopping))
+		agent_tell(s->agent, msg);
+	pthread_rwlock_unlock(&s->keys_lock);
+	if (s->host)
+		host_keys_checked(s->host, msg);
+	json_decref(msg);
+	json_decref(r->cut);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+static void count_session(json_t *by_name, const char *name)
+{
+	json_object_set_new(by_name, name, json_integer(json_int(by_name, name, 0) + 1));
+}
+
+/* Also cut sessions that have been admitted and have not sent their first record yet. */
+static void recheck_io_thread(void *ctx)
+{
+	struct recheck *r = ctx;
+	struct io_thread *l = r->server->io_thread;
+	struct peer *p, *next;
+
+	while (!pthread_equal(l->thread, pthread_self()))
+		l++;
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (p->role == ROLE_NONE || server_knows_key(r->server, p->key, p->role, &p->expires))
+			continue;
+		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
+		pthread_mutex_lock(&r->lock);
+		count_session(r->cut, p->name);
+		pthread_mutex_unlock(&r->lock);
+		session_close(p);
+	}
+	if (atomic_fetch_sub(&r->left, 1) == 1)
+		report_cut_sessions(r);
+}
+
+void session_keys_recheck(struct server *s, uint64_t made)
+{
+	struct recheck *r = mem_alloc(sizeof *r);
+
+	r->server = s;
+	r->made = made;
+	r->left = s->nio_threads;
+	r->cut = json_object();
+	pthread_mutex_init(&r->lock, NULL);
+	for (unsigned i = 0; i < s->nio_threads; i++)
+		loop_post(s->io_thread[i].loop, recheck_io_thread, r);
+}
+
+/* ---- keys of a view ------------------------------------------------------------------- */
+
+void session_keys_take(struct server *s, const json_t *view)
+{
+	const json_t *keys = json_object_get(view, "keys"), *k;
+	uint64_t made = (uint64_t)json_int(view, "keys_made", 0);
+	struct keyring *ring, *old;
+	struct err e;
+	size_t i;
+
+	/* Most views do not change the keys.  The agent's thread alone writes keys_made here, so it
+	 * may read it without keys_lock. */
+	if (made == s->keys_made)
+		return;
+	ring = keyring_new();
+	json_array_foreach(keys, i, k) {
+		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
+
+		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
+		if (!role_parse(json_str(k, "role", ""), &entry.role) || !key_from_text(json_str(k, "key", ""), entry.pk) ||
+		    keyring_add(ring, &entry, &e))
+			log_warn(s->cfg.log, "a key in the view is not understood");
+	}
+	pthread_rwlock_wrlock(&s->keys_lock);
+	old = s->ring;
+	s->ring = ring;
+	s->keys_made = made;
+	atomic_store(&s->keys_known, true);
+	pthread_rwlock_unlock(&s->keys_lock);
+	keyring_free(old);
+	session_keys_recheck(s, made);
+}
+
+/* ---- expired keys --------------------------------------------------------------------- */
+
+void session_keys_expire(struct io_thread *l)
+{
+	int64_t now = clock_wall() / NSEC_PER_SEC;
+	struct peer *p, *next;
+
+	for (p = l->peers; p; p = next) {
+		next = p->next;
+		if (!p->expires || now < p->expires)
+			continue;
+		/* The key may have got a later date since. */
+		if (server_knows_key(l->server, p->key, p->role, &p->expires))
+			continue;
+		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut", p->name);
+		session_close(p);
+	}
+}
+
+/* ---- the census ------------------------------------------------------------------------ */
+
+struct census {
+	pthread_mutex_t lock;           /* all of this */
+	pthread_cond_t done;
+	struct server *server;
+	unsigned left;
+	json_t *sessions;
+};
+
+static void count_io_thread_sessions(void *ctx)
+{
+	struct census *c = ctx;
+	struct io_thread *l = c->server->io_thread;
+
+	while (!pthread_equal(l->thread, pthread_self()))
+		l++;
+	pthread_mutex_lock(&c->lock);
+	for (const struct peer *p = l->peers; p; p = p->next)
+		if (conn_is_live(p->conn) && !p->doomed)
+			count_session(c->sessions, p->name);
+	if (--c->left == 0)
+		pthread_cond_signal(&c->done);
+	pthread_mutex_unlock(&c->lock);
+}
+
+json_t *session_keys_census(struct server *s)
+{
+	struct census c = { .server = s, .left = s->nio_threads, .sessions = json_object() };
+
+	/* The server is still starting: there are no sessions, and nobody would do the posted
+	 * work. */
+	if (!atomic_load(&s->io_threads_run))
+		return c.sessions;
+	pthread_mutex_init(&c.lock, NULL);
+	pthread_cond_init(&c.done, NULL);
+	for (unsigned i = 0; i < s->nio_threads; i++)
+		loop_post(s->io_thread[i].loop, count_io_thread_sessions, &c);
+	pthread_mutex_lock(&c.lock);
+	while (c.left)
+		pthread_cond_wait(&c.done, &c.lock);
+	pthread_mutex_unlock(&c.lock);
+	pthread_cond_destroy(&c.done);
+	pthread_mutex_destroy(&c.lock);
+	return c.sessions;
+}

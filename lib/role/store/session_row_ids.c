@@ -1,0 +1,63 @@
+#include <stdlib.h>
+
+#include "core/mem.h"
+#include "store/row_ids.h"
+
+/* Room for n ids in p->ids, which is used again for later records because fresh pages cost more
+ * than writing the ids.  A list that will be cached (`keep`) gets an array of exactly its size.
+ * NULL: no memory. */
+static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
+{
+	if (p->ids_cap > n && !keep)
+		return p->ids;
+	free(p->ids);
+	p->ids = mem_try_array(n + 1, sizeof *p->ids);
+	p->ids_cap = p->ids ? n + 1 : 0;
+	return p->ids;
+}
+
+static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
+{
+	struct record out = { .type = REC_NO_KEYS, .table = r->table, .part = r->part, .step = r->step, .seq = r->seq,
+		.offset = r->type };
+
+	batcher_add(&p->batcher, p->conn, &out, NULL);
+	return KEYS_MISSED;
+}
+
+static void cache_ids(struct peer *p, uint32_t n)
+{
+	uint8_t name[KEYS_NAME];
+
+	if (!p->kept)
+		p->kept = keycache_new();
+	keys_name(p->ids, n, name);
+	keycache_put(p->kept, name, n, p->ids);
+	p->ids = NULL;
+	p->ids_cap = 0;
+}
+
+struct zip *io_thread_zip(struct io_thread *l)
+{
+	if (!l->zip)
+		l->zip = zip_new();
+	return l->zip;
+}
+
+enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
+    struct keys_block *b, const uint64_t **ids)
+{
+	bool keeps;
+
+	if (!atomic_load(&p->io_thread->server->takes_keys) || !keys_parse(body, len, b) || b->n > most || b->n > KEYS_MAX)
+		return KEYS_WRONG;
+	if (b->form == KEYS_NAMED)
+		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids) ? KEYS_FOUND : request_whole_ids(p, r);
+	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
+	if (!reserve_ids(p, b->n, keeps) || !keys_get(io_thread_zip(p->io_thread), b, p->ids))
+		return KEYS_WRONG;
+	*ids = p->ids;
+	if (keeps)
+		cache_ids(p, b->n);
+	return KEYS_FOUND;
+}

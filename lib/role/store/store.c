@@ -1,0 +1,438 @@
+#include "core/clock.h"
+#include "ckpt/read.h"
+#include "conf/rule.h"
+#include "core/fail.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "relay/relayed_slots.h"
+#include "session/tracer.h"
+#include "store/checkpoint_part.h"
+#include "store/descriptor_limit.h"
+#include "store/file_client.h"
+#include "store/quota.h"
+#include "store/replicate.h"
+#include "store/store_settings.h"
+
+/* This process as a store: it joins the cluster, installs every view, and votes on proposals.  All
+ * of this runs on the agent's thread, except for store_start and store_stop. */
+
+/* ---- configuration -------------------------------------------------------------------- */
+
+/* Open the checkpoint that the job continues from.  The coordinator, which chose it, has checked
+ * it. */
+static enum err_code open_restored_checkpoint(struct server *s, const char *path, struct err *e)
+{
+	if (!*path)
+		return ERR_OK;
+	return s->cfg.id->run_dir ? ckpt_open(path, &s->restore, e) : file_client_restore(s, &s->restore, e);
+}
+
+/* One session for each worker and server, and one for a tool; the coordinator has a second one of
+ * each worker and server, for views and heartbeats. */
+uint64_t server_sessions(bool coordinator, uint64_t workers, uint64_t servers)
+{
+	return (workers + servers) * (coordinator ? 2 : 1) + 1;
+}
+
+void store_know_sessions(struct server *s, const struct conf *conf)
+{
+	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
+	atomic_store(&s->shares, conf_shares_memory(conf));
+	io_threads_spin(s, conf->spin);
+}
+
+/* Count the partitions of a table that this process has, or is about to have.  A relay has all. */
+static uint64_t count_parts_here(const struct server *s, const struct table *t)
+{
+	uint64_t n = 0;
+
+	if (s->cfg.relay)
+		return t->nparts;
+	for (size_t i = 0; i < t->nruns; i++)
+		if (run_chain_index(&t->run[i], (uint16_t)s->cfg.index) >= 0 || t->run[i].joining == s->cfg.index)
+			n += t->run[i].count;
+	return n;
+}
+
+void store_know_tables(struct server *s, const struct layout *l)
+{
+	uint64_t asked = PEER_ASKED, parts = 0;
+	bool sparse = atomic_load(&s->sparse);
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		if (l->table[i].dropped)
+			continue;
+		sparse |= l->table[i].sparse;
+		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
+		parts += count_parts_here(s, &l->table[i]);
+	}
+	atomic_store(&s->parts, parts);
+	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
+	atomic_store(&s->asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
+	atomic_store(&s->sparse, sparse);
+}
+
+uint64_t server_session_memory(struct server *s)
+{
+	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) + (atomic_load(&s->shares) ? PEER_SHARED : 0);
+}
+
+/* The sum of: one record being received; answers that wait to be written, twice because of the
+ * spare buffers of a conn; queued pulls; with sparse tables a staged push; cached row ids; shared
+ * memory; pending acknowledgements, twice because their array doubles as it grows, with their
+ * entries. */
+uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
+{
+	bool sparse = atomic_load(&s->sparse);
+	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
+	uint64_t asked = atomic_load(&s->asked) + (sparse ? PEER_CREDIT : 0);
+	uint64_t keys = sparse && atomic_load(&s->takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8 : 0;
+
+	return RECORD_MAX + answers + asked + keys + (atomic_load(&s->shares) ? PEER_SHARED : 0) +
+	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + MSG_RECEIPT_BYTES);
+}
+
+/* *out: the bytes that mem_limit leaves for tables beside the sessions; 0: no limit.  ERR_CONFIG
+ * when the sessions need all of it. */
+static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out, struct err *e)
+{
+	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0;
+	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) * server_session_memory(s);
+
+	*out = 0;
+	s->mem_limit = conf->mem_limit;
+	if (!conf->mem_limit)
+		return ERR_OK;
+	if (conf->mem_limit <= sessions)
+		return err_set(e, ERR_CONFIG, "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld server%s may take, "
+		    "which is %llu bytes", (unsigned long long)conf->mem_limit, (long long)conf->workers.max, NUM_S(conf->workers.max),
+		    (long long)conf->servers, NUM_S(conf->servers), (unsigned long long)sessions);
+	*out = conf->mem_limit - sessions;
+	return ERR_OK;
+}
+
+/* Find the file with initial values (job.init), which a worker may have uploaded since the first
+ * view. */
+static enum err_code find_initial_values(struct server *s, struct err *e)
+{
+	const char *init = json_str(json_object_get(s->live.config, "job"), "init", "");
+	char *path = NULL;
+	enum err_code rc = ERR_OK;
+
+	if (s->first_found || !strchr(init, '/') || s->restore)
+		return ERR_OK;
+	if (s->cfg.id->run_dir)
+		path = mem_strdup(init);
+	else
+		rc = file_client_init(s, &path, e);
+	if (!rc)
+		shard_set_init_file(atomic_load(&s->shard), path);
+	s->first_found = !rc;
+	return rc;
+}
+
+static void send_late_heartbeat(void *ctx)
+{
+	agent_beat_busy(((struct server *)ctx)->agent);
+}
+
+static enum err_code make_store_shard(struct server *s, const json_t *view, struct err *e)
+{
+	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = io_threads_wake, .forward = replicate_forward,
+		.alive = send_late_heartbeat, .ctx = s };
+	struct conf_rule rule = { 0 };
+	struct shard *shard;
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
+	store_know_sessions(s, &conf);
+	cfg.settings = (uint32_t)json_int(view, "settings_base", 0);
+	cfg.mode = conf.sync;
+	cfg.mode.backup = (unsigned)conf.backup;
+	cfg.deterministic = conf.deterministic;
+	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
+	cfg.deltas = conf.pull_delta;
+	cfg.jobless = !conf_trains(&conf);
+	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
+	cfg.watched = conf.quarantine;
+	rc = robust_parse(conf.robust, &cfg.robust, e);
+	if (!rc)
+		rc = conf_server_rule(&conf, &rule, e);
+	cfg.read_only = conf.read_only;
+	atomic_store(&s->read_only, conf.read_only);
+	cfg.rule = rule.rule;
+	cfg.hyper = rule.hyper;
+	cfg.schedule = rule.schedule;
+	if (!rc)
+		rc = server_choose_suites(s, conf.suite, e);
+	if (!rc)
+		rc = descriptor_limit_check(s, &conf, e);
+	if (!rc)
+		rc = limit_tables(s, &conf, &cfg.mem_limit, e);
+	if (!rc)
+		rc = open_restored_checkpoint(s, json_str(view, "restore", ""), e);
+	if (!rc) {
+		cfg.restore = s->restore;
+		rc = shard_new(&cfg, &shard, e);
+	}
+	if (!rc)
+		atomic_store(&s->shard, shard);
+	conf_release(&conf);
+	return rc;
+}
+
+/* ---- views ------------------------------------------------------------------------------ */
+
+static void take_store_workers(struct shard *shard, const json_t *workers)
+{
+	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
+	const json_t *w;
+	size_t i, n = 0;
+
+	json_array_foreach(workers, i, w) {
+		const char *state = json_str(w, "state", "");
+		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0, done = strcmp(state, "done") == 0;
+
+		/* A joining worker counts if it is one of the first members, before the job runs.
+		 * One that joins later counts when it is active, from the step that was voted
+		 * on. */
+		if (!gone && !done && strcmp(state, "active") != 0 && (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
+			continue;
+		m[n++] = (struct member){ .slot = (uint32_t)i, .state = gone ? MEMBER_GONE : done ? MEMBER_DONE : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
+			.barred = json_u64s(w, "barred", 0), .barred_until = json_u64s(w, "barred_until", 0) };
+		if (!key_from_text(json_str(w, "key", ""), m[n - 1].key))
+			memset(m[n - 1].key, 0, sizeof m[n - 1].key);
+	}
+	shard_take_members(shard, m, n);
+	free(m);
+}
+
+/* Memory of the program, its libraries, its stacks and the allocator's caches for each thread. */
+#define PROCESS_BYTES (UINT64_C(32) << 20)
+/* Memory that a view takes as text in queues and as parsed JSON, for each byte of its text. */
+#define VIEW_FACTOR 16u
+
+/* Compute and log the bound of this process's memory: P6 in ps-consistency(7). */
+static void log_memory_bound(struct server *s, const json_t *view)
+{
+	uint64_t workers = json_array_size(json_object_get(view, "workers"));
+	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, json_array_size(json_object_get(view, "servers")));
+	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
+	uint64_t parts = atomic_load(&s->parts), each = server_session_bound(s, sessions, parts), view_bytes;
+	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1 ?
+	    json_array_size(json_object_get(view, "servers")) - 1 : 0;
+	char tables[16], beside[16], session[16], all[16], *text = json_text(view);
+
+	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
+	free(text);
+	/* Pending acknowledgements of copies from other servers, which wait for the next
+	 * replicas. */
+	m.beside += others * session_copies_limit(parts) * 2 * sizeof(struct pending_ack);
+	num_human((double)m.tables, tables);
+	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
+	num_human((double)each, session);
+	atomic_store(&s->memory_bound, m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
+	num_human((double)atomic_load(&s->memory_bound), all);
+	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu session%s%s", all, tables, beside,
+	    session, (unsigned long long)sessions, NUM_S(sessions), atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
+}
+
+static enum err_code install_layout(struct server *s, const json_t *view, const struct layout *layout, struct err *e)
+{
+	const json_t *servers = json_object_get(view, "servers");
+	size_t n = json_array_size(servers);
+	uint64_t *process = mem_array(n + 1, sizeof *process);
+	enum err_code rc;
+
+	store_know_tables(s, layout);
+	for (size_t i = 0; i < n; i++)
+		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
+	rc = layout->ntables && layout->table[0].nruns ? find_initial_values(s, e) : ERR_OK;
+	if (!rc)
+		rc = shard_install(atomic_load(&s->shard), layout, process, e);
+	free(process);
+	/* The partitions exist: close the checkpoint that they began from, which holds disk space
+	 * or memory. */
+	if (layout->ntables && layout->table[0].nruns) {
+		shard_restore_done(atomic_load(&s->shard));
+		ckpt_close(s->restore);
+		s->restore = NULL;
+	}
+	if (!rc)
+		log_memory_bound(s, view);
+	return rc;
+}
+
+static enum err_code take_store_view(struct server *s, const json_t *view, struct err *e)
+{
+	const json_t *jl = json_object_get(view, "layout"), *members = json_object_get(view, "members");
+	struct layout layout;
+	enum err_code rc = FAIL_ERROR("view_take", e);
+
+	if (!rc && !atomic_load(&s->shard))
+		rc = make_store_shard(s, view, e);
+	if (rc)
+		return rc;
+	if (!s->host)
+		session_keys_take(s, view);
+	rc = layout_from_json(jl, &layout, e);
+	if (rc)
+		return rc;
+	quota_configure(s, json_object_get(view, "now"));
+	replicate_prepare(s->repl, view);
+	/* Settings come before the layout: a partition that arrives begins with the present
+	 * ones. */
+	rc = store_settings_apply(s, view, e);
+	atomic_store(&s->installing, layout.epoch);
+	if (!rc && layout.epoch != atomic_load(&s->epoch))
+		rc = install_layout(s, view, &layout, e);
+	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
+	relayed_slots_install(s, view, -1);
+	atomic_store(&s->epoch, layout.epoch);
+	atomic_store(&s->generation, layout.generation);
+	replicate_view(s->repl, view, &layout);
+	layout_release(&layout);
+	if (rc)
+		return rc;
+	atomic_store(&s->members, (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
+	take_store_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
+	atomic_store(&s->members_known, true);
+	if ((uint64_t)json_int(view, "decided", 0) >= s->proposal && s->proposal) {
+		s->proposal = 0;
+		shard_decided(atomic_load(&s->shard));
+	}
+	io_threads_wake(s);          /* sessions that knew the new layout before us may have waited */
+	return ERR_OK;
+}
+
+static void on_store_notice(void *ctx, const json_t *msg)
+{
+	struct server *s = ctx;
+	struct shard *shard = atomic_load(&s->shard);
+	const char *op = json_str(msg, "op", "");
+	const char *kind = json_str(msg, "kind", "");
+	bool of_all = strcmp(kind, "set") == 0 || strcmp(kind, "table") == 0;
+	struct shard_vote v;
+	json_t *vote;
+
+	if (strcmp(op, "leave") == 0) {
+		log_info(s->cfg.log, "what was here is elsewhere now: leaving");
+		server_end(s, NULL);
+		return;
+	}
+	if (strcmp(op, "keys") == 0)
+		session_keys_take(s, msg);
+	if (strcmp(op, "sure") == 0)
+		replicate_report_again(s->repl, json_int(msg, "server", -1));
+	if (checkpoint_part_order(s->save, msg) || strcmp(op, "propose") != 0)
+		return;
+	/* Without a shard there is nothing to judge by: vote after the first view. */
+	if (!shard) {
+		json_decref(s->unvoted);
+		s->unvoted = json_deep_copy(msg);
+		return;
+	}
+	s->proposal = (uint64_t)json_int(msg, "id", 0);
+	if (store_settings_refuse(s, msg))
+		return;
+	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
+	    (uint64_t)json_int(msg, "step", 0), strcmp(kind, "resume") == 0);
+	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
+	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
+	FAIL_POINT("vote_cast");
+	agent_tell(s->agent, vote);
+	json_decref(vote);
+}
+
+/* When all steps are done, send a heartbeat at once: its statistics go into the result. */
+static void send_last_stats(struct server *s, const json_t *view)
+{
+	bool finishing = strcmp(json_str(view, "phase", ""), "finishing") == 0;
+
+	if (finishing && !s->finishing)
+		agent_beat(s->agent);
+	s->finishing = finishing;
+}
+
+static void on_store_view(void *ctx, const json_t *view)
+{
+	struct server *s = ctx;
+	struct err e = { 0 };
+	json_t *ack;
+
+	tracer_view(s->tracer, s->agent, view);
+	if (json_flag(view, "ended")) {
+		server_end(s, NULL);
+		return;
+	}
+	if (take_store_view(s, view, &e)) {
+		server_end(s, &e);
+		return;
+	}
+	if (s->unvoted) {
+		if (json_int(s->unvoted, "id", 0) > json_int(view, "decided", 0))
+			on_store_notice(s, s->unvoted);
+		json_decref(s->unvoted);
+		s->unvoted = NULL;
+	}
+	FAIL_POINT("view_taken");
+	send_last_stats(s, view);
+	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
+	agent_tell(s->agent, ack);
+	json_decref(ack);
+}
+
+static void on_store_joined(void *ctx, const json_t *answer)
+{
+	struct server *s = ctx;
+
+	s->cfg.index = (int)json_int(answer, "index", 0);
+	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
+}
+
+/* It is no error if the coordinator in this process was told to end before the store had joined. */
+static void on_store_lost(void *ctx, const struct err *why)
+{
+	struct server *s = ctx;
+
+	server_end(s, s->host && host_ended(s->host) ? NULL : why);
+}
+
+/* ---- start and stop ------------------------------------------------------------------------- */
+
+enum err_code store_start(struct server *s, struct err *e)
+{
+	struct agent_config cfg = {
+		.heartbeat = s->cfg.conf ? s->cfg.conf->heartbeat : 200 * NSEC_PER_MSEC,
+		.deadline = s->cfg.conf ? s->cfg.conf->deadline : 60 * NSEC_PER_SEC,
+		.joined = on_store_joined,
+		.view = on_store_view,
+		.notice = on_store_notice,
+		.lost = on_store_lost,
+	};
+	enum err_code rc = replicate_start(s, e);
+
+	if (!rc)
+		rc = checkpoint_part_start(s, e);
+	return rc ? rc : server_join(s, &cfg, e);
+}
+
+void store_stop(struct server *s)
+{
+	/* After this no I/O thread uses the agent: report_cut_sessions holds keys_lock and tests
+	 * `stopping`. */
+	pthread_rwlock_wrlock(&s->keys_lock);
+	atomic_store(&s->stopping, true);
+	pthread_rwlock_unlock(&s->keys_lock);
+	if (s->uplink)
+		return;
+	checkpoint_part_stop(s->save);
+	replicate_stop(s->repl);
+	agent_stop(s->agent);
+	s->agent = NULL;
+}

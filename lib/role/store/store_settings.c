@@ -1,0 +1,131 @@
+#include "store/store_settings.h"
+
+#include "conf/live.h"
+#include "conf/rule.h"
+#include "core/json.h"
+#include "session/agent.h"
+
+static enum err_code settings_of_conf(const struct conf *c, struct settings_epoch *r, struct err *e)
+{
+	struct conf_rule rule = { 0 };
+	enum err_code rc = conf_server_rule(c, &rule, e);
+
+	r->mode = c->sync;
+	r->mode.backup = (unsigned)c->backup;
+	r->rule = rule.rule;
+	r->hyper = rule.hyper;
+	r->schedule = rule.schedule;
+	return rc;
+}
+
+static enum err_code apply_settings_epochs(struct server *s, struct conf *c, const json_t *regimes, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *o;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)regimes, i, o) {
+		struct settings_epoch r = { .step = (uint64_t)json_int(o, "step", 0), .number = (uint32_t)json_int(o, "number", 0) };
+
+		rc = conf_apply(c, json_object_get(o, "set"), e);
+		if (!rc && (int64_t)r.number > s->live.number) {
+			rc = settings_of_conf(c, &r, e);
+			if (rc)
+				break;
+			shard_add_epoch(atomic_load(&s->shard), &r);
+			s->live.number = r.number;
+		}
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* Apply the log level of a view if it has changed.  The level of the first view is ignored: the
+ * process was started with one of its own. */
+static void apply_log_level(struct server *s, const json_t *view)
+{
+	const char *level = json_str(json_object_get(view, "now"), "log_level", "");
+
+	if (s->live.level[0] && strcmp(s->live.level, level) != 0 && log_level_parse(level) >= 0)
+		atomic_store(&s->cfg.log->level, log_level_parse(level));
+	snprintf(s->live.level, sizeof s->live.level, "%s", level);
+}
+
+enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e)
+{
+	const json_t *regimes = json_object_get(view, "regimes");
+	struct conf c;
+	enum err_code rc;
+
+	apply_log_level(s, view);
+	if (s->live.config && json_int(view, "settings", 0) <= s->live.number)
+		return ERR_OK;
+	rc = conf_from_json(json_object_get(view, "config"), &c, e);
+	if (rc)
+		return rc;
+	rc = apply_settings_epochs(s, &c, regimes, e);
+	json_decref(s->live.config);
+	s->live.config = rc ? NULL : conf_to_json(&c);
+	conf_release(&c);
+	return rc;
+}
+
+static enum err_code check_setting_fits(struct server *s, const json_t *set, struct err *e)
+{
+	struct settings_epoch r = { 0 };
+	struct conf c;
+	enum err_code rc = conf_from_json(s->live.config, &c, e);
+
+	if (rc)
+		return rc;
+	rc = conf_apply(&c, set, e);
+	if (!rc)
+		rc = settings_of_conf(&c, &r, e);
+	if (!rc)
+		rc = shard_fits_epoch(atomic_load(&s->shard), &r, e);
+	conf_release(&c);
+	return rc;
+}
+
+/* Is there room for the table that is proposed?  A proposal without one (null) needs no room. */
+static enum err_code check_table_fits(struct server *s, const json_t *o, struct err *e)
+{
+	struct layout one;
+	enum err_code rc;
+
+	if (!json_is_object(o))
+		return ERR_OK;
+	rc = layout_from_json(json_object_get(o, "layout"), &one, e);
+	if (rc)
+		return rc;
+	if (one.ntables)
+		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)json_int(o, "first", 0),
+		    (uint64_t)json_integer_value(json_array_get(json_object_get(o, "sharing"), (size_t)s->cfg.index)), e);
+	layout_release(&one);
+	return rc;
+}
+
+bool store_settings_refuse(struct server *s, const json_t *proposal)
+{
+	const char *kind = json_str(proposal, "kind", "");
+	enum err_code rc = ERR_OK;
+	struct err e = { 0 };
+	json_t *vote;
+
+	if (strcmp(kind, "set") == 0)
+		rc = check_setting_fits(s, json_object_get(proposal, "set"), &e);
+	else if (strcmp(kind, "table") == 0)
+		rc = check_table_fits(s, json_object_get(proposal, "table"), &e);
+	if (!rc)
+		return false;
+	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused", e.msg);
+	agent_tell(s->agent, vote);
+	json_decref(vote);
+	return true;
+}
+
+void store_settings_free(struct server *s)
+{
+	json_decref(s->live.config);
+}

@@ -1,0 +1,17 @@
+#ifndef STORE_STORE_SETTINGS_H
+#define STORE_STORE_SETTINGS_H
+
+#include "store/server_state.h"
+
+/* Settings that change while a store runs.  The coordinator proposes a change, the stores vote, and
+ * a view brings each decided settings epoch with the step from which it holds; the shard applies it
+ * at that step.  The agent's thread makes all calls but store_settings_free. */
+
+/* Hand the settings epochs that were decided since the last view to the shard.  ERR_CONFIG: this
+ * program does not know one of the settings. */
+enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e);
+/* Vote against s->proposal if this server has no room for it.  True: it has voted. */
+bool store_settings_refuse(struct server *s, const json_t *proposal);
+void store_settings_free(struct server *s);
+
+#endif

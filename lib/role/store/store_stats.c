@@ -1,0 +1,104 @@
+#include "core/clock.h"
+#include "core/hist.h"
+#include "core/json.h"
+#include "core/procstat.h"
+#include "session/tracer.h"
+#include "shard/outliers.h"
+#include "store/partition_load.h"
+#include "store/quota.h"
+#include "store/table_stats.h"
+
+/* The statistics of a store, which go to the coordinator with its heartbeats. */
+
+/* Measure the load of the partitions at most once a second, and after a step; else repeat the last
+ * result.  After a roll-back the step may be lower than before. */
+static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step)
+{
+	int64_t now = clock_now();
+
+	if (now - s->heat_at >= NSEC_PER_SEC && step != s->heat_step) {
+		json_decref(s->heat);
+		s->heat = partition_load_json(shard, (double)(now - s->heat_at) / NSEC_PER_SEC, step > s->heat_step ? step - s->heat_step : 0);
+		s->heat_at = now;
+		s->heat_step = step;
+	}
+	return json_incref(s->heat);
+}
+
+static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
+{
+	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
+}
+
+static void add_suspect(void *ctx, const struct outliers_suspect *x)
+{
+	json_array_append_new(ctx, json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
+	    json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step, "steps", (int)x->steps, "figure", x->figure));
+}
+
+/* Add the workers whose pushes are refused, and the outliers.  Most of the time there are none. */
+static void add_outlier_stats(struct shard *shard, json_t *o)
+{
+	json_t *refused = json_array(), *suspects = json_array();
+
+	shard_refusals(shard, add_refusal, refused);
+	json_object_set_new(o, "watched_elements", json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
+	if (json_array_size(refused))
+		json_object_set(o, "refused", refused);
+	if (json_array_size(suspects))
+		json_object_set(o, "suspects", suspects);
+	json_decref(refused);
+	json_decref(suspects);
+}
+
+json_t *store_stats(void *ctx)
+{
+	struct server *s = ctx;
+	struct shard *shard = atomic_load(&s->shard);
+	struct shard_stats st = { 0 };
+	struct procstat ps;
+	const struct hist *stale, *apply;
+	uint64_t n;
+	json_t *o;
+
+	tracer_send(s->tracer, s->agent);
+	if (!shard)
+		return NULL;
+	shard_stats(shard, &st);
+	if (shard_is_full(shard) && !s->said_full) {
+		s->said_full = true;
+		log_warn(s->cfg.log, "mem_limit is reached: pushes that need new rows are refused");
+	}
+	procstat_read(&ps);
+	stale = shard_staleness(shard);
+	apply = shard_apply_time(shard);
+	n = atomic_load(&stale->count);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	    "step", (json_int_t)st.closed, "pushes_applied", (json_int_t)st.status[PUSH_APPLIED],
+	    "pushes_merged", (json_int_t)st.status[PUSH_MERGED], "pushes_duplicate", (json_int_t)st.status[PUSH_DUPLICATE],
+	    "pushes_late", (json_int_t)st.status[PUSH_LATE], "pushes_refused", (json_int_t)st.status[PUSH_REFUSED],
+	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
+	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
+	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	add_outlier_stats(shard, o);
+	quota_stats(s, o);
+	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
+	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
+	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
+	json_object_set_new(o, "pushes_nonfinite", json_integer((json_int_t)st.nonfinite));
+	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
+	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
+	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
+	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
+	if (atomic_load(&s->as_of))
+		json_object_set_new(o, "source_age_seconds", json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
+	json_object_set_new(o, "tables", table_stats_json(shard));
+	json_object_set_new(o, "heat", measure_load(s, shard, st.closed));
+	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
+	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
+	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
+	json_object_set_new(o, "barrier", hist_json(&s->barrier, 14, 2, 11, 1e-9));
+	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
+	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
+	return o;
+}

@@ -1,0 +1,363 @@
+#include "worker/batches.h"
+
+#include "conf/rule.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "data/data_order.h"
+#include "layout/deal.h"
+
+#define CALL_TIMEOUT (60 * NSEC_PER_SEC)
+#define DONE_KEPT 8
+
+/* The members from `step` on: their ranks, the batch size, and the position in the data at that
+ * step. */
+struct member_entry {
+	uint64_t step;
+	struct deal_pos at;
+	uint64_t batch;
+	uint32_t *slot, n;
+};
+
+/* A leased range of examples, [begin, end) of the shuffled order of its epoch. */
+struct range {
+	bool have;
+	uint64_t id, epoch, begin, end;
+};
+
+struct feed {
+	const struct job *job;
+	struct cluster *cluster;
+	uint32_t slot;
+	struct batches_hooks hooks;
+	int64_t idled;
+	uint64_t seed, examples, batch, epochs, steps;
+	uint32_t *order;                /* shuffled order of the examples in order_epoch */
+	uint64_t order_epoch;
+	bool ordered;
+
+	/* bsp */
+	struct member_entry *members;
+	/* membership changes that the view no longer lists */
+	uint32_t nmembers, base;
+	uint64_t leased_from;           /* the first step whose data is leased */
+	struct deal_pos last_pos;
+
+	/* leases */
+	struct range now, next;
+	uint64_t used;                  /* examples of `now` that were trained on */
+	uint64_t taken;                 /* examples of the current batch */
+	/* ranges used up and not yet reported */
+	uint64_t done[DONE_KEPT];
+	unsigned ndone;
+};
+
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot, const struct batches_hooks *hooks)
+{
+	struct feed *f = mem_alloc(sizeof *f);
+
+	f->job = job;
+	f->cluster = cluster;
+	f->slot = slot;
+	f->hooks = *hooks;
+	f->seed = (uint64_t)job->conf.job.seed;
+	f->examples = job->train->rows;
+	batches_reconfigure(f);
+	if (!job->train->numbered)
+		f->order = mem_array(f->examples, sizeof *f->order);
+	return f;
+}
+
+static void free_members(struct feed *f)
+{
+	for (uint32_t i = 0; i < f->nmembers; i++)
+		free(f->members[i].slot);
+	free(f->members);
+}
+
+void batches_free(struct feed *f)
+{
+	if (!f)
+		return;
+	free_members(f);
+	free(f->order);
+	free(f);
+}
+
+void batches_take_view(struct feed *f, const json_t *view)
+{
+	const json_t *list = json_object_get(view, "members"), *m, *s;
+	size_t i, k;
+
+	free_members(f);
+	f->leased_from = (uint64_t)json_int(view, "leased_from", INT64_MAX);
+	f->base = (uint32_t)json_int(view, "members_base", 0);
+	f->nmembers = (uint32_t)json_array_size(list);
+	f->members = mem_array(f->nmembers, sizeof *f->members);
+	json_array_foreach(list, i, m) {
+		struct member_entry *e = &f->members[i];
+		const json_t *slots = json_object_get(m, "slots");
+
+		e->step = (uint64_t)json_int(m, "step", 0);
+		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0), (uint64_t)json_int(m, "offset", 0) };
+		e->batch = (uint64_t)json_int(m, "batch", (json_int_t)f->batch);
+		e->n = (uint32_t)json_array_size(slots);
+		e->slot = mem_array(e->n, sizeof *e->slot);
+		json_array_foreach(slots, k, s)
+			e->slot[k] = (uint32_t)json_integer_value(s);
+	}
+}
+
+void batches_reconfigure(struct feed *f)
+{
+	f->batch = conf_step_examples(&f->job->conf);
+	f->epochs = (uint64_t)f->job->conf.job.epochs;
+	f->steps = (uint64_t)f->job->conf.job.steps;
+}
+
+bool batches_are_dealt(const struct feed *f, uint64_t step)
+{
+	return step < f->leased_from;
+}
+
+uint32_t batches_members(const struct feed *f)
+{
+	return f->base + f->nmembers;
+}
+
+/* The newest membership that holds at a step; NULL: the view begins later. */
+static const struct member_entry *entry_at_step(const struct feed *f, uint64_t step)
+{
+	const struct member_entry *found = NULL;
+
+	for (uint32_t i = 0; i < f->nmembers; i++)
+		if (f->members[i].step <= step)
+			found = &f->members[i];
+	return found;
+}
+
+/* Copies the examples [begin, end) of the epoch's shuffled order into the batch. */
+static enum err_code load_examples(struct feed *f, uint64_t epoch, uint64_t begin, uint64_t end,
+    struct batch *b, struct err *e)
+{
+	if (f->job->train->numbered) {
+		data_range(epoch, begin, end, b);
+		return ERR_OK;
+	}
+	if (!f->ordered || f->order_epoch != epoch) {
+		data_order(f->seed, epoch, (uint32_t)f->examples, f->order);
+		f->order_epoch = epoch;
+		f->ordered = true;
+	}
+	b->epoch = epoch;
+	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
+}
+
+/* ---- by step ------------------------------------------------------------------------- */
+
+/* Position of a rank among the members; UINT32_MAX: it is none. */
+static uint32_t position_of(const struct member_entry *m, uint32_t slot)
+{
+	for (uint32_t k = 0; k < m->n; k++)
+		if (m->slot[k] == slot)
+			return k;
+	return UINT32_MAX;
+}
+
+/* Dealt examples: the range of this rank at this step, computed from the members alone. */
+static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b, bool *over,
+    struct err *e)
+{
+	const struct member_entry *m = entry_at_step(f, step);
+	struct deal_shape shape = { f->examples, m ? m->batch : f->batch, m ? m->n : 1 };
+	uint64_t begin, end;
+	uint32_t rank;
+
+	if (!m)
+		return err_set(e, ERR_PROTO, "step %llu lies before the members that the view tells of",
+		    (unsigned long long)step);
+	rank = position_of(m, f->slot);
+	if (rank == UINT32_MAX)
+		return err_set(e, ERR_FENCED, "slot %u is no member at step %llu", f->slot, (unsigned long long)step);
+	f->last_pos = deal_advance(m->at, step - m->step, &shape);
+	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
+	if (*over)
+		return ERR_OK;
+	deal_range(f->last_pos, rank, &shape, &begin, &end);
+	return load_examples(f, f->last_pos.epoch, begin, end, b, e);
+}
+
+/* ---- by lease ------------------------------------------------------------------------ */
+
+/* Reports done ranges, names the ranges still held, and (more) requests another into *out. Pushes
+ * of done ranges must have receipts before: hooks.settle sees to that. *finished: all data is
+ * done. */
+static enum err_code request_lease(struct feed *f, bool more, struct range *out, bool *finished,
+    struct err *e)
+{
+	enum err_code rc = f->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
+	json_t *msg, *done, *holds, *answer, *t;
+
+	if (rc)
+		return rc;
+	msg = json_pack("{s:s, s:b, s:[], s:[]}", "op", "lease", "more", more, "done", "holds");
+	done = json_object_get(msg, "done");
+	holds = json_object_get(msg, "holds");
+	for (unsigned i = 0; i < f->ndone; i++)
+		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
+	if (f->now.have)
+		json_array_append_new(holds, json_integer((json_int_t)f->now.id));
+	if (f->next.have)
+		json_array_append_new(holds, json_integer((json_int_t)f->next.id));
+	rc = agent_call(cluster_view_agent(f->cluster), msg, CALL_TIMEOUT, &answer, e);
+	json_decref(msg);
+	if (rc)
+		return rc;
+	f->ndone = 0;
+	t = json_object_get(answer, "task");
+	out->have = t != NULL;
+	if (t)
+		*out = (struct range){ true, (uint64_t)json_int(t, "id", 0), (uint64_t)json_int(t, "epoch", 0),
+			(uint64_t)json_int(t, "begin", 0), (uint64_t)json_int(t, "end", 0) };
+	*finished = !t && json_flag(answer, "finished");
+	json_decref(answer);
+	if (t && (out->end > f->examples || out->begin >= out->end))
+		return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
+	return ERR_OK;
+}
+
+/* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
+ * there is room in `done`, training goes on with the ranges at hand. */
+static enum err_code ask_ahead(struct feed *f, struct err *e)
+{
+	bool finished;
+
+	if (f->next.have || (f->ndone < DONE_KEPT && !agent_is_up(cluster_view_agent(f->cluster))))
+		return ERR_OK;
+	return request_lease(f, true, &f->next, &finished, e);
+}
+
+/* Makes the next range the current one. When none is free, waits: ranges of other workers come back
+ * when those die. *over: all ranges are done. */
+static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
+{
+	bool finished = false;
+	enum err_code rc;
+	int64_t begin;
+
+	if (f->next.have) {
+		f->now = f->next;
+		f->next.have = false;
+		f->used = 0;
+	}
+	while (!f->now.have) {
+		rc = request_lease(f, true, &f->now, &finished, e);
+		f->used = 0;
+		if (rc)
+			return rc;
+		if (f->now.have)
+			break;
+		*over = finished;
+		if (finished)
+			return ERR_OK;
+		begin = clock_now();
+		rc = f->hooks.idle(f->hooks.ctx, e);
+		if (!rc)
+			rc = cluster_view_pause(f->cluster, 50 * NSEC_PER_MSEC, e);
+		f->idled += clock_now() - begin;
+		if (rc)
+			return rc;
+	}
+	return ask_ahead(f, e);
+}
+
+/* Leased examples: the next ones of the current range. */
+static enum err_code choose_leased(struct feed *f, uint64_t step, struct batch *b, bool *over,
+    struct err *e)
+{
+	uint64_t begin, end;
+	enum err_code rc;
+
+	*over = f->steps && step >= f->steps;
+	if (*over)
+		return ERR_OK;
+	if (!f->now.have) {
+		rc = take_next_range(f, over, e);
+		if (rc || *over)
+			return rc;
+	}
+	begin = f->now.begin + f->used;
+	end = begin + f->batch < f->now.end ? begin + f->batch : f->now.end;
+	f->taken = end - begin;
+	f->last_pos = (struct deal_pos){ f->now.epoch, begin };
+	return load_examples(f, f->now.epoch, begin, end, b, e);
+}
+
+enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
+{
+	*over = false;
+	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e) : choose_leased(f, step, b,
+	    over, e);
+}
+
+enum err_code batches_lease_ahead(struct feed *f, struct err *e)
+{
+	return f->ndone && f->now.have ? ask_ahead(f, e) : ERR_OK;
+}
+
+void batches_used(struct feed *f)
+{
+	if (!f->now.have)
+		return;
+	f->used += f->taken;
+	f->taken = 0;
+	if (f->now.begin + f->used < f->now.end)
+		return;
+	f->done[f->ndone++] = f->now.id;
+	f->now = f->next;
+	f->next.have = false;
+	f->used = 0;
+}
+
+int64_t batches_take_idle_time(struct feed *f)
+{
+	int64_t ns = f->idled;
+
+	f->idled = 0;
+	return ns;
+}
+
+enum err_code batches_finish(struct feed *f, struct err *e)
+{
+	struct range none;
+	bool finished;
+
+	return f->ndone ? request_lease(f, false, &none, &finished, e) : ERR_OK;
+}
+
+/* ---- for display ------------------------------------------------------------------------- */
+
+double batches_epoch(const struct feed *f)
+{
+	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->examples;
+}
+
+uint64_t batches_total_steps(const struct feed *f)
+{
+	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;
+	uint64_t total = 0;
+
+	if (f->epochs && m && m->n) {
+		struct deal_shape shape = { f->examples, m->batch, m->n };
+
+		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
+	}
+	return f->steps && (!total || f->steps < total) ? f->steps : total;
+}
+
+bool batches_is_evaluator(const struct feed *f, uint64_t step)
+{
+	const struct member_entry *m = entry_at_step(f, step);
+
+	return m && m->n && m->slot[0] == f->slot;
+}

@@ -1,0 +1,67 @@
+#ifndef WORKER_BATCHES_H
+#define WORKER_BATCHES_H
+
+#include "worker/cluster_view.h"
+#include "worker/job.h"
+
+/* Chooses the examples of a worker's next batch.
+ *
+ * Two ways: dealt and leased. In bsp, examples are dealt: (seed, epoch, step, rank) and the members
+ * in the view determine them, without a message. In ssp and asp, and in bsp after such a mode,
+ * workers lease ranges of examples from the coordinator, one range ahead. The view's `leased_from`
+ * is the first step whose examples are leased.
+ *
+ * Life of a leased range: next (leased ahead) -> now (in use) -> done (used up, not yet reported)
+ * -> reported with the next lease request. The coordinator gives the ranges of a worker that dies
+ * to others.
+ *
+ * One thread, the training thread; no locks. */
+struct feed;
+
+struct batches_hooks {
+	void *ctx;
+	/* Called while no range is to be had, though others still hold some that would come back if
+	 * they died; it must see to it that nobody waits for this worker meanwhile.  An error ends
+	 * the wait. */
+	enum err_code (*idle)(void *ctx, struct err *e);
+	/* Returns when every push has its receipt.  A range is reported as done only after that: a
+	 * checkpoint that counts the range as done must hold its pushes. */
+	enum err_code (*settle)(void *ctx, struct err *e);
+};
+
+/* job and cluster are borrowed; the hooks are copied. Call batches_take_view before the first batch. */
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot, const struct batches_hooks *hooks);
+void batches_free(struct feed *f);
+
+/* Takes the members from a view. */
+void batches_take_view(struct feed *f, const json_t *view);
+/* The job's configuration has changed: reads batch size, epochs and steps again. */
+void batches_reconfigure(struct feed *f);
+/* Are the examples of this step dealt, so that they depend on its members? */
+bool batches_are_dealt(const struct feed *f, uint64_t step);
+/* Number of membership changes known, counted since the job's begin. */
+uint32_t batches_members(const struct feed *f);
+
+/* Chooses and loads the batch of this step; *over: there is no more. An empty batch (bsp, at the
+ * end of an epoch) is a step all the same. Leasing may block. ERR_FENCED: this rank is no
+ * member. */
+enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e);
+/* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
+int64_t batches_take_idle_time(struct feed *f);
+/* The batch has been pushed: a range that is used up becomes done. */
+void batches_used(struct feed *f);
+/* Leases a range ahead and reports done ranges, when there are any. Call it before the pushes of a
+ * step: the pushes of the step before have had time to get their receipts, so `settle` does not
+ * wait. */
+enum err_code batches_lease_ahead(struct feed *f, struct err *e);
+/* Reports what is done and takes no more. */
+enum err_code batches_finish(struct feed *f, struct err *e);
+
+/* Epochs done so far, as a fraction. */
+double batches_epoch(const struct feed *f);
+/* Steps that this job will have; 0: unknown. */
+uint64_t batches_total_steps(const struct feed *f);
+/* Is this rank the one that evaluates during training, at this step? It is the lowest member. */
+bool batches_is_evaluator(const struct feed *f, uint64_t step);
+
+#endif

@@ -1,0 +1,320 @@
+#include "worker/cluster_view.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "session/tracer.h"
+#include "worker/prober.h"
+
+struct cluster {
+	struct cluster_view_config cfg;
+	struct agent *agent;
+	struct tracer *tracer;
+	pthread_mutex_t lock;           /* view, lost, why */
+	json_t *view;
+	bool lost;
+	struct err why;
+	/* eventfd: readable since a view or the loss arrived, until cluster_view_current reads it */
+	int changed;
+	struct prober *prober;          /* of training workers; agent's thread only */
+	uint32_t confirmed;             /* epoch confirmed last; owner's thread only */
+};
+
+static void signal_change(struct cluster *c)
+{
+	uint64_t one = 1;
+
+	if (write(c->changed, &one, sizeof one) < 0 && errno != EAGAIN)
+		abort();
+}
+
+static void store_view(void *ctx, const json_t *view)
+{
+	struct cluster *c = ctx;
+
+	tracer_view(c->tracer, c->agent, view);
+	pthread_mutex_lock(&c->lock);
+	json_decref(c->view);
+	c->view = json_incref((json_t *)(uintptr_t)view);
+	pthread_mutex_unlock(&c->lock);
+	if (c->prober)
+		prober_view(c->prober, view);
+	signal_change(c);
+}
+
+static void store_loss(void *ctx, const struct err *why)
+{
+	struct cluster *c = ctx;
+
+	pthread_mutex_lock(&c->lock);
+	c->lost = true;
+	c->why = *why;
+	pthread_mutex_unlock(&c->lock);
+	signal_change(c);
+}
+
+static json_t *collect_stats(void *ctx)
+{
+	struct cluster *c = ctx;
+	json_t *o = c->cfg.stats ? c->cfg.stats(c->cfg.ctx) : NULL;
+
+	tracer_send(c->tracer, c->agent);
+	if (o && c->prober)
+		prober_report(c->prober, o);
+	return o;
+}
+
+static bool has_view(void *ctx, const json_t *view)
+{
+	(void)ctx;
+	return view != NULL;
+}
+
+enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out, struct err *e)
+{
+	struct cluster *c = mem_alloc(sizeof *c);
+	struct agent_config a = {
+		.addr = { cfg->id->local, cfg->id->data },
+		.id = &cfg->id->conn,
+		.info = { .incarnation = cfg->incarnation, .slot = UINT32_MAX, .role = (uint8_t)cfg->role },
+		.heartbeat = cfg->heartbeat,
+		.deadline = cfg->deadline,
+		.eager = cfg->eager,
+		.log = cfg->log,
+		.ctx = c,
+		.view = store_view,
+		.latest = true,
+		.stats = collect_stats,
+		.lost = store_loss,
+	};
+	json_t *view;
+	enum err_code rc;
+
+	c->cfg = *cfg;
+	c->tracer = tracer_new();
+	c->changed = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_mutex_init(&c->lock, NULL);
+	memcpy(a.info.cluster, cfg->id->conn.cluster, sizeof a.info.cluster);
+	memcpy(a.server_key, cfg->id->server_key, sizeof a.server_key);
+	if (cfg->stats)
+		c->prober = prober_new(cfg->id, cfg->incarnation);
+	a.join = json_pack("{s:s}", "op", "watch");
+	rc = agent_start(&a, &c->agent, e);
+	json_decref(a.join);
+	if (!rc)
+		rc = cluster_view_await(c, has_view, NULL, cfg->deadline, &view, e);
+	if (rc) {
+		cluster_view_close(c);
+		return rc;
+	}
+	json_decref(view);
+	*out = c;
+	return ERR_OK;
+}
+
+void cluster_view_close(struct cluster *c)
+{
+	if (!c)
+		return;
+	agent_stop(c->agent);
+	tracer_free(c->tracer);
+	prober_free(c->prober);
+	json_decref(c->view);
+	close(c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+struct agent *cluster_view_agent(struct cluster *c)
+{
+	return c->agent;
+}
+
+struct tracer *cluster_view_tracer(struct cluster *c)
+{
+	return c->tracer;
+}
+
+json_t *cluster_view_current(struct cluster *c)
+{
+	uint64_t count;
+	json_t *view;
+
+	if (read(c->changed, &count, sizeof count) < 0 && errno != EAGAIN)
+		abort();
+	pthread_mutex_lock(&c->lock);
+	view = c->view ? json_deep_copy(c->view) : NULL;
+	pthread_mutex_unlock(&c->lock);
+	return view;
+}
+
+bool cluster_view_changed(const struct cluster *c)
+{
+	struct pollfd p = { c->changed, POLLIN, 0 };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+int cluster_view_fd(const struct cluster *c)
+{
+	return c->changed;
+}
+
+bool cluster_view_is_lost(struct cluster *c, struct err *why)
+{
+	bool lost;
+
+	pthread_mutex_lock(&c->lock);
+	lost = c->lost;
+	if (lost && why)
+		*why = c->why;
+	pthread_mutex_unlock(&c->lock);
+	return lost;
+}
+
+enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e)
+{
+	struct pollfd p = { c->changed, POLLIN, 0 };
+
+	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) < 0 && errno != EINTR)
+		abort();
+	return cluster_view_is_lost(c, e) ? (e ? e->code : ERR_UNREACH) : ERR_OK;
+}
+
+static void log_wait(struct cluster *c, const json_t *view, int64_t begin)
+{
+	const char *who = json_str(view, "waiting_for", "");
+	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
+
+	if (view)
+		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s", json_str(view, "phase", "?"),
+		    *who ? who : "the servers to be ready", s);
+}
+
+enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
+    int64_t timeout, json_t **out, struct err *e)
+{
+	int64_t begin = clock_now(), next = begin + 2 * NSEC_PER_SEC;
+
+	for (;;) {
+		struct pollfd p[2] = { { c->changed, POLLIN, 0 }, { interrupt_fd(c->cfg.interrupt), POLLIN, 0 } };
+		json_t *view = cluster_view_current(c);
+		int64_t now = clock_now();
+
+		if (ready(ctx, view)) {
+			/* This loop has consumed the signal: raise it again for the caller's
+			 * refresh. */
+			signal_change(c);
+			*out = view;
+			return ERR_OK;
+		}
+		if (now >= next) {
+			log_wait(c, view, begin);
+			next = now + 10 * NSEC_PER_SEC;
+		}
+		json_decref(view);
+		if (cluster_view_is_lost(c, e))
+			return e ? e->code : ERR_UNREACH;
+		if (timeout && now - begin > timeout)
+			return err_set(e, ERR_TIMEOUT, "the cluster is not ready after %lld s",
+			    (long long)(timeout / NSEC_PER_SEC));
+		if (poll(p, 2, 200) < 0 && errno != EINTR)
+			abort();
+		if (interrupt_came(c->cfg.interrupt))
+			return err_set(e, ERR_STOPPED, "interrupted");
+	}
+}
+
+void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch)
+{
+	json_t *msg;
+
+	if (epoch <= c->confirmed)
+		return;
+	c->confirmed = epoch;
+	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
+	/* Lasting: it is sent again after a reconnect, because servers that join wait for it. */
+	agent_tell_lasting(c->agent, "confirm", msg);
+	json_decref(msg);
+}
+
+void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch, const char *why)
+{
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
+	    "message", why);
+
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
+void cluster_view_give_up(struct cluster *c, const struct err *why)
+{
+	json_t *msg, *answer;
+
+	/* The coordinator knows these: it told us. */
+	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE ||
+	    why->code == ERR_FAILED)
+		return;
+	agent_set_interrupt(c->agent, NULL);
+	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+}
+
+static json_t *newcomer_message(const char *op, int slot)
+{
+	char host[64] = "";
+
+	gethostname(host, sizeof host - 1);
+	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(), "host", host);
+}
+
+void cluster_view_announce_join(struct cluster *c, int slot)
+{
+	json_t *msg = newcomer_message("coming", slot);
+
+	agent_tell(c->agent, msg);
+	json_decref(msg);
+}
+
+void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *why)
+{
+	json_t *msg, *answer;
+
+	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
+		return;
+	msg = newcomer_message("unfit", slot);
+	json_object_set_new(msg, "message", json_string(why->msg));
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+}
+
+void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
+{
+	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
+
+	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
+		buf_puts(out, json_str(answer, "text", ""));
+		json_decref(answer);
+	}
+	json_decref(msg);
+}
+
+enum err_code cluster_view_is_over(const json_t *view, struct err *e)
+{
+	const char *phase = json_str(view, "phase", "");
+
+	if (strcmp(phase, "failed") == 0)
+		return err_set(e, ERR_FAILED, "the job failed: %s", json_str(view, "reason", ""));
+	if (strcmp(phase, "stopped") == 0 || json_flag(view, "ended"))
+		return err_set(e, ERR_STOPPED, "the job was stopped: %s", json_str(view, "reason", ""));
+	return ERR_OK;
+}

@@ -1,0 +1,139 @@
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/procstat.h"
+#include "session/tracer.h"
+#include "worker/worker.h"
+
+static double ns_to_seconds(int64_t ns)
+{
+	return (double)ns / (double)NSEC_PER_SEC;
+}
+
+static void set_doing(struct worker *w, const char *what, int64_t pause)
+{
+	pthread_mutex_lock(&w->lock);
+	w->fig.doing = what;
+	w->fig.doing_since = clock_now();
+	w->fig.paused = pause;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void figures_doing(struct worker *w, const char *what)
+{
+	set_doing(w, what, 0);
+}
+
+void figures_paused(struct worker *w, int64_t pause)
+{
+	set_doing(w, "pause", pause);
+}
+
+json_t *figures_json(void *worker)
+{
+	struct worker *w = worker;
+	struct procstat ps;
+	struct figures f;
+	json_t *o;
+
+	pthread_mutex_lock(&w->lock);
+	f = w->fig;
+	w->fig.norm_wanted = true;
+	pthread_mutex_unlock(&w->lock);
+	procstat_read(&ps);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
+	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
+	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
+	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
+	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
+	json_object_set_new(o, "settings", json_integer(f.settings));
+	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
+	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
+	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
+	json_object_set_new(o, "epoch", json_of_num(f.epoch));
+	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
+	json_object_set_new(o, "data_seconds", json_of_num(f.data));
+	json_object_set_new(o, "pull_seconds", json_of_num(f.pull));
+	json_object_set_new(o, "compute_seconds", json_of_num(f.compute));
+	json_object_set_new(o, "encode_seconds", json_of_num(f.encode));
+	json_object_set_new(o, "push_seconds", json_of_num(f.push));
+	json_object_set_new(o, "wait_seconds", json_of_num(f.wait));
+	json_object_set_new(o, "gradient_norm", f.norm < 0 ? json_null() : json_of_num(f.norm));
+	json_object_set_new(o, "cpu_seconds", json_of_num(ps.cpu_seconds));
+	/* Buckets from 16 us to 4.3 s. */
+	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
+	json_object_set_new(o, "start_unix_seconds", json_of_num(ns_to_seconds(w->began)));
+	if (w->cfg->exec)
+		json_object_set_new(o, "program_restarts", json_integer((json_int_t)atomic_load(&w->program_restarts)));
+	if (f.doing) {
+		json_object_set_new(o, "doing", json_string(f.doing));
+		json_object_set_new(o, "paused", json_integer(f.paused));
+		json_object_set_new(o, "doing_seconds",
+		    json_of_num(ns_to_seconds(clock_now() - f.doing_since)));
+	}
+	return o;
+}
+
+/* Adds the step to the running trace. */
+static void trace_step(const struct worker *w, const struct step_times *t)
+{
+	const int64_t v[TRACER_NUMBERS] = { (int64_t)w->step, t->begin, t->waited, t->data, t->answer, t->pulled, t->computed, t->pushed,
+		(int64_t)w->batch.rows };
+
+	tracer_add(cluster_view_tracer(w->cluster), TRACE_STEP, v, TRACER_NUMBERS);
+}
+
+void figures_record_step(struct worker *w, double loss, const struct step_times *t)
+{
+	struct client_stats cs;
+	double sum = 0;
+	uint64_t n = 0, ring = 0;
+	int64_t now = clock_now(), pushing = t->pushed - t->computed, encoding;
+
+	if (tracer_is_on(cluster_view_tracer(w->cluster)))
+		trace_step(w, t);
+	if (w->batch.rows && loss != WORKER_NO_LOSS) {
+		w->loss[w->nlosses % LOSS_WINDOW] = loss;
+		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
+	}
+	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
+		sum += w->loss[i] * (double)w->weight[i];
+		n += w->weight[i];
+	}
+	client_stats(w->client, &cs);
+	encoding = cs.encode_ns - w->encoded;
+	w->encoded = cs.encode_ns;
+	/* Encoding for retries during a wait does not belong to the push time. */
+	if (encoding > pushing)
+		encoding = pushing;
+	if (w->ring)
+		ring = allreduce_bytes(w->ring);
+	pthread_mutex_lock(&w->lock);
+	w->fig.step = w->step + 1;
+	w->fig.total = batches_total_steps(w->feed);
+	w->fig.examples += w->batch.rows;
+	w->fig.loss = n ? sum / (double)n : 0;
+	w->fig.loss_examples = n;
+	w->fig.epoch = batches_epoch(w->feed);
+	w->fig.pushed = cs.pushed_bytes;
+	w->fig.pulled = cs.pulled_bytes;
+	w->fig.rows = cs.rows_offered;
+	w->fig.held = cs.rows_held;
+	w->fig.ring = ring;
+	w->fig.norm = w->params.norm;
+	w->params.norm_wanted |= w->fig.norm_wanted;
+	w->fig.norm_wanted = false;
+	w->fig.data += ns_to_seconds(t->data - t->begin - t->waited);
+	w->fig.wait += ns_to_seconds(t->answer - t->data + t->waited);
+	w->fig.pull += ns_to_seconds(t->pulled - t->answer);
+	w->fig.compute += ns_to_seconds(t->computed - t->pulled);
+	w->fig.encode += ns_to_seconds(encoding);
+	w->fig.push += ns_to_seconds(pushing - encoding);
+	if (now - w->rate_at > NSEC_PER_SEC / 2) {
+		w->fig.rate =
+		    (double)(w->fig.examples - w->rate_examples) / ns_to_seconds(now - w->rate_at);
+		w->rate_examples = w->fig.examples;
+		w->rate_at = now;
+	}
+	pthread_mutex_unlock(&w->lock);
+}

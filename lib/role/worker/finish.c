@@ -1,0 +1,207 @@
+#include <math.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "rundir/rundir.h"
+#include "worker/worker.h"
+
+/* How a worker ends: with the job (worker_finish), with a bad loss, or early (worker_leave). */
+
+/* Tells the coordinator that this worker has no more data, with its final figures. */
+static enum err_code tell_done(struct worker *w, struct err *e)
+{
+	json_t *msg = figures_json(w), *answer;
+	enum err_code rc;
+
+	json_object_set_new(msg, "op", json_string("done"));
+	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+/* Checks that the workers' parameters and the servers' are equal in every bit. A difference is
+ * logged and does not fail the job: the result is the servers' model. */
+static enum err_code verify_ring(struct worker *w, struct err *e)
+{
+	bool compared;
+	enum err_code rc = allreduce_verify(w->ring, &compared, e);
+
+	if (rc == ERR_FAILED)
+		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
+	else if (!rc && compared)
+		log_info(w->cfg->log, "the servers' parameters are those of the workers, in every bit");
+	return rc == ERR_FAILED ? ERR_OK : rc;
+}
+
+bool worker_evaluates(const struct worker *w)
+{
+	return w->job.eval || w->score || (w->program && w->job.conf.job.eval.n);
+}
+
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e)
+{
+	const struct params_rows *rows = w->params.rows;
+	enum err_code rc = ERR_OK;
+
+	if (!w->program && !w->score)
+		return evaluate(&w->params, w->job.eval, dense_here, out, e);
+	if (w->program) {
+		program_step(w->program, w->step);
+		rc = program_name_eval_rows(w->program, &w->params, e);
+	}
+	if (!rc && (!dense_here || w->params.rows))
+		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
+	if (!rc)
+		rc = w->score ? w->score(w->score_ctx, out, e) : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
+	w->params.rows = rows;
+	return rc;
+}
+
+/* Evaluates the final model on the servers, hashes it, and reports both to the coordinator. */
+static enum err_code send_final_result(struct worker *w, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
+	struct eval_result r;
+	enum err_code rc = ERR_OK;
+	char hex[65];
+
+	if (w->ring)
+		rc = verify_ring(w, e);
+	if (!rc && worker_evaluates(w)) {
+		figures_doing(w, "evaluate");
+		rc = worker_evaluate(w, false, &r, e);
+		if (!rc)
+			json_object_set_new(msg, "eval", job_eval_json(&r));
+	}
+	if (!rc)
+		rc = model_digest(w->client, hex, e);
+	if (!rc) {
+		json_object_set_new(msg, "digest", json_string(hex));
+		rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+		if (!rc)
+			json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+/* True when the job is over, or when the coordinator has chosen this worker as the evaluator in a
+ * view newer than its last report. */
+static bool has_verdict(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const char *phase = json_str(view, "phase", "");
+	struct err ignored;
+
+	return view && (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot && json_int(view, "rev", 0) > w->judged));
+}
+
+enum err_code worker_finish(struct worker *w, struct err *e)
+{
+	json_t *view;
+	enum err_code rc = batches_finish(w->feed, e);
+
+	if (!rc)
+		rc = client_done(w->client, e);
+	if (!rc)
+		rc = tell_done(w, e);
+	while (!rc) {
+		rc = cluster_view_await(w->cluster, has_verdict, w, 0, &view, e);
+		if (rc)
+			break;
+		rc = cluster_view_is_over(view, e);
+		if (!rc && strcmp(json_str(view, "phase", ""), "done") == 0) {
+			json_decref(view);
+			return ERR_OK;
+		}
+		/* The coordinator's answer may arrive before the view that reflects it. Remember
+		 * the revision, so that has_verdict waits for a newer one. */
+		w->judged = json_int(view, "rev", 0);
+		json_decref(view);
+		if (!rc)
+			rc = send_final_result(w, e);
+	}
+	return rc;
+}
+
+/* Saves the last good model in the run directory. said: a clause for the error message about what
+ * became of it. */
+static void save_good_model(struct worker *w, char *said, size_t n)
+{
+	const char *dir = w->cfg->id->run_dir;
+	struct err why = { 0 };
+	char *path;
+
+	if (!dir) {
+		snprintf(said, n, "no model is kept: this worker has no run directory");
+		return;
+	}
+	path = rundir_path(dir, "model.safetensors");
+	if (params_save_good(&w->params, path, &why))
+		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
+	else
+		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
+	free(path);
+}
+
+/* Values too large for any learning rate are often ids, dates or counts that were read as features
+ * because the data have another format. When the batch has such values, puts a clause about that in
+ * `said`, else "". */
+#define SUSPICIOUS 100.0
+
+static void describe_large_values(const struct worker *w, char *said, size_t n)
+{
+	const struct dataset *d = w->job.train;
+	size_t count = w->batch.sparse ? w->batch.start[w->batch.rows] : w->batch.rows * w->batch.cols;
+	const float *x = w->batch.sparse ? w->batch.val : w->batch.x;
+	double most = 0;
+
+	*said = 0;
+	for (size_t i = 0; x && i < count; i++)
+		most = fmax(most, fabs((double)x[i]));
+	for (size_t i = 0; w->batch.y && i < w->batch.rows; i++)
+		most = fmax(most, fabs((double)w->batch.y[i]));
+	if (!d || d->numbered || most < SUSPICIOUS)
+		return;
+	snprintf(said, n, "%.160s was read as %s, and has values as large as %.3g: if that is not its format, name the right one "
+	    "(?format=... behind the path; ps-ctl list readers), else scale them; ", d->source ? d->source : "the data",
+	    d->format ? d->format : "data", most);
+}
+
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
+{
+	json_t *msg, *answer;
+	char kept[400], values[400];
+
+	save_good_model(w, kept, sizeof kept);
+	describe_large_values(w, values, sizeof values);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->slot, isnan(loss) ? "NaN" : "infinite",
+	    (unsigned long long)w->step, values, "lower job.lr or set job.clip_norm", kept);
+	msg = figures_json(w);
+	json_object_set_new(msg, "op", json_string("fail"));
+	json_object_set_new(msg, "message", json_string(e->msg));
+	if (agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	return ERR_NONFINITE;
+}
+
+void worker_leave(struct worker *w)
+{
+	json_t *msg = figures_json(w), *answer;
+
+	json_object_set_new(msg, "op", json_string("leave"));
+	w->leaving = true;
+	agent_set_interrupt(cluster_view_agent(w->cluster), NULL);
+	/* Without a coordinator, the leases simply expire. */
+	if (agent_is_up(cluster_view_agent(w->cluster)) && w->feed)
+		batches_finish(w->feed, NULL);
+	if (agent_is_up(cluster_view_agent(w->cluster)) &&
+	    agent_call(cluster_view_agent(w->cluster), msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
+		json_decref(answer);
+	json_decref(msg);
+	log_info(w->cfg->log, "left at step %llu", (unsigned long long)w->step);
+}

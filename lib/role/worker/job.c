@@ -1,0 +1,281 @@
+#include "worker/job.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "conf/live.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "data/data_facts.h"
+#include "format/safetensors.h"
+#include "layout/layout.h"
+
+struct data_cache job_cache(const char *dir, struct log *log)
+{
+	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
+}
+
+static bool is_custom(const struct job *j)
+{
+	return model_info_find(j->conf.job.model)->task == MODEL_OUTSIDE;
+}
+
+/* For model custom only the number of examples matters. Takes it from the configuration, or counts
+ * with our readers. */
+static enum err_code number_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+{
+	const struct conf_strs *paths = &j->conf.job.data;
+	struct data_want want = { 0 };
+	struct dataset *d;
+	char text[256];
+
+	if (j->conf.job.examples || from->examples) {
+		j->train = dataset_numbered((size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples : from->examples));
+	} else if (!from->ndata && !paths->n) {
+		return err_set(e, ERR_CONFIG, "job.examples: nobody says how many there are");
+	} else {
+		if (data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
+		    NULL, &want, NULL, &d, e))
+			return err_prefix(e, "job.examples does not say how many there are");
+		j->train = dataset_numbered(d->rows);
+		dataset_free(d);
+	}
+	data_describe(j->train, text);
+	log_info(cache->log, "data: %s", text);
+	return ERR_OK;
+}
+
+struct data_want job_want(const struct model_info *info)
+{
+	return (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO, .words = info->task == MODEL_WORDS };
+}
+
+/* Loads the training data. When the coordinator has described them (facts), no file is read, except
+ * where the model needs the words. */
+static enum err_code load_train(struct job *j, const struct job_source *from, const struct data_want *want,
+    const struct data_cache *cache, struct err *e)
+{
+	const struct conf_strs *paths = &j->conf.job.data;
+	char text[256];
+	enum err_code rc;
+
+	if (from->facts && !want->words)
+		return data_of_facts(from->facts, &j->train, e);
+	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
+	    NULL, want, NULL, &j->train, e);
+	if (rc)
+		return rc;
+	data_describe(j->train, text);
+	log_info(cache->log, "data: %s", text);
+	return ERR_OK;
+}
+
+/* Loads training and evaluation data. */
+static enum err_code load_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+{
+	struct data_want want = job_want(model_info_find(j->conf.job.model));
+	const struct conf_strs *eval = &j->conf.job.eval;
+	char text[256];
+	enum err_code rc = load_train(j, from, &want, cache, e);
+
+	if (rc || !eval->n || from->no_eval)
+		return rc;
+	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
+	if (rc && from->ndata) {
+		/* A worker with data of its own may run on a host without the job's evaluation
+		 * files. */
+		log_warn(cache->log, "no evaluation here: %s", e->msg);
+		*e = (struct err){ 0 };
+		return ERR_OK;
+	}
+	if (rc)
+		return err_prefix(e, "job.eval");
+	data_describe(j->eval, text);
+	log_info(cache->log, "evaluation data: %s", text);
+	return ERR_OK;
+}
+
+enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
+{
+	const struct conf_job *c = &j->conf.job;
+	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
+	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
+		.fields = j->train->sparse ? j->train->fields : j->train->cols,
+		.hidden = hidden, .nhidden = c->hidden.n, .factors = (size_t)c->factors, .activation = c->activation,
+		.outside = j->outside };
+	struct model_table *table = NULL;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < c->hidden.n; i++)
+		hidden[i] = (size_t)c->hidden.item[i];
+	if (is_custom(j) && !conf_is_named(j->tables))
+		rc = err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+	else if (is_custom(j))
+		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
+	shape.table = table;
+	if (!rc)
+		rc = model_new(c->model, &shape, out, e);
+	if (!rc)
+		rc = model_reserve(*out, (size_t)c->batch, e);
+	free(hidden);
+	free(table);
+	return rc;
+}
+
+/* Makes the model; job.tables may come from the caller instead of the configuration. */
+static enum err_code make_job_model(struct job *j, const struct job_source *from, struct err *e)
+{
+	const char *named = j->conf.job.tables;
+	enum err_code rc;
+
+	j->outside = from->outside;
+	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
+	rc = job_model_new(j, &j->model, e);
+	if (!rc)
+		j->ntables = model_tables(j->model, &j->table);
+	return rc;
+}
+
+/* Checks that the file has model table t in its shape; sparse tables are not in the file. */
+static enum err_code check_init_table(const struct safetensors *file, const struct model_table *t,
+    struct err *e)
+{
+	const struct safetensors_tensor *x = safetensors_find(file, t->name);
+
+	if (t->sparse)
+		return ERR_OK;
+	if (!x)
+		return err_set(e, ERR_CONFIG, "it has no table \"%s\"", t->name);
+	if (x->type == SAFETENSORS_F32 && x->count == t->rows * t->cols)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu",
+	    t->name, (unsigned long long)x->count, t->rows, t->cols);
+}
+
+/* The servers read job.init. A worker that can see the file checks it first, for an earlier and
+ * clearer error. */
+static enum err_code check_init_file(const struct job *j, struct err *e)
+{
+	const char *path = j->conf.job.init;
+	struct safetensors *file;
+	enum err_code rc;
+
+	if (!strchr(path, '/') || access(path, R_OK))
+		return ERR_OK;
+	rc = safetensors_open(path, &file, e);
+	if (!rc) {
+		for (size_t i = 0; !rc && i < j->ntables; i++)
+			rc = check_init_table(file, &j->table[i], e);
+		safetensors_close(file);
+	}
+	if (rc && e)
+		e->code = ERR_CONFIG;
+	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
+}
+
+bool job_is_frozen(const struct job *j, size_t i)
+{
+	return names_has(j->conf.job.frozen, j->table[i].name);
+}
+
+/* Checks that job.frozen names tables of the model. */
+static enum err_code check_frozen_names(const struct job *j, struct err *e)
+{
+	for (const char *at = names_first(j->conf.job.frozen); at; at = names_next(at)) {
+		size_t i = 0;
+
+		while (i < j->ntables && !names_is(at, j->table[i].name))
+			i++;
+		if (i == j->ntables)
+			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"", (int)strcspn(at, ","), at);
+	}
+	return ERR_OK;
+}
+
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e)
+{
+	struct data_cache kept;
+	enum err_code rc;
+
+	*out = (struct job){ 0 };
+	rc = conf_from_json(config, &out->conf, e);
+	if (rc)
+		return rc;
+	if (from->settings && conf_apply_unset(&out->conf, from->settings, NULL, e))
+		rc = e ? e->code : ERR_CONFIG;
+	else if (!out->conf.has_job)
+		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
+	else if (!model_info_find(out->conf.job.model))
+		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
+	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
+	if (!rc)
+		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from, &kept, e);
+	if (!rc)
+		rc = make_job_model(out, from, e);
+	if (!rc)
+		rc = check_init_file(out, e);
+	if (!rc)
+		rc = check_frozen_names(out, e);
+	if (rc)
+		job_release(out);
+	return rc;
+}
+
+void job_release(struct job *j)
+{
+	model_free(j->model);
+	dataset_free(j->train);
+	dataset_free(j->eval);
+	conf_release(&j->conf);
+	*j = (struct job){ 0 };
+}
+
+/* How the servers initialize table t. */
+static enum table_init table_init_of(const struct job *j, const struct model_table *t)
+{
+	const char *init = j->conf.job.init;
+
+	if (strcmp(init, "zeros") == 0)
+		return TABLE_ZEROS;
+	if (strchr(init, '/'))
+		return t->sparse ? TABLE_ZEROS : TABLE_FILE;
+	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS) :
+	    t->init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS;
+}
+
+json_t *job_tables(const struct job *j)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < j->ntables; i++) {
+		const struct model_table *m = &j->table[i];
+		struct table t = { .sparse = m->sparse, .decay = m->decay,
+			.reduced = !m->sparse && strcmp(j->conf.via, "allreduce") == 0, .cols = (uint32_t)m->cols,
+			.rows = m->sparse ? j->train->cols : m->rows, .init = table_init_of(j, m),
+			    .init_limit = m->init_scale,
+			.seed = (uint64_t)j->conf.job.seed };
+
+		snprintf(t.name, sizeof t.name, "%s", m->name);
+		json_array_append_new(list, table_to_json(&t));
+	}
+	return list;
+}
+
+json_t *job_eval_json(const struct eval_result *r)
+{
+	json_t *o = json_object();
+
+	if (r->has_loss)
+		json_object_set_new(o, "loss", json_of_num(r->loss));
+	if (r->has_accuracy)
+		json_object_set_new(o, "accuracy", json_of_num(r->accuracy));
+	if (r->has_auc)
+		json_object_set_new(o, "auc", json_of_num(r->auc));
+	if (r->has_rmse)
+		json_object_set_new(o, "rmse", json_of_num(r->rmse));
+	if (r->has_r2)
+		json_object_set_new(o, "r2", json_of_num(r->r2));
+	json_object_set_new(o, "examples", json_integer((json_int_t)r->examples));
+	return o;
+}

@@ -1,0 +1,61 @@
+#ifndef WORKER_JOB_H
+#define WORKER_JOB_H
+
+#include "conf/conf.h"
+#include "core/log.h"
+#include "data/data_cache.h"
+#include "metric/metrics.h"
+#include "model/model.h"
+
+/* What a worker works on: the job's configuration, its data in memory, and a model that fits both.
+ * Tools that score or export a model load it, too (lib/tool). Not locked: it belongs to one thread,
+ * except that other threads may read the data. */
+struct job {
+	struct conf conf;
+	struct dataset *train, *eval;   /* eval may be NULL */
+	struct model *model;
+	const struct model_table *table;
+	size_t ntables;
+	/* of model custom: its tables, and the functions that compute it; borrowed */
+	const char *tables;
+	const struct model_outside *outside;
+};
+
+/* Where job_load takes what the configuration leaves open, or what the caller overrides. All
+ * borrowed. */
+struct job_source {
+	const char *const *data;        /* paths instead of the configuration's; ndata 0: those */
+	size_t ndata;
+	const char *cache;              /* a directory for parsed data, or "none"; NULL: the configuration's */
+	const char *tables;             /* of model custom, where the configuration names none; may be NULL */
+	/* settings for keys that the configuration leaves at their default; may be NULL */
+	const json_t *settings;
+	/* number of examples, where the configuration names none; 0: not known */
+	uint64_t examples;
+	/* computes model custom, borrowed; NULL: it has no gradient here */
+	const struct model_outside *outside;
+	/* description of the training data (data_facts.h), instead of reading them; NULL */
+	const json_t *facts;
+	bool no_eval;                   /* evaluation data are not wanted */
+	struct log *log;
+};
+/* Loads the job that `config`, the configuration in a view, describes. ERR_CONFIG, or errors of the
+ * data's readers; *out is empty then. */
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e);
+/* The cache of parsed data in directory `dir`, borrowed; "none": no cache. */
+struct data_cache job_cache(const char *dir, struct log *log);
+/* Frees the contents of j. */
+void job_release(struct job *j);
+/* What a reader must produce for this kind of model. */
+struct data_want job_want(const struct model_info *info);
+/* Makes another instance of the job's model, for another thread: instances have scratch memory. */
+enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
+/* Does the configuration in force exclude table i from training (job.frozen)? */
+bool job_is_frozen(const struct job *j, size_t i);
+
+/* The tables in the form in which worker_join proposes them. A new array. */
+json_t *job_tables(const struct job *j);
+/* The result as a new object {"loss":..,"accuracy":..}, with the metrics that the model has. */
+json_t *job_eval_json(const struct eval_result *r);
+
+#endif

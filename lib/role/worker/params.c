@@ -1,0 +1,291 @@
+#include "worker/params.h"
+
+#include <math.h>
+
+#include "core/file.h"
+#include "core/mem.h"
+#include "format/safetensors.h"
+#include "math/vec.h"
+
+/* Makes room for `floats` values in w[i] and g[i]. The contents are lost. */
+static enum err_code reserve_table(struct params *p, size_t i, size_t floats, struct err *e)
+{
+	if (floats <= p->cap[i])
+		return ERR_OK;
+	free(p->w[i]);
+	free(p->g[i]);
+	p->cap[i] = floats + floats / 4;
+	p->w[i] = mem_try_array(p->cap[i], sizeof **p->w);
+	p->g[i] = mem_try_array(p->cap[i], sizeof **p->g);
+	if (!p->w[i] || !p->g[i])
+		return err_set(e, ERR_NOMEM, "no memory for %zu parameters of table \"%s\"", floats, p->job->table[i].name);
+	return ERR_OK;
+}
+
+/* The gradients that workers reduce among themselves form one vector; tables begin at multiples of
+ * 64 bytes. */
+static enum err_code lay_flat(struct params *p, struct err *e)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (p->table[i]->reduced)
+			p->nflat += (table_elements(p->table[i]) + 15) / 16 * 16;
+	if (!p->nflat)
+		return ERR_OK;
+	p->flat = mem_try_array(p->nflat, sizeof *p->flat);
+	if (!p->flat)
+		return err_set(e, ERR_NOMEM, "no memory for a gradient of %zu values", p->nflat);
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (p->table[i]->reduced) {
+			free(p->g[i]);
+			p->g[i] = p->flat + at;
+			at += (table_elements(p->table[i]) + 15) / 16 * 16;
+		}
+	return ERR_OK;
+}
+
+enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e)
+{
+	size_t n = job->ntables;
+	enum err_code rc = ERR_OK;
+
+	*out = (struct params){ .job = job, .client = client, .norm = -1, .norm_wanted = true };
+	out->table = mem_array(n, sizeof *out->table);
+	out->w = mem_array(n, sizeof *out->w);
+	out->g = mem_array(n, sizeof *out->g);
+	out->kept = mem_array(n, sizeof *out->kept);
+	out->cap = mem_array(n, sizeof *out->cap);
+	for (size_t i = 0; !rc && i < n; i++) {
+		const struct model_table *m = &job->table[i];
+
+		out->table[i] = layout_find(client_layout(client), m->name);
+		if (!out->table[i])
+			rc = err_set(e, ERR_NOTFOUND, "the cluster has no table \"%s\"", m->name);
+		else
+			rc = reserve_table(out, i, m->sparse ? m->cols : m->rows * m->cols, e);
+	}
+	if (!rc)
+		rc = lay_flat(out, e);
+	if (rc)
+		params_release(out);
+	return rc;
+}
+
+void params_release(struct params *p)
+{
+	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
+		free(p->w[i]);
+		/* g of reduced tables points into flat. p->table cannot be asked which: the layout
+		 * may be gone. */
+		if (!p->flat || p->job->table[i].sparse)
+			free(p->g[i]);
+		free(p->kept[i]);
+	}
+	free((void *)p->table);
+	free(p->flat);
+	free(p->kept);
+	free(p->w);
+	free(p->g);
+	free(p->cap);
+	*p = (struct params){ 0 };
+}
+
+/* Keeps the good values of the dense tables, and makes the other buffers the target of the next
+ * pull. */
+static enum err_code swap_buffers(struct params *p, struct err *e)
+{
+	for (size_t i = 0; i < p->job->ntables; i++) {
+		float *old = p->kept[i];
+
+		if (p->job->table[i].sparse)
+			continue;
+		if (!old)
+			old = mem_try_array(p->cap[i], sizeof *old);
+		if (!old)
+			return err_set(e, ERR_NOMEM, "no memory for a second copy of table \"%s\"", p->job->table[i].name);
+		p->kept[i] = p->w[i];
+		p->w[i] = old;
+	}
+	p->fresh = false;
+	p->any = p->aside = true;
+	return ERR_OK;
+}
+
+void params_good(struct params *p, uint64_t step)
+{
+	p->kept_step = step;
+	p->fresh = true;
+}
+
+/* May the servers send only what has changed? Not at CLIENT_NOW with a lossy codec: such pulls must
+ * be exact, and the values here are not. */
+static bool may_pull_delta(const struct params *p, uint64_t step)
+{
+	return p->job->conf.pull_delta && (step != CLIENT_NOW || strcmp(p->job->conf.pull_codec, "raw") == 0);
+}
+
+/* The values that a pull of table i may be relative to; NULL: none. */
+static const float *delta_base(const struct params *p, size_t i, uint64_t step)
+{
+	if (!p->pulled || !may_pull_delta(p, step))
+		return NULL;
+	return p->aside ? p->kept[i] : p->w[i];
+}
+
+enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e)
+{
+	enum err_code rc = p->fresh ? swap_buffers(p, e) : ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		if (!p->job->table[i].sparse)
+			rc = client_want_parts(p->client, p->table[i], step, early, 0,
+			    p->table[i]->nparts, delta_base(p, i, step),
+			    p->w[i], e);
+	p->asked = true;
+	p->asked_step = step;
+	return rc;
+}
+
+bool params_has_rows(const struct params *p, const struct batch *b)
+{
+	return b->sparse || p->rows;
+}
+
+/* The rows of sparse table i that a step needs: returns their number, *id their ids. */
+static size_t needed_rows(const struct params *p, const struct batch *b, size_t i,
+    const uint64_t **id)
+{
+	*id = p->rows ? p->rows[i].id : b->id;
+	return p->rows ? p->rows[i].n : b->nids;
+}
+
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	/* Steps were skipped since: let that answer arrive, and pull again for this step. */
+	if (p->asked && p->asked_step != step) {
+		rc = client_wait(p->client, step, e);
+		p->asked = p->aside = false;
+	}
+	dense &= !p->asked;
+	if (!rc && dense && p->fresh)
+		rc = swap_buffers(p, e);
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
+		if (!p->job->table[i].sparse) {
+			if (dense)
+				rc = client_want(p->client, p->table[i], step, delta_base(p, i,
+				    step), p->w[i], e);
+			continue;
+		}
+		n = needed_rows(p, b, i, &id);
+		rc = reserve_table(p, i, n * p->job->table[i].cols, e);
+		if (!rc && n)
+			rc = (may_pull_delta(p, step) ? client_want_changed_rows :
+			    client_want_rows)(p->client, p->table[i], step, id, n, p->w[i], e);
+	}
+	if (!rc)
+		rc = client_wait(p->client, step, e);
+	p->pulled |= (dense || p->asked) && !rc;
+	p->aside = p->asked = false;
+	return rc;
+}
+
+size_t params_floats(const struct params *p, const struct batch *b, size_t i)
+{
+	const struct model_table *m = &p->job->table[i];
+	const uint64_t *id;
+
+	return (m->sparse ? needed_rows(p, b, i, &id) : m->rows) * m->cols;
+}
+
+enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e)
+{
+	uint32_t examples = (uint32_t)b->rows;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
+		if (p->table[i]->reduced || job_is_frozen(p->job, i))
+			continue;
+		if (!p->job->table[i].sparse)
+			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
+		else if ((n = needed_rows(p, b, i, &id)) > 0)
+			rc = client_push_rows(p->client, p->table[i], step, examples, id, n, p->g[i], p->w[i], e);
+	}
+	return rc;
+}
+
+void params_clip(struct params *p, const struct batch *b, double most)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		sum += vec_sumsq(params_floats(p, b, i), p->g[i]);
+	p->norm = sqrt(sum);
+	p->norm_wanted = false;
+	if (!isfinite(sum) || p->norm <= most)
+		return;
+	for (size_t i = 0; i < p->job->ntables; i++)
+		vec_scale(params_floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);
+}
+
+/* ---- the last good ones ------------------------------------------------------ */
+
+/* ERR_NOTFOUND with the reason when there are no good parameters to save. */
+static enum err_code check_saveable(const struct params *p, struct err *e)
+{
+	if (!p->any)
+		return err_set(e, ERR_NOTFOUND, "no step before was good");
+	for (size_t i = 0; i < p->job->ntables; i++) {
+		const struct model_table *m = &p->job->table[i];
+
+		if (m->sparse)
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" is sparse: a worker has only some of its rows", m->name);
+		if (!vec_all_finite(m->rows * m->cols, p->kept[i]))
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" was not finite at step %llu either", m->name,
+			    (unsigned long long)p->kept_step);
+	}
+	return ERR_OK;
+}
+
+static enum err_code write_kept(const struct params *p, int fd, struct err *e)
+{
+	struct safetensors_writer *w = safetensors_writer_new();
+	enum err_code rc = ERR_OK;
+	char step[24];
+
+	snprintf(step, sizeof step, "%llu", (unsigned long long)p->kept_step);
+	safetensors_add_meta(w, "format", "pskit");
+	safetensors_add_meta(w, "step", step);
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		rc = safetensors_add(w, p->job->table[i].name, SAFETENSORS_F32,
+		    (const uint64_t[]){ p->job->table[i].rows, p->job->table[i].cols }, 2, e);
+	if (!rc)
+		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
+	for (size_t i = 0; !rc && i < p->job->ntables; i++)
+		rc = safetensors_put(w, p->kept[i], p->job->table[i].rows * p->job->table[i].cols, e);
+	if (!rc)
+		rc = safetensors_end(w, e);
+	safetensors_writer_free(w);
+	return rc;
+}
+
+enum err_code params_save_good(const struct params *p, const char *path, struct err *e)
+{
+	enum err_code rc = check_saveable(p, e);
+	struct file_new f;
+
+	if (!rc)
+		rc = file_new_open(path, 0600, &f, e);
+	if (rc)
+		return rc;
+	rc = write_kept(p, f.fd, e);
+	return file_new_close(&f, rc, e);
+}

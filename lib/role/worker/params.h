@@ -1,0 +1,79 @@
+#ifndef WORKER_PARAMS_H
+#define WORKER_PARAMS_H
+
+#include "client/client.h"
+#include "worker/job.h"
+
+/* Rows of a sparse table that a step needs; ids ascend. */
+struct params_rows {
+	uint64_t *id;
+	size_t n;
+};
+
+/* A worker's copy of the parameters and the room for their gradient: dense tables whole, of sparse
+ * tables the rows that a batch touches.
+ *
+ * Two buffers a dense table: `w` (current) and `kept` (the last good ones). After params_good the
+ * next pull swaps them and fills the other, so keeping the last good parameters costs memory, but
+ * no copy.
+ *
+ * One thread, the training thread. */
+struct params {
+	const struct job *job;
+	struct client *client;
+	const struct table **table;     /* in the layout, by the model's table */
+	float **w, **g;
+	/* g of the tables that workers reduce, one after the other; NULL: there are none */
+	float *flat;
+	size_t nflat;                   /* floats in it */
+	size_t *cap;                    /* floats in w[i] and g[i] */
+	/* by table: rows to use instead of those that the batch touches; NULL: those of the
+	 * batch */
+	const struct params_rows *rows;
+	/* Dense tables as of kept_step, the last step with a finite loss. */
+	float **kept;
+	uint64_t kept_step;
+	bool fresh;                     /* w is good: the next pull must go into the other buffer */
+	bool any;                       /* `kept` has values */
+	bool pulled;                    /* the dense tables have been pulled at least once */
+	/* params_ask has requested the dense tables of asked_step */
+	bool asked;
+	uint64_t asked_step;
+	/* between the swap and the end of the pull: the last pulled values are in kept, not in w */
+	bool aside;
+	/* of the last gradient given to params_clip; negative: none yet */
+	double norm;
+	bool norm_wanted;               /* measure the next one, even if nothing is clipped */
+};
+
+/* Finds the model's tables in the client's layout and allocates room. ERR_NOTFOUND, ERR_NOMEM. job
+ * and client are borrowed. */
+enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e);
+void params_release(struct params *p);
+
+/* Are there sparse rows to pull and push for this batch? */
+bool params_has_rows(const struct params *p, const struct batch *b);
+/* Requests what a batch needs at a step (or CLIENT_NOW: at any step) and waits for it. dense false:
+ * the dense tables are here already. */
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
+/* After params_good: requests the dense tables of a later step; params_pull of that step then waits
+ * for them. early: sent before this step's push, and each partition answers as soon as it is
+ * ready. */
+enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e);
+/* The loss at this step was finite: what was pulled for it counts as good, until a later step
+ * does. */
+void params_good(struct params *p, uint64_t step);
+/* Writes the last good parameters as safetensors to path, which appears whole or not at all.
+ * ERR_NOTFOUND when there are none, a table is sparse, or a value is not finite. */
+enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
+/* Number of floats of table i in w[i] and g[i] for the batch: of a dense table all, of a sparse one
+ * its rows. */
+size_t params_floats(const struct params *p, const struct batch *b, size_t i);
+/* Pushes the gradient in g, except frozen tables and those that workers reduce. The client borrows
+ * g and w until the receipts. */
+enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
+/* Scales g down to the norm `most` over all tables, and stores in p->norm what it was before. A
+ * gradient that is not finite stays as it is. */
+void params_clip(struct params *p, const struct batch *b, double most);
+
+#endif

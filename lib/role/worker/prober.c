@@ -1,0 +1,168 @@
+#include "worker/prober.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "rundir/rundir.h"
+#include "session/probe.h"
+
+/* The result goes into so many heartbeats, because one may be lost with its connection. */
+#define BEATS 3
+
+struct prober {
+	const struct identity *id;
+	uint64_t incarnation;
+	bool seen;                      /* a first view has come */
+	int64_t number;                 /* probe number handled last */
+	int beats;                      /* heartbeats that still report `found` */
+	json_t *found;
+	pthread_t thread;
+	bool running;
+	/* view that asked for another measurement meanwhile, or NULL */
+	json_t *next;
+	json_t *view;                   /* the thread's while it runs: what to measure */
+	json_t *result;                 /* the thread's, until `done` */
+	atomic_bool stop, done;
+};
+
+struct prober *prober_new(const struct identity *id, uint64_t incarnation)
+{
+	struct prober *p = mem_alloc(sizeof *p);
+
+	p->id = id;
+	p->incarnation = incarnation;
+	return p;
+}
+
+/* Measures one server, through its Unix socket where the worker would use that, too. */
+static void probe_server(struct prober *p, const json_t *server, bool by_socket, json_t *out)
+{
+	const char *path = json_str(server, "unix", ""), *addr = json_str(server, "tcp", "");
+	struct hs_client_info info = { .incarnation = p->incarnation, .slot = UINT32_MAX, .role = ROLE_WORKER };
+	char sock[RUNDIR_SOCKET_PATH], local[RUNDIR_SOCKET_PATH + 8];
+	struct probe_result r = { 0 };
+	uint8_t key[KEY_BYTES];
+	int dirfd = -1;
+
+	memcpy(info.cluster, p->id->conn.cluster, sizeof info.cluster);
+	if (by_socket && *path && access(path, R_OK | W_OK) == 0 && rundir_socket_path(path, sock, &dirfd, NULL) == ERR_OK) {
+		snprintf(local, sizeof local, "unix:%s", sock);
+		addr = local;
+	}
+	if (key_from_text(json_str(server, "key", ""), key))
+		probe_link(addr, &p->id->conn, key, &info, &p->stop, &r);
+	if (dirfd >= 0)
+		close(dirfd);
+	json_object_set_new(out, "address", json_string(addr == local ? path : addr));
+	json_object_set_new(out, "stage", json_string(probe_stage_name(r.stage)));
+	json_object_set_new(out, "error", json_string(r.stage == PROBE_DONE ? "" : r.why.msg));
+	json_object_set_new(out, "rtt_seconds", r.stage >= PROBE_TRANSFER ? json_of_num(r.rtt) : json_null());
+	json_object_set_new(out, "up_bytes_per_second", r.up > 0 ? json_of_num(r.up) : json_null());
+	json_object_set_new(out, "down_bytes_per_second", r.down > 0 ? json_of_num(r.down) : json_null());
+}
+
+/* The measuring thread. Each worker begins with another server, so that few measure the same one at
+ * once. */
+static void *probe_servers(void *ctx)
+{
+	struct prober *p = ctx;
+	const json_t *servers = json_object_get(p->view, "servers"), *config = json_object_get(p->view, "config");
+	bool by_socket = p->id->run_dir && strcmp(json_str(config, "transport", "auto"), "tcp") != 0;
+	size_t n = json_array_size(servers), most = (size_t)json_int(p->view, "probe_servers", 1), tried = 0;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n && tried < most && !atomic_load(&p->stop); i++) {
+		size_t at = (i + (size_t)(p->incarnation % n)) % n;
+		const json_t *s = json_array_get(servers, at);
+
+		if (!json_flag(s, "live"))
+			continue;
+		json_array_append_new(list, json_pack("{s:s}", "id", json_str(s, "id", "")));
+		probe_server(p, s, by_socket, json_array_get(list, tried++));
+	}
+	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)json_int(p->view, "probe", 0), "servers", list);
+	atomic_store(&p->done, true);
+	return NULL;
+}
+
+/* Joins the thread and takes its result. */
+static void collect_result(struct prober *p)
+{
+	pthread_join(p->thread, NULL);
+	p->running = false;
+	json_decref(p->view);
+	json_decref(p->found);
+	p->found = p->result;
+	p->view = p->result = NULL;
+	p->beats = BEATS;
+}
+
+static void begin_probe(struct prober *p, const json_t *view)
+{
+	/* A deep copy: reference counts of JSON are not safe between threads. */
+	p->view = json_deep_copy(view);
+	atomic_store(&p->done, false);
+	p->running = pthread_create(&p->thread, NULL, probe_servers, p) == 0;
+	if (!p->running) {
+		json_decref(p->view);
+		p->view = NULL;
+	}
+}
+
+void prober_view(struct prober *p, const json_t *view)
+{
+	int64_t number = json_int(view, "probe", 0);
+	bool first = !p->seen;
+
+	p->seen = true;
+	if (number == p->number)
+		return;
+	/* Start it when the running one is over. */
+	if (p->running) {
+		json_decref(p->next);
+		p->next = json_deep_copy(view);
+		return;
+	}
+	p->number = number;
+	if (!first && number)
+		begin_probe(p, view);
+}
+
+static void begin_next_probe(struct prober *p)
+{
+	json_t *view = p->next;
+
+	p->next = NULL;
+	p->number = json_int(view, "probe", 0);
+	if (p->number)
+		begin_probe(p, view);
+	json_decref(view);
+}
+
+void prober_report(struct prober *p, json_t *stats)
+{
+	if (p->running && atomic_load(&p->done)) {
+		collect_result(p);
+		if (p->next)
+			begin_next_probe(p);
+	}
+	if (p->beats && p->found) {
+		json_object_set(stats, "probe", p->found);
+		p->beats--;
+	}
+}
+
+void prober_free(struct prober *p)
+{
+	if (!p)
+		return;
+	atomic_store(&p->stop, true);
+	if (p->running)
+		collect_result(p);
+	json_decref(p->found);
+	json_decref(p->next);
+	free(p);
+}

@@ -1,0 +1,167 @@
+#include "worker/residual_file.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/residuals.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "rundir/rundir.h"
+
+#define SUFFIX ".safetensors"
+#define NONE UINT64_MAX
+
+/* RUN/workers, to be freed. */
+static char *residual_dir(const struct worker *w)
+{
+	return rundir_path(w->cfg->id->run_dir, "workers");
+}
+
+/* Path of this rank's file of a step, to be freed. */
+static char *residual_path(const struct worker *w, uint64_t step)
+{
+	char *dir = residual_dir(w), *path = mem_printf("%s/worker-%u-%012llu" SUFFIX, dir, w->slot,
+	    (unsigned long long)step);
+
+	free(dir);
+	return path;
+}
+
+/* The prefix of this rank's file names. */
+static size_t put_file_prefix(const struct worker *w, char prefix[static 32])
+{
+	return (size_t)snprintf(prefix, 32, "worker-%u-", w->slot);
+}
+
+/* The step in the name of one of this rank's files; NONE: it is another's. */
+static uint64_t step_of_file(const struct worker *w, const char *name)
+{
+	char prefix[32], number[24];
+	size_t n = put_file_prefix(w, prefix), len = strlen(name);
+	uint64_t step;
+
+	if (strncmp(name, prefix, n) != 0 || len <= n + strlen(SUFFIX) || len - n - strlen(SUFFIX) >= sizeof number ||
+	    strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0)
+		return NONE;
+	snprintf(number, sizeof number, "%.*s", (int)(len - n - strlen(SUFFIX)), name + n);
+	return num_uint(number, NONE - 1, &step) ? step : NONE;
+}
+
+/* The step of this rank's oldest file from step `least` on; NONE: there is none. *n: number of its
+ * files of all steps. */
+static uint64_t find_residual_file(const struct worker *w, uint64_t least, size_t *n)
+{
+	char *path = residual_dir(w);
+	DIR *dir = opendir(path);
+	const struct dirent *d;
+	uint64_t found = NONE;
+
+	*n = 0;
+	while (dir && (d = readdir(dir))) {
+		uint64_t step = step_of_file(w, d->d_name);
+
+		if (step == NONE)
+			continue;
+		(*n)++;
+		if (step >= least && step < found)
+			found = step;
+	}
+	if (dir)
+		closedir(dir);
+	free(path);
+	return found;
+}
+
+/* False: it could not be removed. */
+static bool remove_file(const struct worker *w, uint64_t step)
+{
+	char *path = residual_path(w, step);
+	bool gone = unlink(path) == 0;
+
+	free(path);
+	return gone;
+}
+
+/* Removes files that a killed worker of this rank was writing. */
+static void remove_torn_files(const struct worker *w)
+{
+	char *dir = residual_dir(w), prefix[32];
+
+	put_file_prefix(w, prefix);
+	file_remove_torn(dir, prefix);
+	free(dir);
+}
+
+void residual_file_load(struct worker *w)
+{
+	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+	uint64_t step, later;
+	struct err e;
+	char *path;
+	size_t n;
+
+	if (!w->cfg->id->run_dir)
+		return;
+	remove_torn_files(w);
+	/* A worker that takes over a rank starts without residuals: those of its predecessor were
+	 * pushed or are lost. */
+	if (!w->step || !json_flag(json_object_get(w->view, "worker"), "resumes"))
+		return;
+	step = find_residual_file(w, w->step, &n);
+	/* Remove later files: they belong to steps after the checkpoint that the job resumes
+	 * from. */
+	while (step != NONE && (later = find_residual_file(w, step + (!bsp || step == w->step),
+	    &n)) != NONE && remove_file(w, later))
+		;
+	if (step == NONE || (bsp && step != w->step) || !w->job.conf.feedback)
+		return;
+	path = residual_path(w, step);
+	if (client_load_residuals(w->client, path, &e) == ERR_OK)
+		log_info(w->cfg->log, "what was still to be pushed at step %llu is here again", (unsigned long long)step);
+	else if (e.code != ERR_NOTFOUND)
+		log_warn(w->cfg->log, "what was still to be pushed at step %llu is lost: %s", (unsigned long long)step, e.msg);
+	free(path);
+}
+
+/* Keeps the newest keep_last files of this rank. */
+static void remove_old_files(const struct worker *w)
+{
+	size_t n;
+
+	for (uint64_t oldest = find_residual_file(w, 0, &n); n > (size_t)w->job.conf.keep_last &&
+	    remove_file(w, oldest); oldest = find_residual_file(w, 0, &n))
+		;
+}
+
+void residual_file_save(struct worker *w)
+{
+	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+	uint64_t saving = client_checkpoint_step(w->client);
+	struct err e = { 0 };
+	enum err_code rc;
+	char *dir, *path;
+	bool again;
+
+	if (!w->cfg->id->run_dir || saving == NONE || (bsp && saving != w->step) || saving == w->saved)
+		return;
+	/* Outside of bsp, answers at two consecutive steps may announce the same checkpoint. */
+	again = !bsp && w->saved && saving == w->saved + 1;
+	w->saved = saving;
+	if (again || !client_has_residuals(w->client))
+		return;
+	dir = residual_dir(w);
+	path = residual_path(w, w->step);
+	rc = file_mkdirs(dir, 0700, &e);
+	if (!rc)
+		rc = client_save_residuals(w->client, path, &e);
+	if (rc)
+		log_warn(w->cfg->log, "what is still to be pushed is not saved: %s", e.msg);
+	else
+		remove_old_files(w);
+	free(dir);
+	free(path);
+}

@@ -1,0 +1,250 @@
+#include "worker/step.h"
+
+#include <math.h>
+#include <poll.h>
+
+#include "core/clock.h"
+#include "worker/residual_file.h"
+#include "worker/worker_settings.h"
+
+/* Chooses the examples of this step. A program for model custom also names the sparse rows that
+ * they need. */
+static enum err_code choose_batch(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	enum err_code rc;
+
+	figures_doing(w, "data");
+	rc = batches_next(w->feed, w->step, &w->batch, over, e);
+	t->waited += batches_take_idle_time(w->feed);
+	if (!rc && !*over && w->program) {
+		program_step(w->program, w->step);
+		rc = program_name_rows(w->program, &w->batch, &w->params, e);
+	}
+	t->data = clock_now();
+	figures_doing(w, "wait");
+	return rc;
+}
+
+/* The servers' answers say how many changes of membership hold at this step, and with that which
+ * examples belong to this worker. Waits until the view has caught up with them. *other is true when
+ * `known`, by which the batch was chosen, was out of date, or when a setting changed at this step:
+ * then the batch must be chosen again. */
+static enum err_code settle_members(struct worker *w, uint32_t known, bool *other, struct err *e)
+{
+	bool deals = batches_are_dealt(w->feed, w->step), turned;
+	enum err_code rc;
+
+	while (client_members(w->client) > batches_members(w->feed)) {
+		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
+		if (!rc)
+			rc = worker_refresh(w, e);
+		if (rc)
+			return rc;
+	}
+	*other = batches_members(w->feed) != known && deals;
+	rc = worker_settings_apply_due(w, &turned, e);
+	*other |= turned;
+	return rc;
+}
+
+/* With fragments and without examples at this step: waits until the step has begun for all workers,
+ * by pulling one partition. */
+static enum err_code wait_without_examples(struct worker *w, struct step_times *t, struct err *e)
+{
+	enum err_code rc = client_wait(w->client, w->step, e);
+
+	if (!rc) {
+		local_merge(w->local, &w->params);
+		rc = local_probe(w->local, &w->params, w->step, e);
+	}
+	if (!rc)
+		rc = client_wait(w->client, w->step, e);
+	t->answer = t->pulled = clock_now();
+	return rc;
+}
+
+static enum err_code pull_params(struct worker *w, struct step_times *t, struct err *e)
+{
+	enum err_code rc = params_pull(&w->params, &w->batch, w->step, true, e);
+
+	t->answer = client_first_answer(w->client);
+	t->pulled = clock_now();
+	return rc;
+}
+
+/* With via: allreduce each worker holds the dense parameters itself, so after the first step it
+ * waits only for the other workers and pulls only sparse rows. */
+static enum err_code fetch_by_ring(struct worker *w, struct step_times *t, bool *over,
+    struct err *e)
+{
+	bool other = true, first;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && other) {
+		uint32_t known;
+
+		rc = choose_batch(w, t, over, e);
+		known = batches_members(w->feed);
+		if (!rc)
+			rc = allreduce_await_members(w->ring, w->step, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
+	}
+	t->answer = t->pulled = clock_now();
+	if (!rc)
+		rc = allreduce_hand_over(w->ring, w->step, &first, e);
+	/* At the end no worker leaves before the servers have the last mean. */
+	if (!rc && *over)
+		return client_wait(w->client, w->step, e);
+	if (!rc && (first || params_has_rows(&w->params, &w->batch)))
+		rc = params_pull(&w->params, &w->batch, w->step, first, e);
+	t->pulled = clock_now();
+	if (!rc)
+		residual_file_save(w);
+	return rc;
+}
+
+/* Each round of the loop chooses a batch by the members known, pulls, and asks settle_members
+ * whether the answers agree. If not, the members or settings of this step are others: the pulled
+ * parameters are dropped and the batch is chosen again.
+ *
+ * With fragments, once begun, a step with examples pulls nothing here: compute_stream waits for the
+ * answer to the last push after the computation, and does the same check there. */
+enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	bool other = true, begun = local_begun(w->local);
+
+	if (w->ring)
+		return fetch_by_ring(w, t, over, e);
+	while (other) {
+		enum err_code rc = choose_batch(w, t, over, e);
+		uint32_t known = batches_members(w->feed);
+
+		t->answer = t->pulled = t->data;
+		/* With fragments, the answer to the last push is awaited after the computation
+		 * (compute_stream). */
+		if (rc || *over || (begun && w->batch.rows))
+			return rc;
+		rc = begun ? wait_without_examples(w, t, e) : pull_params(w, t, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
+		if (rc)
+			return rc;
+		/* These parameters were pulled for other members and are not used: count the time
+		 * as waiting. */
+		if (other)
+			t->waited += clock_now() - t->data;
+	}
+	residual_file_save(w);
+	return local_streams(w->local) && !begun ? local_begin(w->local, &w->params, e) : ERR_OK;
+}
+
+/* Imitates a slow worker: sleeps until the configured duration of a computation has passed. Only an
+ * interrupt cuts it short. */
+static void delay_step(struct worker *w, int64_t begin)
+{
+	const struct sim_compute *c = &w->cfg->compute;
+	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
+	struct pollfd p = { w->cfg->interrupt.fd, POLLIN, 0 };
+	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
+	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };
+
+	if (left > 0)
+		ppoll(&p, 1, &t, NULL);
+}
+
+/* Computes into w->params.g what this worker will push, and its mean loss. */
+static enum err_code compute_gradient(struct worker *w, double *loss, struct err *e)
+{
+	int64_t begin = clock_now();
+	enum err_code rc;
+
+	figures_doing(w, "compute");
+	if (w->program)
+		program_step(w->program, w->step);
+	rc = local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
+	if (!rc && w->program)
+		rc = program_fault(w->program, e);
+	if (!rc && w->cfg->compute.seconds > 0)
+		delay_step(w, begin);
+	return rc;
+}
+
+/* Computes the local steps first, then waits for the fragment that was pushed last and merges it.
+ * When the answers show that the batch was chosen for other members, the local steps are undone and
+ * repeated with the right examples. */
+static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss, struct err *e)
+{
+	bool other = true, over = false;
+
+	while (other && w->batch.rows) {
+		uint32_t known = batches_members(w->feed);
+		enum err_code rc = compute_gradient(w, loss, e);
+		int64_t done = clock_now();
+
+		figures_doing(w, "wait");
+		if (!rc)
+			rc = client_wait(w->client, w->step, e);
+		if (!rc)
+			rc = settle_members(w, known, &other, e);
+		if (rc)
+			return rc;
+		/* The wait came after the computation; the figures count it as if it came
+		 * before. */
+		t->answer += clock_now() - done;
+		t->pulled = t->answer;
+		if (!other)
+			break;
+		local_undo(w->local);
+		rc = choose_batch(w, t, &over, e);
+		if (rc)
+			return rc;
+		/* With these members, this step has no examples for this worker. */
+		if (over)
+			w->batch.rows = 0;
+	}
+	local_merge(w->local, &w->params);
+	residual_file_save(w);
+	return ERR_OK;
+}
+
+enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
+{
+	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss,
+	    e) : compute_gradient(w, loss, e);
+
+	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
+		params_good(&w->params, w->step);
+	return rc;
+}
+
+enum err_code step_push(struct worker *w, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	figures_doing(w, "push");
+	if (w->ring)
+		rc = allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e);
+	if (rc)
+		return rc;
+	if (local_streams(w->local))
+		return local_send(w->local, &w->params, &w->batch, w->step, e);
+	if (w->job.conf.prefetch)
+		rc = params_ask(&w->params, w->step + 1, true, e);
+	return rc ? rc : params_push(&w->params, &w->batch, w->step, e);
+}
+
+/* In bsp the servers hold a pull of step N+1 back until N is complete. Requesting it right behind
+ * the CLOCK gives the same answer as requesting it later, but it does not wait until this thread
+ * runs again, and the server is woken once and not twice. With backup workers the next step may be
+ * another one. */
+enum err_code step_clock(struct worker *w, struct err *e)
+{
+	const struct conf *c = &w->job.conf;
+	bool ahead = w->cfg->by_caller && !w->ring && c->sync.kind == SYNC_bsp && !c->backup && !c->prefetch && w->params.pulled;
+	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
+
+	if (!rc && ahead)
+		rc = params_ask(&w->params, w->step + 1, false, e);
+	return rc ? rc : client_clock_end(w->client, w->step, e);
+}

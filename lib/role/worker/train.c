@@ -1,0 +1,523 @@
+#include "worker/train.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#include "conf/live.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "data/data_facts.h"
+#include "worker/coding.h"
+#include "worker/residual_file.h"
+#include "worker/step.h"
+#include "worker/worker_settings.h"
+
+#define RING_PAUSE (20 * NSEC_PER_MSEC)
+#define REST_LOOK (100 * NSEC_PER_MSEC)
+
+/* ---- views ------------------------------------------------------------------------------- */
+
+static bool must_leave(const struct worker *w)
+{
+	return w->sent_away || interrupt_came(&w->cfg->interrupt);
+}
+
+/* The error with which a worker ends that must leave. */
+static enum err_code set_leave_error(const struct worker *w, struct err *e)
+{
+	return err_set(e, ERR_STOPPED, "%s", w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
+}
+
+static const json_t *own_member(const struct worker *w)
+{
+	return json_object_get(w->view, "worker");
+}
+
+/* Reports the loss of the rank in the same words whether the coordinator or a server noticed it
+ * first. Only a worker that was started by hand, without a rank of its own, is told to start again
+ * in the same way. */
+static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
+{
+	const char *remedy = w->cfg->by_caller ? "; start this program again, and it takes a slot that is free" :
+	    w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free" : "";
+
+	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up%s", w->slot, remedy);
+}
+
+enum err_code worker_refresh(struct worker *w, struct err *e)
+{
+	const json_t *row;
+	json_t *view;
+
+	if (w->view && !cluster_view_changed(w->cluster))
+		return ERR_OK;
+	view = cluster_view_current(w->cluster);
+	if (view && (!w->view || json_int(view, "rev", 0) != json_int(w->view, "rev", 0))) {
+		json_decref(w->view);
+		w->view = view;
+		if (w->feed)
+			batches_take_view(w->feed, view);
+		if (w->client && client_apply_view(w->client, view, e))
+			return e->code;
+		if (w->ring)
+			allreduce_view(w->ring, view);
+	} else {
+		json_decref(view);
+	}
+	if (cluster_view_is_lost(w->cluster, e))
+		return e->code;
+	if (cluster_view_is_over(w->view, e))
+		return e->code;
+	row = own_member(w);
+	w->sent_away = json_flag(row, "go");
+	if (w->feed && (json_u64s(row, "incarnation", 0) != w->incarnation || strcmp(json_str(row, "state", ""), "lost") == 0))
+		return fail_slot_lost(w, e);
+	return ERR_OK;
+}
+
+/* Tells the coordinator the newest layout whose servers all get this worker's CLOCKs. Servers that
+ * join take their places once all workers have confirmed. */
+static void confirm_layout(struct worker *w)
+{
+	if (w->client)
+		cluster_view_confirm_layout(w->cluster, client_confirmed_epoch(w->client));
+}
+
+/* Called during the client's waits, so that no wait outlives the job or a signal. */
+static bool cancel_wait(void *ctx, struct err *why)
+{
+	struct worker *w = ctx;
+
+	if (worker_refresh(w, why))
+		return true;
+	confirm_layout(w);
+	if (must_leave(w) && !w->leaving) {
+		set_leave_error(w, why);
+		return true;
+	}
+	if (w->ring)
+		allreduce_tend(w->ring);
+	return false;
+}
+
+/* Between two attempts to form a ring: waits a moment for a new view. */
+static enum err_code pause_ring(void *ctx, struct err *e)
+{
+	struct worker *w = ctx;
+	enum err_code rc = cluster_view_pause(w->cluster, RING_PAUSE, e);
+
+	return rc ? rc : cancel_wait(w, e) ? e->code : ERR_OK;
+}
+
+/* Listens for the other workers, where the job has tables that workers reduce among themselves. */
+static enum err_code open_ring(struct worker *w, struct err *e)
+{
+	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen, .iface = w->cfg->iface,
+		.slot = w->cfg->slot, .log = w->cfg->log, .cancelled = cancel_wait,
+		    .pause = pause_ring, .ctx = w,
+		.cancel_fd = w->cfg->interrupt.fd };
+
+	return allreduce_is_used(&w->job) ? allreduce_new(&cfg, &w->ring, e) : ERR_OK;
+}
+
+/* The client's wait log asks which workers delay a step. */
+static void append_stragglers(void *ctx, uint64_t step, struct buf *out)
+{
+	if (step != CLIENT_NOW)
+		cluster_view_stragglers(((struct worker *)ctx)->cluster, step, out);
+}
+
+/* The client could not reach a relay. */
+static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
+{
+	cluster_view_report_relay(((struct worker *)ctx)->cluster, relay, epoch, why);
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+/* Asks the coordinator for a rank and tells it what this worker has. The request is kept: a
+ * coordinator that was started again gets it once more, with the rank. */
+static enum err_code send_worker_join(struct worker *w, struct err *e)
+{
+	char host[64] = "";
+	json_t *msg, *answer;
+	enum err_code rc;
+
+	if (w->cfg->hold)
+		pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
+	agent_set_interrupt(cluster_view_agent(w->cluster), &w->cfg->interrupt);
+	gethostname(host, sizeof host - 1);
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid", (int)getpid(),
+	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
+	json_object_set_new(msg, "facts", data_facts(w->job.train));
+	if (w->ring)
+		json_object_set_new(msg, "ring", allreduce_address(w->ring));
+	if (w->cfg->settings)
+		json_object_set(msg, "settings", (json_t *)(uintptr_t)w->cfg->settings);
+	if (w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0)
+		json_object_set_new(msg, "first", json_true());
+	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+	if (!rc) {
+		w->slot = (uint32_t)json_int(answer, "slot", 0);
+		/* A coordinator that is started again must give it the same rank. */
+		json_object_set_new(msg, "slot", json_integer(w->slot));
+		agent_set_join(cluster_view_agent(w->cluster), msg);
+		log_info(w->cfg->log, "joined as worker-%u", w->slot);
+		json_decref(answer);
+	}
+	json_decref(msg);
+	return rc;
+}
+
+/* Does the view show this incarnation in its rank? */
+static bool holds_slot(const struct worker *w, const json_t *view)
+{
+	const json_t *row = json_object_get(view, "worker");
+
+	return json_u64s(row, "incarnation", 0) == w->incarnation;
+}
+
+/* True when the job is running and this worker's rank is active; also when the job is over or the
+ * rank was lost meanwhile, which the caller reports. A view from before the join says nothing about
+ * it. */
+static bool may_start(void *ctx, const json_t *view)
+{
+	struct worker *w = ctx;
+	const json_t *row = json_object_get(view, "worker");
+	struct err ignored;
+
+	if (!view)
+		return false;
+	if (cluster_view_is_over(view, &ignored))
+		return true;
+	if (!holds_slot(w, view))
+		return w->admitted;
+	w->admitted = true;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
+}
+
+/* There is no data until another worker dies or all of it is done. Sends DONE, so that ssp does not
+ * wait for this worker. A range of examples that comes back later is pushed outside the step
+ * windows. */
+static enum err_code announce_idle(void *ctx, struct err *e)
+{
+	struct worker *w = ctx;
+	enum err_code rc = worker_refresh(w, e);
+
+	if (!rc && must_leave(w))
+		rc = set_leave_error(w, e);
+	if (!rc && !w->idle)
+		rc = client_done(w->client, e);
+	w->idle = true;
+	return rc;
+}
+
+static enum err_code settle_receipts(void *ctx, struct err *e)
+{
+	return client_settle(((struct worker *)ctx)->client, e);
+}
+
+static bool is_coordinator_up(void *ctx)
+{
+	return agent_is_up(cluster_view_agent(((struct worker *)ctx)->cluster));
+}
+
+static bool job_is_paused(void *ctx)
+{
+	return json_int(((struct worker *)ctx)->view, "paused", 0) > 0;
+}
+
+/* The job may have begun with other settings than this worker proposed, and they may have changed
+ * since. Takes those of the view. */
+static enum err_code adopt_settings(struct worker *w, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = w->cfg->settings ? conf_from_json(json_object_get(w->view, "config"), &c, e) : ERR_OK;
+
+	if (rc || !w->cfg->settings)
+		return rc;
+	rc = conf_copy_live(&w->job.conf, &c, e);
+	w->job.conf.job.epochs = c.job.epochs;
+	w->job.conf.job.steps = c.job.steps;
+	conf_release(&c);
+	w->settings = json_int(w->view, "settings_base", 0);
+	return rc;
+}
+
+/* Waits for the job's first step, then makes what depends on the job as it runs: the client, the
+ * parameters, the batches. Restores residuals of a checkpoint. */
+static enum err_code start_training(struct worker *w, struct err *e)
+{
+	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
+		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .spin = w->job.conf.spin, .log = w->cfg->log,
+		.ctx = w, .who = append_stragglers, .missed = tell_missed_relay,
+		.informed = is_coordinator_up, .cancelled = cancel_wait, .paused = job_is_paused,
+		.cancel_fd = w->cfg->interrupt.fd,
+		.latency = &w->latency };
+	json_t *view;
+	enum err_code rc = cluster_view_await(w->cluster, may_start, w, 0, &view, e);
+
+	if (rc)
+		return rc;
+	json_decref(view);
+	rc = worker_refresh(w, e);
+	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_member(w), "state", ""),
+	    "active") != 0))
+		rc = fail_slot_lost(w, e);
+	if (!rc)
+		rc = adopt_settings(w, e);
+	if (!rc)
+		rc = coding_from_conf(&w->job.conf, &cc.coding, e);
+	if (!rc)
+		rc = client_new(&cc, &w->client, e);
+	if (!rc)
+		rc = client_apply_view(w->client, w->view, e);
+	if (!rc)
+		rc = params_new(&w->job, w->client, &w->params, e);
+	if (!rc)
+		rc = local_new(&w->job, &w->local, e);
+	if (!rc && w->ring)
+		rc = allreduce_begin(w->ring, w->slot, w->client, &w->params, e);
+	if (rc)
+		return rc;
+	if (w->ring)
+		allreduce_view(w->ring, w->view);
+	w->feed = batches_new(&w->job, w->cluster, w->slot, &(struct batches_hooks){ .ctx = w,
+	    .idle = announce_idle, .settle = settle_receipts });
+	batches_take_view(w->feed, w->view);
+	w->step = (uint64_t)json_int(own_member(w), "from", 0);
+	w->rate_at = clock_now();
+	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->slot);
+	residual_file_load(w);
+	return worker_settings_apply(w, e);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Sends an evaluation to the coordinator. */
+static enum err_code report_eval(struct worker *w, const struct eval_result *r, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step, "eval", job_eval_json(r));
+	json_t *answer;
+	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+
+	if (!rc)
+		json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+enum err_code worker_evaluate_now(struct worker *w, struct err *e)
+{
+	int64_t every = w->job.conf.job.eval_every;
+	struct eval_result r;
+	enum err_code rc;
+
+	if (!every || !worker_evaluates(w) || w->step == 0 || w->step % (uint64_t)every || !batches_is_evaluator(w->feed, w->step))
+		return ERR_OK;
+	figures_doing(w, "evaluate");
+	rc = worker_evaluate(w, true, &r, e);
+	if (!rc)
+		rc = report_eval(w, &r, e);
+	/* Sparse evaluation has replaced this batch's rows: pull them again. */
+	if (!rc && params_has_rows(&w->params, &w->batch))
+		rc = params_pull(&w->params, &w->batch, w->step, false, e);
+	return rc;
+}
+
+/* Waits until the pause of the job ends. Acknowledgements are still handled meanwhile, and servers
+ * may come and go. */
+static enum err_code wait_while_paused(struct worker *w, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	int64_t number = 0;
+
+	log_info(w->cfg->log, "paused before step %llu", (unsigned long long)w->step);
+	while (!rc && job_is_paused(w)) {
+		/* Another pause may have followed this one. */
+		if (number != json_int(w->view, "paused", 0)) {
+			number = json_int(w->view, "paused", 0);
+			figures_paused(w, number);
+		}
+		client_poke(w->client);
+		rc = must_leave(w) ? set_leave_error(w, e) : cluster_view_pause(w->cluster, REST_LOOK, e);
+		if (!rc)
+			rc = worker_refresh(w, e);
+		confirm_layout(w);
+	}
+	return rc;
+}
+
+enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
+{
+	enum err_code rc = worker_refresh(w, e);
+
+	*t = (struct step_times){ 0 };
+	if (!rc && must_leave(w))
+		rc = set_leave_error(w, e);
+	if (!rc && job_is_paused(w))
+		rc = wait_while_paused(w, e);
+	if (rc)
+		return rc;
+	t->begin = clock_now();
+	confirm_layout(w);
+	/* Skip the steps that the servers have closed without this worker. */
+	if (client_open_step(w->client) > w->step)
+		w->step = client_open_step(w->client);
+	rc = worker_settings_apply(w, e);
+	return rc ? rc : step_fetch(w, t, over, e);
+}
+
+enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	/* A loss beyond float32 means a gradient beyond what servers accept. */
+	if (w->batch.rows && !isfinite((float)loss) && loss != WORKER_NO_LOSS)
+		return worker_loss_failed(w, loss, e);
+	t->computed = clock_now();
+	rc = batches_lease_ahead(w->feed, e);
+	if (!rc && (w->batch.rows || w->ring))
+		rc = step_push(w, e);
+	if (!rc)
+		rc = step_clock(w, e);
+	if (!rc)
+		batches_used(w->feed);
+	t->pushed = clock_now();
+	figures_record_step(w, loss, t);
+	w->step++;
+	return rc;
+}
+
+/* One whole step; the picture is in worker.h. */
+static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
+{
+	struct step_times t;
+	double loss = 0;
+	enum err_code rc = worker_fetch(w, &t, over, e);
+
+	if (rc || *over)
+		return rc;
+	rc = worker_evaluate_now(w, e);
+	if (!rc && w->batch.rows)
+		rc = step_compute(w, &t, &loss, e);
+	return rc ? rc : worker_commit(w, &t, loss, e);
+}
+
+/* ---- a life ----------------------------------------------------------------------------------- */
+
+/* Checks that model custom and --exec come together, and starts the program. */
+static enum err_code start_program(struct worker *w, struct err *e)
+{
+	bool custom = strcmp(w->job.conf.job.model, "custom") == 0;
+
+	if (custom && !w->program && !w->cfg->by_caller)
+		return err_set(e, ERR_CONFIG, "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
+	if (!custom && w->program)
+		return err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
+	return w->program ? program_begin(w->program, &w->job, e) : ERR_OK;
+}
+
+/* Loads the job with this worker's own data, settings and program. */
+static enum err_code load_job(struct worker *w, const json_t *config, struct err *e)
+{
+	const struct train_config *cfg = w->cfg;
+	struct program_config pc = { .command = cfg->exec, .name = cfg->log->name, .data = cfg->data, .ndata = cfg->ndata, .log = cfg->log,
+		.restarts = &w->program_restarts, .cancelled = cancel_wait, .ctx = w };
+	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .tables = cfg->tables,
+		.examples = cfg->examples, .log = cfg->log };
+	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
+	enum err_code rc;
+
+	if (cfg->settings)
+		json_object_update(settings, (json_t *)(uintptr_t)cfg->settings);
+	if (cfg->first)
+		json_object_set_new(settings, "job.init", json_string(cfg->first));
+	from.settings = settings;
+	if (cfg->exec)
+		w->program = program_new(&pc);
+	if (w->program)
+		from.outside = program_outside(w->program);
+	rc = job_load(config, &from, &w->job, e);
+	json_decref(settings);
+	return rc ? rc : start_program(w, e);
+}
+
+/* Loads the job, joins it and waits for its first step. */
+static enum err_code enter_job(struct worker *w, struct err *e)
+{
+	json_t *view = cluster_view_current(w->cluster);
+	enum err_code rc = load_job(w, json_object_get(view, "config"), e);
+
+	w->settings = json_int(view, "settings_base", 0);
+	json_decref(view);
+	if (!rc) {
+		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat, w->job.conf.deadline);
+		rc = open_ring(w, e);
+	}
+	if (!rc)
+		rc = send_worker_join(w, e);
+	return rc ? rc : start_training(w, e);
+}
+
+enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
+{
+	struct cluster_view_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .interrupt = &cfg->interrupt, .log = cfg->log, .stats = figures_json,
+		.ctx = w };
+	enum err_code rc;
+
+	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
+	pthread_mutex_init(&w->lock, NULL);
+	randombytes_buf(&w->incarnation, sizeof w->incarnation);
+	w->incarnation >>= 1;
+	cc.incarnation = w->incarnation;
+	rc = cluster_view_open(&cc, &w->cluster, e);
+	if (rc)
+		return rc;
+	cluster_view_announce_join(w->cluster, cfg->slot);
+	return enter_job(w, e);
+}
+
+enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
+{
+	if (rc == ERR_FENCED && w->feed)
+		fail_slot_lost(w, e);
+	if (rc == ERR_STOPPED) {
+		if (w->cluster && must_leave(w))
+			worker_leave(w);
+		rc = ERR_OK;
+	}
+	if (rc && w->client)
+		cluster_view_give_up(w->cluster, e);
+	else if (rc && w->cluster)
+		cluster_view_report_unfit(w->cluster, w->cfg->slot, e);
+	/* The client goes first: its queued pushes point into the memory of the others. */
+	client_free(w->client);
+	allreduce_free(w->ring);
+	local_free(w->local);
+	params_release(&w->params);
+	program_free(w->program);
+	batches_free(w->feed);
+	cluster_view_close(w->cluster);
+	job_release(&w->job);
+	batch_release(&w->batch);
+	json_decref(w->view);
+	pthread_mutex_destroy(&w->lock);
+	return rc;
+}
+
+enum err_code train(const struct train_config *cfg, struct err *e)
+{
+	struct worker w;
+	bool over = false;
+	enum err_code rc = worker_open(&w, cfg, e);
+
+	while (!rc && !over)
+		rc = take_step_once(&w, &over, e);
+	if (!rc)
+		rc = worker_finish(&w, e);
+	return worker_close(&w, rc, e);
+}

@@ -1,0 +1,47 @@
+#ifndef WORKER_TRAIN_H
+#define WORKER_TRAIN_H
+
+#include <signal.h>
+
+#include "core/err.h"
+#include "core/interrupt.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "lab/sim.h"
+#include "session/identity.h"
+
+/* What one worker is started with. All pointers are borrowed and must outlive train(). */
+struct train_config {
+	const struct identity *id;
+	int slot;                       /* rank to ask for; -1: any */
+	/* training data instead of the configuration's; ndata 0: the configuration's */
+	const char *const *data;
+	size_t ndata;
+	/* by_caller: a library user takes the steps (worker/worker.h) and computes the gradients of
+	 * model custom. tables and examples then say what the configuration leaves open. */
+	bool by_caller;
+	const char *tables;
+	uint64_t examples;
+	/* settings that the configuration leaves open, as {"lr":"0.01"}; NULL: none */
+	const json_t *settings;
+	/* file of initial parameters where none is configured; NULL: none */
+	const char *first;
+	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
+	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
+	const char *zone;               /* availability zone; NULL: not given */
+	/* listening address or interfaces for other workers (via: allreduce); NULL: chosen */
+	const char *listen, *iface;
+	/* signals to block from the join on, when leaving needs care */
+	const sigset_t *hold;
+	/* minimum duration of a gradient, to imitate slow workers; 0: none */
+	struct sim_compute compute;
+	/* when it fires: finish the step (all-reduce: abandon it) and leave */
+	struct interrupt interrupt;
+	struct log *log;
+};
+
+/* Runs one worker: loads the data, joins and trains until the job is over. ERR_OK when the job is
+ * done, or when this worker was asked to leave. Blocks; see worker/worker.h for the states. */
+enum err_code train(const struct train_config *cfg, struct err *e);
+
+#endif

@@ -1,0 +1,171 @@
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+/* The state of one training worker, shared by the files of this folder.
+ *
+ * Life of a worker (train.c; each arrow is a call, in the order of time):
+ *
+ *   train -> worker_open     connect to the coordinator           cluster_view.c
+ *              |             load configuration, data and model   job.c, program.c (model custom)
+ *              |             listen for the other workers         allreduce.c (via: allreduce)
+ *              |             join: the coordinator gives a rank   train.c
+ *              v             wait until the job runs              train.c may_start
+ *            step, step, ... until there is no more data          step.c, see below
+ *              v
+ *            worker_finish   report DONE; evaluate and hash the   finish.c, evaluate.c
+ *              |             model when the coordinator asks
+ *              v
+ *            worker_close    leave or give up, release all        train.c
+ *
+ * Any error ends the steps and goes to worker_close at once. An interrupt, or the coordinator's
+ * request to leave, ends them as ERR_STOPPED; worker_close then gives the rank back
+ * (worker_leave). A rank that the coordinator has given to a newer incarnation ends them as
+ * ERR_FENCED.
+ *
+ * One step (train.c take_step_once):
+ *
+ *   worker_fetch     newest view, pause, settings changed      train.c, worker_settings.c
+ *     step_fetch       choose the examples                     step.c, batches.c
+ *                      pull the parameters                     params.c, cluster/client
+ *                      or meet the other workers               allreduce.c (via: allreduce)
+ *   step_compute     gradient, clipped, or local steps         step.c, local.c, learn/model
+ *   worker_commit    check that the loss is finite             train.c, finish.c
+ *     step_push        all-reduce, encode, send                step.c, params.c, allreduce.c
+ *     step_clock       announce to the servers that the step   step.c, cluster/client
+ *                      is over
+ *     figures_record_step     numbers for the next heartbeat          figures.c
+ *
+ * step_fetch repeats itself when the servers' answers show that other workers take part than it
+ * thought, because the examples of a step depend on its members; see settle_members in step.c.
+ *
+ * Threads: one training thread runs all of this. The agent's thread (cluster/session/agent.h)
+ * receives views and calls figures_json for heartbeats. Of struct worker it reads `fig`, under
+ * `lock`, the counters program_restarts and latency, and fields that worker_open has set. */
+
+#include <math.h>
+#include <pthread.h>
+
+#include "core/rng.h"
+#include "worker/allreduce.h"
+#include "worker/batches.h"
+#include "worker/cluster_view.h"
+#include "worker/evaluate.h"
+#include "worker/local.h"
+#include "worker/program.h"
+#include "worker/train.h"
+
+#define LOSS_WINDOW 100u
+/* Time limit of a request to the coordinator. */
+#define WORKER_TIMEOUT (60 * NSEC_PER_SEC)
+
+/* What a heartbeat reports. The training thread writes it and the agent's thread reads it, both
+ * under worker.lock. */
+struct figures {
+	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring, settings_step;
+	int64_t settings;
+	double loss, epoch, rate;
+	double norm;                    /* norm of the last gradient measured; negative: none yet */
+	/* measure the next gradient, too: a heartbeat has been sent since the last */
+	bool norm_wanted;
+	double data, pull, compute, encode, push, wait; /* seconds */
+	const char *doing;              /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
+	int64_t paused;                 /* number of the pause that this worker observes; 0: none */
+	int64_t doing_since;
+};
+
+/* Loss of a step whose caller does not know it; the step then does not count in the mean loss. */
+#define WORKER_NO_LOSS (-HUGE_VAL)
+
+/* Times at which the parts of a step ended. waited: nanoseconds before `data` that were spent
+ * waiting for other workers and not reading data. */
+struct step_times {
+	int64_t begin, data, answer, pulled, computed, pushed, waited;
+};
+
+struct worker {
+	const struct train_config *cfg;
+	struct cluster *cluster;
+	struct client *client;
+	struct job job;
+	struct feed *feed;
+	struct params params;
+	struct local *local;
+	/* computes the gradients of model custom; NULL: learn/model does */
+	struct program *program;
+	_Atomic uint64_t program_restarts;
+	/* Set when a library user takes the steps (pskit.h): scores the parameters; NULL: it
+	 * cannot. */
+	enum err_code (*score)(void *ctx, struct eval_result *out, struct err *e);
+	void *score_ctx;
+	struct allreduce *ring;         /* NULL: the servers sum everything */
+	struct batch batch;
+	uint32_t slot;
+	uint64_t incarnation, step;
+	int64_t began;                  /* Unix time in ns */
+	json_t *view;                   /* the view in force for this thread */
+	/* checkpoint step that residual_file_save has handled last; 0: none */
+	uint64_t saved;
+	int64_t settings;               /* number of the newest settings applied */
+	char level[16];                 /* log level in the last view */
+	struct rng chance;              /* random source of cfg->compute */
+	bool admitted;                  /* a view has shown this incarnation in its rank */
+	bool leaving;                   /* worker_leave is running; waits are no longer cut short */
+	bool sent_away;                 /* the coordinator wants fewer workers and chose this one */
+	/* revision of the view that made it send its last final result */
+	int64_t judged;
+	bool idle;                      /* out of data for now, and the servers have its DONE */
+
+	double loss[LOSS_WINDOW];       /* of the last batches; weight: examples of each */
+	uint64_t weight[LOSS_WINDOW];
+	uint64_t nlosses;
+	int64_t rate_at;
+	uint64_t rate_examples;
+
+	int64_t encoded;                /* nanoseconds spent encoding pushes, as of the last step */
+	struct hist latency;            /* from push to receipt, ns; written by the client */
+
+	pthread_mutex_t lock;
+	struct figures fig;
+};
+
+/* Can this worker score job.eval? worker_evaluate does so with the parameters on the servers;
+ * dense_here: with the dense tables that it already holds. */
+bool worker_evaluates(const struct worker *w);
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
+
+/* Evaluates and reports the result, when job.eval_every divides the step and this worker is the
+ * elected one; else does nothing. */
+enum err_code worker_evaluate_now(struct worker *w, struct err *e);
+
+/* train.c. worker_open does everything up to the job's first step. worker_close must follow it,
+ * also after a failure rc (of worker_open, too): it leaves, gives up or just ends, releases
+ * everything, and returns ERR_OK when rc was only a request to stop, else rc. */
+enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e);
+enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e);
+/* worker_fetch begins a step: it fills w->batch and the parameters, or sets *over when there is no
+ * more data. worker_commit, with the gradient in w->params.g, pushes it and ends the step. */
+enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
+enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e);
+/* Takes over the newest view. Errors: the job is over, the rank was given away, or the coordinator
+ * is lost. */
+enum err_code worker_refresh(struct worker *w, struct err *e);
+
+/* finish.c. worker_finish, when there is no more data, waits until the job is over and sends the
+ * final result if asked to. worker_leave, after a request to stop, gives leased data and the rank
+ * back; what was pushed stays. */
+enum err_code worker_finish(struct worker *w, struct err *e);
+void worker_leave(struct worker *w);
+/* Fails the job because the loss is not a finite number, and saves the last good model. Returns
+ * ERR_NONFINITE. */
+enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
+
+/* Records what the worker does from now on, for heartbeats: `what` is a string constant.
+ * figures_paused: it is paused, under this number. */
+void figures_doing(struct worker *w, const char *what);
+void figures_paused(struct worker *w, int64_t pause);
+/* Records a finished step with its times. */
+void figures_record_step(struct worker *w, double loss, const struct step_times *t);
+/* The figures as a new JSON object, for heartbeats and final reports. Any thread may call it. */
+json_t *figures_json(void *worker);
+
+#endif

@@ -1,0 +1,118 @@
+#include "worker/worker_settings.h"
+
+#include "conf/live.h"
+#include "core/json.h"
+#include "worker/coding.h"
+
+/* A view lists only recent settings epochs; its configuration contains the older ones. Takes that
+ * when this worker has missed some. */
+static enum err_code adopt_base(struct worker *w, struct err *e)
+{
+	int64_t base = json_int(w->view, "settings_base", 0);
+	struct conf c;
+	enum err_code rc;
+
+	if (base <= w->settings)
+		return ERR_OK;
+	rc = conf_from_json(json_object_get(w->view, "config"), &c, e);
+	if (rc)
+		return rc;
+	rc = conf_copy_live(&w->job.conf, &c, e);
+	conf_release(&c);
+	w->settings = base;
+	return rc;
+}
+
+/* Skips to the step, and sends the CLOCK of the step before it: the worker owes nothing for the
+ * steps between. */
+static enum err_code jump_to_step(struct worker *w, uint64_t step, struct err *e)
+{
+	enum err_code rc;
+
+	if (step <= w->step)
+		return ERR_OK;
+	rc = client_clock(w->client, step - 1, 0, e);
+	if (!rc) {
+		log_info(w->cfg->log, "on to step %llu: all begin another mode there", (unsigned long long)step);
+		w->step = step;
+	}
+	return rc;
+}
+
+/* Applies one settings epoch. */
+static enum err_code apply_epoch(struct worker *w, const json_t *regime, struct err *e)
+{
+	struct sync_mode before = w->job.conf.sync;
+	int64_t number = json_int(regime, "number", 0);
+	enum err_code rc = conf_apply(&w->job.conf, json_object_get(regime, "set"), e);
+
+	if (!rc && !sync_same(&before, &w->job.conf.sync))
+		rc = jump_to_step(w, (uint64_t)json_int(regime, "step", 0), e);
+	w->settings = number;
+	return rc;
+}
+
+/* Makes again what depends on the configuration: codecs, batch sizes, the local rule's state. */
+static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
+{
+	struct client_coding coding = { 0 };
+	enum err_code rc = coding_from_conf(&w->job.conf, &coding, e);
+
+	if (rc)
+		return rc;
+	client_set_coding(w->client, &coding);
+	batches_reconfigure(w->feed);
+	rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
+	if (!rc)
+		rc = local_reconfigure(w->local, e);
+	pthread_mutex_lock(&w->lock);
+	w->fig.settings = w->settings;
+	w->fig.settings_step = w->step;
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+/* Applies the settings epochs of the view in order. In bsp only those whose step has come; due: in
+ * other modes, too. */
+static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct err *e)
+{
+	int64_t had = w->settings;
+	enum err_code rc = adopt_base(w, e);
+	const json_t *r;
+	size_t i;
+
+	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
+		bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+
+		if (rc || ((bsp || due) && (uint64_t)json_int(r, "step", 0) > w->step))
+			break;
+		if (json_int(r, "number", 0) > w->settings)
+			rc = apply_epoch(w, r, e);
+	}
+	*turned = w->settings != had;
+	return rc || !*turned ? rc : rebuild_from_settings(w, e);
+}
+
+/* Follows the live log level. */
+static void follow_log_level(struct worker *w)
+{
+	const char *level = json_str(json_object_get(w->view, "now"), "log_level", "");
+
+	/* The first level seen is the one that the process was started with. */
+	if (w->level[0] && strcmp(w->level, level) != 0 && log_level_parse(level) >= 0)
+		atomic_store(&w->cfg->log->level, log_level_parse(level));
+	snprintf(w->level, sizeof w->level, "%s", level);
+}
+
+enum err_code worker_settings_apply(struct worker *w, struct err *e)
+{
+	bool turned;
+
+	follow_log_level(w);
+	return apply_due(w, false, &turned, e);
+}
+
+enum err_code worker_settings_apply_due(struct worker *w, bool *turned, struct err *e)
+{
+	return apply_due(w, true, turned, e);
+}

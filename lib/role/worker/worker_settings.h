@@ -1,0 +1,18 @@
+#ifndef WORKER_WORKER_SETTINGS_H
+#define WORKER_WORKER_SETTINGS_H
+
+#include "worker/worker.h"
+
+/* Applies changed settings to a worker (ps-consistency(7)). In bsp each settings epoch holds from
+ * its own step on. In ssp and asp the worker applies them before its next step. Where another
+ * synchronization mode begins, the worker jumps to its first step: slower workers do not make up
+ * for the steps between.
+ *
+ * Training thread only. */
+/* Between two steps: applies what holds for the next one. */
+enum err_code worker_settings_apply(struct worker *w, struct err *e);
+/* After the parameters of a step have arrived, which makes final what holds for it: applies what
+ * has become due since worker_settings_apply. *turned: some setting changed. */
+enum err_code worker_settings_apply_due(struct worker *w, bool *turned, struct err *e);
+
+#endif

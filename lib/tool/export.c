@@ -1,0 +1,313 @@
+#include "tool/export.h"
+
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "format/npy.h"
+#include "format/safetensors.h"
+#include "tool/tool.h"
+
+/* A table in the shape that it had when the export began: tables may be added or grow meanwhile. */
+struct pick {
+	const struct table *t;
+	uint64_t rows;
+};
+
+struct writer {
+	struct tool *tool;
+	int fd;
+	const struct table *only;       /* NULL: all */
+	struct pick *pick;
+	size_t npicks;
+	/* export only changes since `since`; step: least step as of which the tables are */
+	bool changed;
+	uint64_t since, step;
+};
+
+static void pick_tables(struct writer *x)
+{
+	const struct layout *l = client_layout(x->tool->client);
+
+	x->pick = mem_array(l->ntables + 1, sizeof *x->pick);
+	for (size_t i = 0; i < l->ntables; i++)
+		if (!l->table[i].dropped && (!x->only || x->only == &l->table[i]))
+			x->pick[x->npicks++] = (struct pick){ &l->table[i], l->table[i].rows };
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+struct text {
+	int fd;
+	const struct table *t;
+};
+
+static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	struct text *x = ctx;
+	struct buf out = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < n; i++) {
+		for (uint32_t k = 0; k < x->t->cols; k++)
+			buf_printf(&out, "%s[%llu,%u]\t%.9g\n", x->t->name, (unsigned long long)ids[i], k,
+			    (double)rows[i * x->t->cols + k]);
+		if (out.len > 1 << 20 || i + 1 == n) {
+			rc = file_write_all(x->fd, out.data, out.len, e);
+			buf_clear(&out);
+		}
+	}
+	buf_release(&out);
+	return rc;
+}
+
+/* ---- dense tables ---------------------------------------------------------------------------- */
+
+static enum err_code fetch_dense(struct writer *x, const struct pick *k, float **out, struct err *e)
+{
+	const struct table *t = k->t;
+	enum err_code rc;
+
+	*out = NULL;
+	if (t->dropped || t->rows != k->rows)
+		return err_set(e, ERR_STALE, "table \"%s\" has %s meanwhile: export once more", t->name, t->dropped ? "gone" : "grown");
+	*out = mem_try_array(table_elements(t), sizeof **out);
+	if (!*out)
+		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+	rc = client_want(x->tool->client, t, CLIENT_NOW, NULL, *out, e);
+	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
+}
+
+static enum err_code write_text_table(struct writer *x, const struct pick *k, struct err *e)
+{
+	const struct table *t = k->t;
+	struct text ctx = { x->fd, t };
+	uint64_t *ids;
+	float *w;
+	enum err_code rc;
+
+	if (t->sparse)
+		return client_scan(x->tool->client, t, write_text_rows, &ctx, e);
+	ids = mem_array(k->rows, sizeof *ids);
+	for (uint64_t i = 0; i < k->rows; i++)
+		ids[i] = i;
+	rc = fetch_dense(x, k, &w, e);
+	if (!rc)
+		rc = write_text_rows(&ctx, ids, w, k->rows, e);
+	free(w);
+	free(ids);
+	return rc;
+}
+
+static enum err_code write_table_as_text(struct writer *x, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		rc = write_text_table(x, &x->pick[i], e);
+	return rc;
+}
+
+/* ---- safetensors ------------------------------------------------------------------------------- */
+
+/* A sparse table becomes two tensors: NAME.ids and NAME, row by row. The header comes first and
+ * needs their number, so the rows are held in memory. */
+struct kept {
+	uint64_t *ids;
+	float *rows;
+	size_t n;
+	uint32_t cols;
+	struct client_changes changes;
+};
+
+/* Stores the rows of a table; the client calls it once with all of them. */
+static enum err_code store_scanned_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
+{
+	struct kept *k = ctx;
+
+	k->ids = mem_try_array(n, sizeof *ids);
+	k->rows = mem_try_array(n * k->cols, sizeof *rows);
+	if (!k->ids || !k->rows)
+		return err_set(e, ERR_NOMEM, "no memory for %zu rows", n);
+	memcpy(k->ids, ids, n * sizeof *ids);
+	memcpy(k->rows, rows, n * k->cols * sizeof *rows);
+	k->n = n;
+	return ERR_OK;
+}
+
+/* Adds all tensors and the metadata to the header. */
+static enum err_code declare_all_tensors(struct writer *x, struct safetensors_writer *w,
+    struct kept *kept, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	char name[TABLE_NAME + 8];
+
+	char step[24];
+
+	safetensors_add_meta(w, "format", "pskit");
+	snprintf(step, sizeof step, "%llu", (unsigned long long)x->since);
+	if (x->changed)
+		safetensors_add_meta(w, "since", step);
+	snprintf(step, sizeof step, "%llu", (unsigned long long)x->step);
+	if (x->changed && x->step != UINT64_MAX)
+		safetensors_add_meta(w, "step", step);
+	/* All ids come first, because they need the larger alignment. */
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; !rc && i < x->npicks; i++) {
+			const struct table *t = x->pick[i].t;
+			uint64_t shape[2] = { t->sparse ? kept[i].n : x->pick[i].rows, t->cols };
+
+			snprintf(name, sizeof name, pass ? "%s" : "%s.ids", t->name);
+			if (pass)
+				rc = safetensors_add(w, name, SAFETENSORS_F32, shape, 2, e);
+			else if (t->sparse)
+				rc = safetensors_add(w, name, SAFETENSORS_U64, shape, 1, e);
+			snprintf(name, sizeof name, "%s.live", t->name);
+			if (!rc && !pass && kept[i].changes.gone)
+				rc = safetensors_add(w, name, SAFETENSORS_U64, &(uint64_t){ kept[i].changes.nlive }, 1, e);
+		}
+	return rc;
+}
+
+/* Writes the values in the order of declare_all_tensors. Dense tables are pulled one by one, so
+ * that only one is in memory. */
+static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer *w,
+    const struct kept *kept, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		if (x->pick[i].t->sparse) {
+			rc = safetensors_put_ids(w, kept[i].ids, kept[i].n, e);
+			if (!rc && kept[i].changes.gone)
+				rc = safetensors_put_ids(w, kept[i].changes.live, kept[i].changes.nlive, e);
+		}
+	for (size_t i = 0; !rc && i < x->npicks; i++) {
+		const struct table *t = x->pick[i].t;
+		float *dense;
+
+		if (t->sparse) {
+			rc = safetensors_put(w, kept[i].rows, kept[i].n * t->cols, e);
+			continue;
+		}
+		rc = fetch_dense(x, &x->pick[i], &dense, e);
+		if (!rc)
+			rc = safetensors_put(w, dense, x->pick[i].rows * t->cols, e);
+		free(dense);
+	}
+	return rc;
+}
+
+/* Pulls all rows of a table, or those that have changed. */
+static enum err_code fetch_sparse(struct writer *x, const struct table *t, struct kept *kept, struct err *e)
+{
+	enum err_code rc;
+
+	kept->cols = t->cols;
+	if (!x->changed)
+		return client_scan(x->tool->client, t, store_scanned_rows, kept, e);
+	rc = client_scan_changed(x->tool->client, t, x->since, store_scanned_rows, kept,
+	    &kept->changes, e);
+	if (kept->changes.step < x->step)
+		x->step = kept->changes.step;
+	return rc;
+}
+
+/* Exports as safetensors. */
+static enum err_code write_safetensors(struct writer *x, struct err *e)
+{
+	struct safetensors_writer *w = safetensors_writer_new();
+	struct kept *kept = mem_array(x->npicks + 1, sizeof *kept);
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < x->npicks; i++)
+		if (x->pick[i].t->sparse)
+			rc = fetch_sparse(x, x->pick[i].t, &kept[i], e);
+	if (!rc)
+		rc = declare_all_tensors(x, w, kept, e);
+	if (!rc)
+		rc = safetensors_begin(w, safetensors_to_fd, &x->fd, e);
+	if (!rc)
+		rc = put_all_tensors(x, w, kept, e);
+	if (!rc)
+		rc = safetensors_end(w, e);
+	for (size_t i = 0; i < x->npicks; i++) {
+		free(kept[i].ids);
+		free(kept[i].rows);
+		free(kept[i].changes.live);
+	}
+	free(kept);
+	safetensors_writer_free(w);
+	return rc;
+}
+
+/* ---- which ------------------------------------------------------------------------------------------ */
+
+/* Connects, and exports what x selects. The format is checked after connecting. */
+static enum err_code export_from(const struct identity *id, const char *table, const char *format,
+    struct writer *x, struct err *e)
+{
+	struct tool tool;
+	struct log log;
+	enum err_code rc;
+
+	log_init(&log, "export", 2, LOG_LEVEL_WARN);
+	rc = tool_open(id, "auto", 30 * NSEC_PER_SEC, NULL, &log, &tool, e);
+	if (rc)
+		return rc;
+	x->tool = &tool;
+	if (strcmp(table, "all") != 0)
+		rc = tool_table(&tool, table, &x->only, e);
+	if (!rc)
+		pick_tables(x);
+	if (!rc && strcmp(format, "safetensors") == 0)
+		rc = write_safetensors(x, e);
+	else if (!rc && strcmp(format, "text") == 0)
+		rc = write_table_as_text(x, e);
+	else if (!rc && strcmp(format, "npy") != 0)
+		rc = err_set(e, ERR_USAGE, "format: must be safetensors, npy or text, got \"%s\"", format);
+	else if (!rc && (!x->only || x->only->sparse))
+		rc = err_set(e, ERR_USAGE, "npy holds one dense table: name it, or export safetensors or text");
+	else if (!rc)
+		rc = tool_pull(&tool, table, x->fd, e);
+	free(x->pick);
+	tool_close(&tool);
+	return rc;
+}
+
+enum err_code export_cluster(const struct identity *id, const char *table, const char *format, int fd, struct err *e)
+{
+	struct writer x = { .fd = fd };
+
+	return export_from(id, table, format, &x, e);
+}
+
+static enum err_code export_from_run(const char *run_dir, const char *table, const char *format,
+    struct writer *x, struct err *e)
+{
+	struct identity id;
+	enum err_code rc = identity_from_run(run_dir, "admin", &id, e);
+
+	if (rc)
+		return rc;
+	rc = export_from(&id, table, format, x, e);
+	identity_release(&id);
+	return rc;
+}
+
+enum err_code export_run(const char *run_dir, const char *table, const char *format, int fd, struct err *e)
+{
+	struct writer x = { .fd = fd };
+
+	return export_from_run(run_dir, table, format, &x, e);
+}
+
+enum err_code export_changes(const char *run_dir, const char *table, uint64_t since, int fd, uint64_t *step, struct err *e)
+{
+	struct writer x = { .fd = fd, .changed = true, .since = since, .step = UINT64_MAX };
+	enum err_code rc = export_from_run(run_dir, table, "safetensors", &x, e);
+
+	*step = x.step;
+	return rc;
+}

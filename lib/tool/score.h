@@ -1,0 +1,24 @@
+#ifndef TOOL_SCORE_H
+#define TOOL_SCORE_H
+
+#include "tool/tool.h"
+#include "worker/evaluate.h"
+
+/* A job's model with its parameters on the servers, to score data with. Shared by score.c and
+ * follow.c. One thread. */
+struct scoring {
+	struct job job;
+	struct params params;
+	int fd;                         /* where predictions go */
+};
+
+/* Loads the job. The training data are read only when the coordinator cannot describe them.
+ * evaluates: load the evaluation data, too. */
+enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e);
+/* Frees what score_open made, also when it has failed. */
+void score_close(struct scoring *s);
+/* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value for real targets;
+ * the probability of class 1 for two classes; else the most likely class and its probability. */
+enum err_code score_print(void *ctx, const struct batch *b, const float *scores, struct err *e);
+
+#endif

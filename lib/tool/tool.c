@@ -1,0 +1,237 @@
+#include "tool/tool.h"
+
+#include <sodium.h>
+
+#include "conf/conf.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "format/npy.h"
+#include "sync/receipt.h"
+
+static bool is_placed(void *ctx, const json_t *view)
+{
+	struct err ignored;
+
+	(void)ctx;
+	if (!view)
+		return false;
+	/* While forming, the layout may come from a checkpoint, before any server has its part. */
+	return (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 && strcmp(json_str(view, "phase", ""), "forming") != 0) ||
+	       cluster_view_is_over(view, &ignored);
+}
+
+enum err_code tool_update(struct tool *t, struct err *e)
+{
+	struct err why;
+
+	if (cluster_view_is_lost(t->cluster, &why))
+		return err_set(e, why.code, "%s", why.msg);
+	if (interrupt_came(t->interrupt))
+		return err_set(e, ERR_STOPPED, "interrupted");
+	if (!cluster_view_changed(t->cluster))
+		return ERR_OK;
+	json_decref(t->view);
+	t->view = cluster_view_current(t->cluster);
+	return client_apply_view(t->client, t->view, e);
+}
+
+/* Called during the client's waits: takes over views, so that waits follow the layout. */
+static bool cancel_tool_wait(void *ctx, struct err *why)
+{
+	return tool_update(ctx, why) != ERR_OK;
+}
+
+/* Reads how long to poll for answers before sleeping, as the cluster's workers do. */
+static enum err_code read_spin(const json_t *view, int64_t *spin, struct err *e)
+{
+	struct conf conf;
+	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+
+	if (rc)
+		return rc;
+	*spin = conf.spin;
+	conf_release(&conf);
+	return ERR_OK;
+}
+
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, const struct interrupt *interrupt,
+    struct log *log, struct tool *out, struct err *e)
+{
+	struct cluster_view_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
+		.eager = !id->local, .interrupt = interrupt, .log = log };
+	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
+		.log = log, .ctx = out, .cancelled = cancel_tool_wait,
+		    .cancel_fd = interrupt_fd(interrupt) };
+	enum err_code rc;
+
+	*out = (struct tool){ .log = log, .interrupt = interrupt };
+	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
+	cl.incarnation = cc.incarnation;
+	rc = cluster_view_open(&cc, &out->cluster, e);
+	if (!rc)
+		rc = cluster_view_await(out->cluster, is_placed, NULL, deadline, &out->view, e);
+	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
+		rc = cluster_view_is_over(out->view, e);
+	if (!rc)
+		rc = read_spin(out->view, &cl.spin, e);
+	if (!rc)
+		rc = client_new(&cl, &out->client, e);
+	if (!rc)
+		rc = client_apply_view(out->client, out->view, e);
+	if (rc)
+		tool_close(out);
+	return rc;
+}
+
+#define ANSWER_TIMEOUT (10 * NSEC_PER_SEC)
+
+/* Is the view at least as new as the revision that the answer named? */
+static bool view_is_recent(void *ctx, const json_t *view)
+{
+	const int64_t *rev = ctx;
+
+	return json_int(view, "rev", 0) >= *rev;
+}
+
+enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
+{
+	json_t *msg = json_pack("{s:s, s:O}", "op", "table", "tables", shapes), *answer = NULL, *view = NULL;
+	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, e);
+	int64_t rev = json_int(answer, "rev", 0);
+
+	if (!rc)
+		rc = cluster_view_await(t->cluster, view_is_recent, &rev, ANSWER_TIMEOUT, &view, e);
+	if (!rc)
+		rc = tool_update(t, e);
+	json_decref(view);
+	json_decref(answer);
+	json_decref(msg);
+	return rc;
+}
+
+json_t *tool_facts(struct tool *t)
+{
+	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
+
+	if (!agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL))
+		facts = json_incref(json_object_get(answer, "facts"));
+	json_decref(msg);
+	json_decref(answer);
+	if (json_is_object(facts))
+		return facts;
+	json_decref(facts);
+	return NULL;
+}
+
+void tool_close(struct tool *t)
+{
+	client_free(t->client);
+	cluster_view_close(t->cluster);
+	json_decref(t->view);
+	*t = (struct tool){ 0 };
+}
+
+enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e)
+{
+	const struct layout *l = client_layout(t->client);
+	struct buf names = BUF_INIT;
+
+	*out = layout_find(l, name);
+	if (*out)
+		return ERR_OK;
+	for (size_t i = 0; i < l->ntables; i++)
+		if (!l->table[i].dropped)
+			buf_printf(&names, "%s%s", names.len ? ", " : "", l->table[i].name);
+	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name, names.len ? (char *)names.data : "none");
+	buf_release(&names);
+	return ERR_NOTFOUND;
+}
+
+/* ---- pull, push --------------------------------------------------------------------------- */
+
+struct dump {
+	int fd;
+	uint32_t cols;
+};
+
+static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+{
+	struct dump *d = ctx;
+	struct buf line = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(&line, "%llu", (unsigned long long)ids[i]);
+		for (uint32_t k = 0; k < d->cols; k++)
+			buf_printf(&line, "\t%.9g", (double)rows[i * d->cols + k]);
+		buf_puts(&line, "\n");
+	}
+	rc = file_write_all(d->fd, line.data, line.len, e);
+	buf_release(&line);
+	return rc;
+}
+
+enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
+{
+	const struct table *table;
+	enum err_code rc = tool_table(t, name, &table, e);
+	uint64_t shape[2];
+	struct dump d;
+	float *w;
+
+	if (rc)
+		return rc;
+	/* Remember the shape now: the table may grow during the pull. */
+	shape[0] = table->rows;
+	shape[1] = table->cols;
+	d = (struct dump){ fd, table->cols };
+	if (table->sparse)
+		return client_scan(t->client, table, dump_rows, &d, e);
+	w = mem_try_array(table_elements(table), sizeof *w);
+	if (!w)
+		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", name);
+	rc = client_want(t->client, table, CLIENT_NOW, NULL, w, e);
+	if (!rc)
+		rc = client_wait(t->client, CLIENT_NOW, e);
+	if (!rc)
+		rc = npy_write(fd, w, shape, 2, e);
+	free(w);
+	return rc;
+}
+
+enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e)
+{
+	const struct table *table;
+	struct stream *s = NULL;
+	struct npy h;
+	float *g = NULL;
+	struct client_stats cs;
+	enum err_code rc = tool_table(t, name, &table, e);
+
+	if (!rc && table->sparse)
+		rc = err_set(e, ERR_UNSUPPORTED, "table \"%s\" is sparse: push takes a gradient of a dense table", name);
+	if (!rc)
+		rc = stream_open(path, &s, e);
+	if (!rc)
+		rc = npy_read(s, table_elements(table), &h, &g, e);
+	if (!rc && h.count != table_elements(table))
+		rc = err_set(e, ERR_FORMAT, "the array has %llu value%s, table \"%s\" has %llu x %u", (unsigned long long)h.count,
+		    NUM_S(h.count), name, (unsigned long long)table->rows, table->cols);
+	if (!rc)
+		rc = client_push(t->client, table, 0, 1, g, e);
+	if (!rc)
+		rc = client_settle(t->client, e);
+	if (!rc) {
+		client_stats(t->client, &cs);
+		if (cs.receipts[PUSH_REFUSED])
+			rc = err_set(e, ERR_NONFINITE, "refused (%llu partition%s): the gradient has values that are not finite, or the table takes none "
+			    "from outside of the job (robust, via allreduce)", (unsigned long long)cs.receipts[PUSH_REFUSED],
+			    NUM_S(cs.receipts[PUSH_REFUSED]));
+	}
+	free(g);
+	stream_close(s);
+	return rc;
+}

@@ -1,0 +1,129 @@
+#include "core/buf.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "data/data_words.h"
+#include "math/vec.h"
+#include "tool/tool.h"
+#include "worker/job.h"
+
+#define PIECE 4096u             /* rows requested at once */
+
+struct vectors {
+	const struct data_words *words;
+	size_t width;
+	float *v;
+};
+
+/* Pulls the input vectors of all words (the even rows); unit: scaled to length 1. */
+static enum err_code pull_vectors(struct tool *t, const struct data_words *words, bool unit,
+    struct vectors *out, struct err *e)
+{
+	const struct table *table;
+	enum err_code rc = tool_table(t, "v", &table, e);
+	uint64_t *id;
+
+	if (rc)
+		return rc;
+	*out = (struct vectors){ .words = words, .width = table->cols };
+	id = mem_array(PIECE, sizeof *id);
+	out->v = mem_try_array(words->n * out->width, sizeof *out->v);
+	if (!out->v)
+		rc = err_set(e, ERR_NOMEM, "no memory for the vectors of %zu words", words->n);
+	for (size_t at = 0; !rc && at < words->n; at += PIECE) {
+		size_t n = words->n - at < PIECE ? words->n - at : PIECE;
+
+		for (size_t i = 0; i < n; i++)
+			id[i] = 2 * (at + i);
+		rc = client_want_rows(t->client, table, CLIENT_NOW, id, n, out->v + at * out->width, e);
+		if (!rc)
+			rc = client_wait(t->client, CLIENT_NOW, e);
+	}
+	free(id);
+	for (size_t i = 0; !rc && unit && i < words->n; i++) {
+		double length = vec_norm2(out->width, out->v + i * out->width);
+
+		vec_scale(out->width, length > 0 ? (float)(1 / length) : 0, out->v + i * out->width);
+	}
+	return rc;
+}
+
+/* Prints all vectors in word2vec's text format. */
+static enum err_code print_all_vectors(const struct vectors *x, int fd, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	buf_printf(&text, "%zu %zu\n", x->words->n, x->width);
+	for (size_t i = 0; !rc && i < x->words->n; i++) {
+		buf_puts(&text, x->words->name[i]);
+		for (size_t k = 0; k < x->width; k++)
+			buf_printf(&text, " %.9g", (double)x->v[i * x->width + k]);
+		buf_puts(&text, "\n");
+		if (text.len < 1 << 16 && i + 1 < x->words->n)
+			continue;
+		rc = file_write_all(fd, text.data, text.len, e);
+		buf_clear(&text);
+	}
+	buf_release(&text);
+	return rc;
+}
+
+struct near {
+	double cosine;
+	size_t word;
+};
+
+static int by_cosine(const void *a, const void *b)
+{
+	const struct near *x = a, *y = b;
+
+	return x->cosine != y->cosine ? (x->cosine < y->cosine) - (x->cosine > y->cosine) : (x->word > y->word) - (x->word < y->word);
+}
+
+/* Prints the `top` words with the largest cosine to a word. */
+static enum err_code print_neighbours(const struct vectors *x, const char *word, size_t top, int fd,
+    struct err *e)
+{
+	const struct data_words *w = x->words;
+	struct buf text = BUF_INIT;
+	struct near *all;
+	size_t of = 0;
+	enum err_code rc;
+
+	while (of < w->n && strcmp(w->name[of], word) != 0)
+		of++;
+	if (of == w->n)
+		return err_set(e, ERR_NOTFOUND, "\"%s\" is none of the %zu words of job.data that were trained (capitals count as small letters; "
+		    "words below min_count are left out)", word, w->n);
+	all = mem_array(w->n, sizeof *all);
+	for (size_t i = 0; i < w->n; i++)
+		all[i] = (struct near){ i == of ? -2 : vec_dot(x->width, x->v + i * x->width, x->v + of * x->width), i };
+	qsort(all, w->n, sizeof *all, by_cosine);
+	for (size_t i = 0; i < top && i + 1 < w->n; i++)
+		buf_printf(&text, "%s\t%s\t%.4f\n", word, w->name[all[i].word], all[i].cosine);
+	rc = file_write_all(fd, text.data, text.len, e);
+	buf_release(&text);
+	free(all);
+	return rc;
+}
+
+enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd, struct err *e)
+{
+	struct vectors x = { 0 };
+	struct job job;
+	enum err_code rc = job_load(json_object_get(t->view, "config"), &(struct job_source){ .log = t->log }, &job, e);
+
+	if (rc)
+		return rc;
+	if (!job.train->words)
+		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; word2vec has", job.conf.job.model);
+	else
+		rc = pull_vectors(t, job.train->words, nask > 0, &x, e);
+	if (!rc && !nask)
+		rc = print_all_vectors(&x, fd, e);
+	for (size_t i = 0; !rc && i < nask; i++)
+		rc = print_neighbours(&x, ask[i], top, fd, e);
+	free(x.v);
+	job_release(&job);
+	return rc;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# Restarts that fail: the supervisor tries again until the cause is gone or the deadline is over,
+# and tells about it meanwhile.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() { setup_training; }
+teardown() { teardown_dir; }
+
+pid_of() { cat "$RUN/$1.pid"; }
+over() { [[ $(status .state) =~ ^(done|failed|stopped)$ ]]; }
+is_another() { [ "$(pid_of "$1" 2>/dev/null)" != "$2" ] && [ -s "$RUN/$1.pid" ]; }
+says() {
+	local what=$1
+	shift
+	"$@" 2>&1 | grep -qE "$what"
+}
+
+# A cluster whose supervisor cannot write pid files while $T/full exists: two servers with copies.
+begin_short_of_disk() {
+	endless
+	env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=.pid FS_FULL="$T/full" \
+		ps-ctl start lin --set servers=2 --set replicas=2 --set on_worker_loss=wait:600s "$@" >start.log 2>&1
+	RUN=$T/lin.run
+}
+
+@test "a server, a worker and a coordinator whose restart fails on a full disk come back when there is room" {
+	begin_short_of_disk
+	wait_for 20 step_is_past 50
+	for id in server-1 worker-0; do
+		old=$(pid_of $id)
+		touch full
+		kill -9 "$old"
+		# The first attempts have failed, and all who are asked say so.
+		wait_for 20 eval "[ \"\$(status .start_failing.tries)\" -ge 3 ] 2>/dev/null"
+		says "cannot start $id \\([0-9]+ (try|tries), [0-9]+ s\\): .*No space left on device" ps-ctl -C "$RUN" status
+		says "^$id waits for its start .*No space left on device; .*tries again" ps-stat -C "$RUN" why
+		rm full
+		wait_for 20 is_another $id "$old"
+		wait_for 20 eval '[ "$(status .start_failing)" = null ]'
+	done
+	old=$(pid_of coordinator)
+	touch full
+	kill -9 "$old"
+	wait_for 20 says 'its supervisor cannot start coordinator and tries again .*No space left on device' ps-ctl -C "$RUN" status
+	run -3 ps-ctl -C "$RUN" status
+	# Longer than all of --max-restarts' attempts together.
+	wait_for 20 says '\(([5-9]|[0-9][0-9]+) tries' ps-ctl -C "$RUN" status
+	rm full
+	wait_for 20 is_another coordinator "$old"
+	wait_for 20 state_is running
+	step=$(status .step)
+	wait_for 20 step_is_past $((step + 50))
+	grep -q 'started coordinator, after [0-9]* attempts that failed' "$RUN/supervisor.log"
+	ps-ctl -C "$RUN" stop >/dev/null
+	none_left "$T"
+}
+
+@test "a coordinator that cannot be started until the deadline fails the job, with the reason" {
+	begin_short_of_disk --set deadline=4s
+	wait_for 20 step_is_past 50
+	touch full
+	kill -9 "$(pid_of coordinator)"
+	wait_for 30 test -s "$RUN/result.json"
+	rm full
+	jq -e '.state == "failed" and (.reason | test("coordinator.*No space left on device"))' "$RUN/result.json"
+}
+
+@test "run tells on standard error what it cannot start" {
+	endless
+	background env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$BIN/fault/shim.so" FS_ONLY=.pid FS_FULL="$T/full" \
+		ps-ctl run lin --set servers=2 --set replicas=2
+	RUN=$T/lin.run
+	wait_for 20 step_is_past 50
+	touch full
+	kill -9 "$(pid_of server-1)"
+	wait_for 20 grep -q 'cannot start server-1: .*No space left on device; trying again' err
+	# And the progress line, which comes every 10 s.
+	wait_for 30 grep -qE '^cannot start server-1: .*No space left on device; step [0-9]+' err
+	rm full
+	wait_for 20 grep -q 'started server-1, after' err
+	kill "$pid"
+	finish
+	none_left "$T"
+}

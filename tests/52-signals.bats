@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# Signals: each process does what the manual says, and whoever ends by one is named with it.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+load lib/training
+
+setup() { setup_training; }
+teardown() { teardown_dir; }
+
+pid_of() { cat "$RUN/$1.pid"; }
+# Process $1 has no signal pending that it blocks.
+has_taken() { ! grep -qE "^(ShdPnd|SigPnd):.*[1-9a-f]" "/proc/$1/status"; }
+
+@test "signals without a meaning end no process of a cluster, and training goes on" {
+	endless
+	begin lin.json --set servers=2 --set replicas=2
+	wait_for 20 step_is_past 50
+	supervisor=$(sed -n 1p "$RUN/lock")
+	declare -A was
+	for id in coordinator server-0 server-1 worker-0 worker-1; do
+		was[$id]=$(pid_of $id)
+	done
+	for sig in HUP USR1 USR2 ALRM XCPU IO PWR; do
+		for id in coordinator server-0 server-1 worker-0 worker-1; do
+			kill -$sig "${was[$id]}"
+		done
+	done
+	for sig in USR1 ALRM XCPU IO PWR; do
+		kill -$sig "$supervisor"
+	done
+	for pid in "${was[@]}" "$supervisor"; do
+		wait_for 10 has_taken "$pid"
+	done
+	wait_for 10 step_is_past $(($(status .step) + 200))
+	for id in coordinator server-0 server-1 worker-0 worker-1; do
+		[ "$(pid_of $id)" = "${was[$id]}" ]
+		kill -s 0 "${was[$id]}"
+	done
+	for id in coordinator server-0 server-1; do
+		wait_for 10 grep -q 'SIGXCPU has no meaning here and is ignored' "$RUN/$id.log"
+	done
+	# SIGUSR1 did have one.
+	wait_for 20 eval '[ "$(status .checkpoint_step)" != null ] || ls "$RUN/checkpoints" | grep -q "^step-"'
+	grep -q 'SIGUSR1 is for the coordinator' "$RUN/server-1.log"
+	ps-ctl stop -C "$RUN" >/dev/null
+	none_left "$T"
+}
+
+@test "a process that ends by a signal is named with it in the events" {
+	endless
+	# A sanitizer would take the signal for itself.
+	export ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0
+	begin lin.json --set servers=2 --set replicas=2 --set on_worker_loss=wait:60s
+	wait_for 20 step_is_past 50
+	kill -ABRT "$(pid_of worker-1)"
+	wait_for 20 eval 'ps-ctl -C "$RUN" events process_ended | grep -q "worker-1 ended by SIGABRT"'
+	kill -SEGV "$(pid_of server-1)"
+	wait_for 20 eval 'ps-ctl -C "$RUN" events process_ended | grep -q "server-1 ended by SIGSEGV"'
+	kill -KILL "$(pid_of coordinator)"
+	wait_for 30 grep -q '"process_ended","text":"coordinator ended by SIGKILL"' "$RUN/events.jsonl"
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
+@test "a cluster that ends because its coordinator got SIGTERM says so in its result" {
+	endless
+	background ps-ctl run lin --json --set servers=2 --set replicas=2
+	RUN=$T/lin.run
+	wait_for 20 step_is_past 50
+	kill -TERM "$(pid_of coordinator)"
+	finish
+	[ "$status" -eq 1 ]
+	[ "$(field reason <out)" = "the coordinator got SIGTERM" ]
+	grep -q 'SIGTERM: leaving' "$RUN/coordinator.log"
+}
+
+@test "a sweep does not end by a signal without a meaning" {
+	write_cluster 100000000
+	background ps-ctl sweep lin --grid lr=0.1,0.2
+	wait_for 30 eval 'RUN=$(ls -d lin.sweep/*.run | head -n 1) && step_is_past 20'
+	for sig in USR1 USR2 ALRM XCPU; do
+		kill -$sig "$pid"
+	done
+	step=$(status .step)
+	wait_for 20 step_is_past $((step + 100))
+	kill -s 0 "$pid"
+	kill -TERM "$pid"
+	finish
+	none_left "$T"
+}

@@ -1,0 +1,177 @@
+#ifndef FUZZ_COORDINATOR_H
+#define FUZZ_COORDINATOR_H
+
+/* A coordinator that is told anything by anybody, as lib/role/store/session.c passes it on: whatever a
+ * text holds, the answer, the view, the status and the state are whole documents that say it. */
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/utf8.h"
+#include "coord/coord.h"
+#include "wire/msg.h"
+
+enum { SPEAKERS = 8 };
+
+struct coordinator {
+	struct coord *c;
+	struct coord_config cfg;
+	struct coord_self self[SPEAKERS];
+	json_t *config;
+	int64_t now;
+};
+
+static inline void must(bool good)
+{
+	if (!good)
+		abort();
+}
+
+/* What another process makes of a document; its reference is taken over. */
+static inline json_t *passed_on(json_t *v)
+{
+	char *text = json_text(v);
+	struct err e = { 0 };
+	json_t *back = json_parse(text, strlen(text), MSG_TEXT_MAX, &e);
+
+	must(back && utf8_is_clean(text, strlen(text)));
+	free(text);
+	json_decref(v);
+	return back;
+}
+
+static inline void hear_server(void *ctx, unsigned server, json_t *msg)
+{
+	struct coordinator *f = ctx;
+
+	must(server < f->cfg.servers);
+	json_decref(passed_on(json_incref(msg)));
+}
+
+static inline void hear_change(void *ctx)
+{
+	(void)ctx;
+}
+
+static inline void hear_event(void *ctx, const char *kind, const char *text)
+{
+	json_t *event = passed_on(json_pack("{s:s, s:s}", "event", kind, "text", text));
+
+	(void)ctx;
+	must(*kind && json_is_string(json_object_get(event, "text")) && utf8_whole(text, strlen(text)) == strlen(text));
+	json_decref(event);
+}
+
+static inline struct coord *coordinator_make(struct coordinator *f)
+{
+	struct coord_io io = { .ctx = f, .to_server = hear_server, .view_changed = hear_change, .event = hear_event };
+
+	return coord_new(&f->cfg, &io, f->now);
+}
+
+/* Two servers, three workers, and one session without a place, of each kind of key. */
+static inline struct coordinator *coordinator_begin(bool bsp)
+{
+	static const char *const name[SPEAKERS] = { "server-0", "server-1", "worker-0", "worker-1", "worker-2", "relay-0", "admin", "monitor" };
+	struct coordinator *f = mem_alloc(sizeof *f);
+
+	f->now = 1000 * NSEC_PER_SEC;
+	f->config = json_object();
+	f->cfg = (struct coord_config){ .name = "fuzz", .cluster_id = "00", .servers = 2, .workers = 3, .replicas = 2, .has_job = true,
+		.bsp = bsp, .loss_wait = 10 * NSEC_PER_SEC, .lease = 5 * NSEC_PER_SEC, .server_lost = 1500 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC, .batch = 10, .epochs = 2, .config = f->config };
+	for (unsigned i = 0; i < SPEAKERS; i++)
+		f->self[i] = (struct coord_self){ .kind = i == 6 ? COORD_ADMIN : COORD_NOBODY, .incarnation = 10 + i, .name = name[i],
+			.key = name[i] };
+	f->c = coordinator_make(f);
+	return f;
+}
+
+static inline void text_stands(const json_t *document, const char *key)
+{
+	must(json_is_string(json_object_get(document, key)));
+}
+
+/* What everybody else learns, and what would be written down. */
+static inline void coordinator_look(struct coordinator *f)
+{
+	json_t *view = passed_on(coord_view(f->c)), *status = passed_on(coord_status(f->c, f->now)), *state = passed_on(coord_save(f->c));
+
+	text_stands(view, "reason");
+	text_stands(status, "reason");
+	text_stands(state, "reason");
+	must(strcmp(json_str(view, "reason", ""), json_str(state, "reason", "")) == 0);
+	json_decref(view);
+	json_decref(status);
+	json_decref(state);
+}
+
+/* What the role of the key lets through, as store/session.c has it. */
+static inline bool may_say(unsigned who, const char *op)
+{
+	if (strcmp(op, "server_join") == 0)
+		return who < 2;
+	if (strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 || strcmp(op, "unfit") == 0)
+		return who >= 2 && who < 5;
+	return strcmp(op, "relay_join") != 0 || who == 5;
+}
+
+/* One CTL record's payload.  False: it is no JSON, and the session ends. */
+static inline bool coordinator_hear(struct coordinator *f, unsigned who, const uint8_t *payload, size_t n)
+{
+	struct coord_self *self = &f->self[who % SPEAKERS];
+	struct err e = { 0 };
+	json_t *msg = json_parse_to_depth((const char *)payload, n, RECORD_MAX, JSON_PEER_DEPTH, &e), *answer = NULL;
+	const char *op = json_str(msg, "op", "");
+
+	if (!msg) {
+		struct buf refusal = BUF_INIT;
+
+		must(e.code && e.msg[0]);
+		msg_put_nack(&refusal, e.code, e.msg);
+		must(utf8_whole((const char *)refusal.data + 4, refusal.len - 4) == refusal.len - 4);
+		buf_release(&refusal);
+		return false;
+	}
+	snprintf(self->host, sizeof self->host, "%s", json_str(msg, "host", ""));
+	f->now += 20 * NSEC_PER_MSEC;
+	if (!may_say(who % SPEAKERS, op))
+		err_set(&e, ERR_FORBIDDEN, "a key with another role may not do this");
+	else
+		answer = coord_handle(f->c, self, msg, f->now, &e);
+	must(utf8_whole(e.msg, strlen(e.msg)) == strlen(e.msg));
+	if (!answer && e.code)
+		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e.code), "message", e.msg);
+	if (answer) {
+		answer = passed_on(answer);
+		must(json_is_object(answer));
+		if (e.code)
+			must(*json_str(json_object_get(answer, "error"), "message", ""));
+	}
+	json_decref(answer);
+	json_decref(msg);
+	coordinator_look(f);
+	return true;
+}
+
+/* The next coordinator can begin with what this one wrote down last. */
+static inline void coordinator_end(struct coordinator *f)
+{
+	struct err e = { 0 };
+	struct coord *next;
+	json_t *state;
+
+	if (!f)
+		return;
+	state = passed_on(coord_save(f->c));
+	if (coord_state_is_running(state)) {
+		next = coordinator_make(f);
+		must(coord_recover(next, state, f->now, &e) == ERR_OK);
+		coord_free(next);
+	}
+	json_decref(state);
+	coord_free(f->c);
+	json_decref(f->config);
+	free(f);
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* Settings that hold from a step on: one mode ends and another begins, another rule takes
+ * over what it knows, and a server without room says so. */
+#include <math.h>
+
+#include "shard_fixture.h"
+
+static struct settings_epoch with(struct world *x, uint32_t number, uint64_t step, const char *mode, const char *rule, float lr)
+{
+	struct settings_epoch r = { .step = step, .number = number, .rule = optim_find(rule) };
+
+	sync_parse(mode, &r.mode, NULL);
+	r.rule->defaults(&r.hyper);
+	r.hyper.lr = lr;
+	schedule_parse("constant", &r.schedule, NULL);
+	shard_add_epoch(x->shard, &r);
+	shard_decided(x->shard);
+	return r;
+}
+
+static void rate(void)
+{
+	struct world x;
+	float w;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	w = pull_w(&x, 0);
+	with(&x, 1, 1, "bsp", "sgd", 0.5f);
+	step_of(&x, 0, 0, 1, 1);
+	step_of(&x, 1, 0, 1, 1);
+	ok(pull_w(&x, 1) == w - 1, "the step before goes by what was");
+	step_of(&x, 0, 1, 1, 1);
+	step_of(&x, 1, 1, 1, 1);
+	ok(pull_w(&x, 2) == w - 1.5f, "and this one by what is set");
+	world_close(&x);
+}
+
+static void from_bsp_and_back(void)
+{
+	struct receipt r;
+	struct world x;
+	float w;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	w = pull_w(&x, 0);
+	with(&x, 1, 1, "asp", "sgd", 1);
+	with(&x, 2, 3, "bsp", "sgd", 1);
+	ok(push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_MERGED && clock_of(&x, 0, 0, 1) == SHARD_OK, "bsp: a push is merged");
+	ok(!shard_may_pull(x.shard, 1) && push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD, "the next mode waits for the step's end");
+	step_of(&x, 1, 0, 1, 1);
+	ok(shard_may_pull(x.shard, 1) && pull_w(&x, 1) == w - 1, "then it begins");
+	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && pull_w(&x, 1) == w - 2, "asp: applied at once");
+	ok(clock_of(&x, 0, 1, 1) == SHARD_OK && clock_of(&x, 0, 2, 1) == SHARD_OK, "one is ahead");
+	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD && !shard_may_pull(x.shard, 3), "up to where bsp begins again");
+	ok(push_w(&x, 1, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED, "the other pushes what it still has");
+	ok(clock_of(&x, 1, 2, 0) == SHARD_OK && shard_may_pull(x.shard, 3), "and goes on to that step");
+	ok(step_of(&x, 0, 3, 1, 1) && pull_w(&x, 3) == w - 3 && step_of(&x, 1, 3, 1, 3), "bsp: merged");
+	ok(pull_w(&x, 4) == w - 5, "as a mean");
+	ok(push_w(&x, 1, 2, 1, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE, "what was passed over is not taken again");
+	world_close(&x);
+}
+
+/* It was not there when the modes changed: CLOCKs of later steps are all that it hears. */
+static void late_comer(void)
+{
+	struct world x;
+
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	with(&x, 1, 10, "asp", "sgd", 1);
+	with(&x, 2, 20, "bsp", "sgd", 1);
+	for (int i = 0; i < 3; i++) {
+		clock_of(&x, 0, 40, 1);
+		clock_of(&x, 1, 40, 1);
+	}
+	ok(shard_may_pull(x.shard, 20), "a server that comes later follows");
+	world_close(&x);
+}
+
+static void another_rule(void)
+{
+	struct world x, y;
+	float w;
+
+	world_open(&x, "bsp", false, "adam", 0.1f, 1);
+	world_open(&y, "bsp", false, "sgd", 0.1f, 1);
+	with(&y, 1, 2, "bsp", "adam", 0.1f);
+	step_of(&y, 0, 0, 1, 0);
+	step_of(&y, 0, 1, 1, 0);
+	w = pull_w(&x, 0);
+	ok(pull_w(&y, 2) == w, "the same values");
+	for (uint64_t i = 0; i < 5; i++) {
+		step_of(&x, 0, i, 1, 1 + (float)i);
+		step_of(&y, 0, i + 2, 1, 1 + (float)i);
+	}
+	ok(pull_w(&x, 5) == pull_w(&y, 7), "adam that came later counts its steps from there");
+	with(&x, 1, 5, "bsp", "adamw", 0.1f);
+	with(&y, 2, 7, "bsp", "adamw", 0.1f);
+	step_of(&x, 0, 5, 1, 1);
+	step_of(&y, 0, 7, 1, 1);
+	ok(pull_w(&x, 6) == pull_w(&y, 8), "adamw goes on with what adam kept");
+	world_close(&x);
+	world_close(&y);
+}
+
+static void rows_too(void)
+{
+	struct receipt r;
+	struct world x;
+	float w;
+
+	world_open(&x, "asp", false, "sgd", 1, 1);
+	push_row(&x, 0, 0, 1, 5, 0, &r);
+	w = pull_row(&x, 1, 5);
+	with(&x, 1, 1, "asp", "adagrad", 1);
+	push_row(&x, 0, 1, 1, 5, 2, &r);
+	ok(fabsf(pull_row(&x, 2, 5) - (w - 1)) < 0.05f, "a row that was there has the new rule's state");
+	push_row(&x, 0, 2, 1, 6, 2, &r);
+	ok(r.status == PUSH_APPLIED, "and so has one that is new");
+	world_close(&x);
+}
+
+/* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
+static struct settings_epoch adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
+{
+	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake, .mem_limit = mem_limit, .ctx = x };
+	struct settings_epoch r = { .number = 1, .rule = optim_find("adam") };
+
+	sync_parse("asp", &cfg.mode, NULL);
+	sync_parse("asp", &r.mode, NULL);
+	cfg.rule->defaults(&cfg.hyper);
+	schedule_parse("constant", &cfg.schedule, NULL);
+	add_table(x, "big", false, BIG_N, 1);
+	layout_place(&x->layout, &holder, 1, 1);
+	for (size_t k = 0; holder && k < x->layout.table[0].nruns; k++)
+		x->layout.table[0].run[k].joining = 0;
+	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
+		abort();
+	return r;
+}
+
+static void room(void)
+{
+	struct world x = { 0 };
+	struct settings_epoch r = adam_for(&x, (uint64_t)BIG_N * 4 * 4, 0);
+	struct err e = { 0 };
+
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK, "adam has room");
+	sync_parse("bsp", &r.mode, NULL);
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"), "and what bsp sums in beside it has not");
+	world_close(&x);
+}
+
+/* A partition that is still on its way here, when a setting is asked about. */
+static void room_of_what_comes(void)
+{
+	struct world x = { 0 };
+	struct settings_epoch r = adam_for(&x, 0, 1);
+	struct err e = { 0 };
+
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK, "what is still to come takes no part in it");
+	world_close(&x);
+}
+
+int main(void)
+{
+	rate();
+	from_bsp_and_back();
+	late_comer();
+	another_rule();
+	rows_too();
+	room();
+	room_of_what_comes();
+	return tap_done();
+}

@@ -1,0 +1,55 @@
+/* Pushes and copies that come in pieces: how much room they get. */
+#include <stdlib.h>
+
+#include "store/server_state.h"
+#include "tap.h"
+
+#define PIECE (1u << 20)
+#define COPY (UINT64_C(6) << 30)
+
+static uint8_t bytes[PIECE];
+
+static enum conn_verdict piece(struct peer *p, enum msg_type type, uint64_t offset, uint64_t total, const uint8_t **body)
+{
+	struct record r = { .type = (uint8_t)type, .offset = offset, .total = total, .len = PIECE };
+
+	return session_collect_pieces(p, &r, bytes, body);
+}
+
+/* A copy is larger than 32 bits can count, and only its first pieces have come. */
+static void large_copies(void)
+{
+	struct peer p = { .role = ROLE_SERVER };
+	const uint8_t *body = NULL;
+	bool good = true;
+
+	for (uint64_t at = 0; at < 64 * PIECE; at += PIECE)
+		good &= piece(&p, REC_COPY_STATE, at, COPY, &body) == CONN_TAKEN && !body;
+	ok(good && p.rows_len == 64 * PIECE, "a copy of 6 GiB is taken piece by piece");
+	ok(p.rows_cap <= 128 * PIECE, "and has room for twice what has come, at most (%zu MiB)", p.rows_cap >> 20);
+	session_drop_pieces(&p);
+	ok(!p.rows && !p.rows_len && !p.rows_cap, "which is given back");
+}
+
+static void whole(void)
+{
+	struct peer p = { .role = ROLE_SERVER };
+	const uint8_t *body = NULL;
+
+	memset(bytes, 1, sizeof bytes);
+	piece(&p, REC_COPY_STATE, 0, 3 * PIECE, &body);
+	memset(bytes, 2, sizeof bytes);
+	piece(&p, REC_COPY_STATE, PIECE, 3 * PIECE, &body);
+	ok(!body, "two of three pieces are no copy");
+	memset(bytes, 3, sizeof bytes);
+	ok(piece(&p, REC_COPY_STATE, 2 * PIECE, 3 * PIECE, &body) == CONN_TAKEN && body && body[0] == 1 && body[PIECE] == 2 &&
+	   body[3 * PIECE - 1] == 3, "the third makes it whole");
+	session_drop_pieces(&p);
+}
+
+int main(void)
+{
+	large_copies();
+	whole();
+	return tap_done();
+}
